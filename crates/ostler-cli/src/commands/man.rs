@@ -1,0 +1,31 @@
+//! `ostler man`.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_mangen::Man;
+
+use crate::cli::Cli;
+use crate::exit;
+
+pub(crate) fn run() -> ExitCode {
+    exit::written(page().and_then(|page| io::stdout().write_all(&page)))
+}
+
+/// One page with a section for each command, so that there is a single file to install.
+fn page() -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let mut command = Cli::command();
+    command.build();
+    Man::new(command.clone()).render(&mut page)?;
+    for subcommand in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+        let name = subcommand.get_name().to_uppercase();
+        writeln!(page, ".SH \"OSTLER {name}\"")?;
+        let man = Man::new(subcommand.clone());
+        man.render_description_section(&mut page)?;
+        man.render_options_section(&mut page)?;
+        man.render_extra_section(&mut page)?;
+    }
+    Ok(page)
+}

@@ -1,0 +1,143 @@
+//! `ostler run`: one server inside a fence, in the place of its own command.
+//!
+//! The process that the client sees is the owner; a guardian holds the server, so that nothing
+//! is left even if this process is killed. The server gets the client's own descriptors: not a
+//! byte passes through here.
+
+mod ending;
+mod init;
+mod input;
+mod parent;
+mod request;
+mod watch;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use ostler::{
+    Containment, Fence, Ignored, InstanceId, Limits, Refusal, ServerSpec, ServerStdio, StartError,
+    Terms,
+};
+
+use crate::say::{chain, say};
+use crate::{duration, exit};
+use input::Input;
+use parent::Parent;
+use request::Requests;
+use watch::{End, Wrapper};
+
+const EXAMPLES: &str = "\
+Examples:
+  ostler run -- npx -y @modelcontextprotocol/server-everything
+  ostler run --name github --grace 3s -- docker run -i --rm ghcr.io/github/github-mcp-server
+
+In a client's configuration, put it in front of the server's command:
+  \"command\": \"ostler\", \"args\": [\"run\", \"--\", \"npx\", \"-y\", \"some-server\"]
+
+The exit status is the server's own. 127: no such command; 126: it can't be executed.";
+
+/// What `ostler run` is told.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArguments {
+    /// Time from the end of input (or TERM) until the server is killed
+    #[arg(long, value_name = "DURATION", default_value = "1.5s", value_parser = duration::parse)]
+    grace: Duration,
+    /// What to call the server in messages [default: the command's file name]
+    #[arg(long)]
+    name: Option<String>,
+    /// Refuse to start below this level: auto, tree or leaf (a cgroup of its own)
+    #[arg(long, value_name = "LEVEL", default_value = "auto")]
+    containment: Containment,
+    /// Working directory of the server [default: this one]
+    #[arg(long, value_name = "DIRECTORY")]
+    cwd: Option<PathBuf>,
+    /// Say on stderr what was started and how it is held
+    #[arg(short, long, action = ArgAction::SetTrue)]
+    verbose: bool,
+    /// The server's command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Why nothing was started.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error("cannot prepare to run it")]
+    Prepare(#[from] io::Error),
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+pub(crate) fn run(arguments: RunArguments) -> ExitCode {
+    if init::is_needed() {
+        return init::run();
+    }
+    let verbose = arguments.verbose;
+    let (spec, terms) = plan(arguments);
+    let name = spec.name.clone();
+    match start(spec, &terms) {
+        Ok(wrapper) => match wrapper.watch(verbose) {
+            End::Status(status) => ending::like(status),
+            End::Refused(refusal) => {
+                say(format_args!("{name}: {refusal}"));
+                code_of(&refusal).into()
+            }
+        },
+        Err(error) => {
+            say(format_args!("{name}: {}", chain(&error)));
+            exit::FAILED.into()
+        }
+    }
+}
+
+fn plan(arguments: RunArguments) -> (ServerSpec, Terms) {
+    let mut command = arguments.command.into_iter();
+    let program = command.next().unwrap_or_default();
+    let file_name = || Path::new(&program).file_name().unwrap_or(&program).to_string_lossy().into();
+    let spec = ServerSpec {
+        name: arguments.name.unwrap_or_else(file_name),
+        args: command.collect(),
+        env: std::env::vars_os().collect(),
+        cwd: arguments.cwd,
+        program,
+    };
+    let limits = Limits { grace: arguments.grace, ..Limits::default() };
+    (spec, Terms { containment: arguments.containment, limits, ..Terms::default() })
+}
+
+fn start(spec: ServerSpec, terms: &Terms) -> Result<Wrapper, RunError> {
+    let name = spec.name.clone();
+    let ignored = Ignored::now()?;
+    let requests = Requests::listen(ignored)?;
+    let parent = Parent::watch(ignored)?;
+    let input = Input::watch()?;
+    let stdio = ServerStdio {
+        stdin: input.for_server()?,
+        stdout: io::stdout().as_fd().try_clone_to_owned()?,
+        stderr: io::stderr().as_fd().try_clone_to_owned()?,
+    };
+    let fence = Fence::start(InstanceId::random()?, spec, stdio, terms)?;
+    input::let_go_of_stdout()?;
+    Ok(Wrapper::new(name, fence, input, parent, requests, terms.limits.grace))
+}
+
+fn code_of(refusal: &Refusal) -> u8 {
+    match refusal {
+        Refusal::NotFound { .. } => exit::COMMAND_NOT_FOUND,
+        Refusal::NotExecutable { .. } | Refusal::WorkingDirectory { .. } => exit::NOT_EXECUTABLE,
+        Refusal::Containment { .. } | Refusal::Leaf { .. } | Refusal::Guardian { .. } => {
+            exit::FAILED
+        }
+    }
+}

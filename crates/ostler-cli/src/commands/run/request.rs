@@ -1,0 +1,32 @@
+//! Requests to end that come as signals.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+
+use ostler::Ignored;
+use rustix::event::{PollFd, PollFlags};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// TERM, INT and HUP, as far as they are not ignored: what `nohup` gave stays given.
+#[derive(Debug)]
+pub(super) struct Requests(UnixStream);
+
+impl Requests {
+    pub(super) fn listen(ignored: Ignored) -> io::Result<Self> {
+        let (reader, writer) = UnixStream::pair()?;
+        reader.set_nonblocking(true)?;
+        for signal in [SIGTERM, SIGINT, SIGHUP].into_iter().filter(|s| !ignored.contains(*s)) {
+            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        Ok(Self(reader))
+    }
+
+    pub(super) fn poll_fd(&self) -> PollFd<'_> {
+        PollFd::new(&self.0, PollFlags::IN)
+    }
+
+    /// How many have come since the last look.
+    pub(super) fn take(&self) -> usize {
+        (&self.0).read(&mut [0; 16]).unwrap_or(0)
+    }
+}

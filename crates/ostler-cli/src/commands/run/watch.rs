@@ -1,0 +1,167 @@
+//! The watch of `ostler run`: what ends the server, and how this process ends.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use ostler::{Event, Fence, Outcome, Refusal, Step};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::SIGKILL;
+
+use super::input::Input;
+use super::parent::Parent;
+use super::request::Requests;
+use crate::say::say;
+
+/// How much longer than the grace we stay to see the proof. The guardian stays as long as it takes.
+const PROOF_MARGIN: Duration = Duration::from_millis(300);
+
+/// How it ended.
+pub(super) enum End {
+    Refused(Refusal),
+    Status(ExitStatus),
+}
+
+pub(super) struct Wrapper {
+    name: String,
+    fence: Fence,
+    input: Input,
+    parent: Parent,
+    requests: Requests,
+    grace: Duration,
+    /// When we leave, proof or not; set when the end begins.
+    deadline: Option<Instant>,
+    status: Option<ExitStatus>,
+}
+
+/// What has woken us.
+struct Woken {
+    hung_up: bool,
+    orphaned: bool,
+    requested: bool,
+}
+
+impl Wrapper {
+    pub(super) fn new(
+        name: String,
+        fence: Fence,
+        input: Input,
+        parent: Parent,
+        requests: Requests,
+        grace: Duration,
+    ) -> Self {
+        Self { name, fence, input, parent, requests, grace, deadline: None, status: None }
+    }
+
+    pub(super) fn watch(mut self, verbose: bool) -> End {
+        loop {
+            match self.fence.next_event() {
+                Ok(Some(Event::Started { pid, level })) if verbose => {
+                    self.say(&format!("started as process {pid}, containment {level}"));
+                }
+                Ok(Some(Event::Refused(refusal))) => return End::Refused(refusal),
+                Ok(Some(Event::Exited(status))) => self.server_exited(status),
+                Ok(Some(Event::Remaining(residue))) => {
+                    self.say(&format!("not gone yet: {residue}"));
+                }
+                Ok(Some(Event::Empty(_))) => return self.end(),
+                Ok(Some(Event::GuardianLost)) | Err(_) => return self.rescue(),
+                Ok(Some(Event::Started { .. })) => {}
+                Ok(None) if self.is_overdue() => return self.leave(),
+                Ok(None) => self.wait(),
+            }
+        }
+    }
+
+    /// Waits for anything at all, and passes it on as an order to the guardian.
+    fn wait(&mut self) {
+        // An interrupted or failed wait is repeated by the loop.
+        let Ok(woken) = self.poll() else { return };
+        if woken.requested {
+            (0..self.requests.take()).for_each(|_| self.asked_to_end());
+        }
+        if woken.hung_up {
+            self.input.close();
+            self.stop(Step::Closing);
+        }
+        if woken.orphaned {
+            self.parent.forget();
+            self.stop(if self.input.hangs_up() { Step::Closing } else { Step::Asking });
+        }
+    }
+
+    fn poll(&self) -> io::Result<Woken> {
+        let mut fds = vec![PollFd::new(&self.fence, PollFlags::IN), self.requests.poll_fd()];
+        let input = self.input.poll_fd().map(|fd| push(&mut fds, fd));
+        let parent = self.parent.poll_fd().map(|fd| push(&mut fds, fd));
+        let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        poll(&mut fds, left.as_ref())?;
+        let happened = |index: usize| !fds[index].revents().is_empty();
+        Ok(Woken {
+            requested: happened(1),
+            hung_up: input.is_some_and(happened),
+            orphaned: parent.is_some_and(happened),
+        })
+    }
+
+    /// The first signal asks the server, each further one skips a step.
+    fn asked_to_end(&mut self) {
+        if self.deadline.is_some() {
+            self.fence.hurry();
+        } else {
+            self.stop(Step::Asking);
+        }
+    }
+
+    fn stop(&mut self, step: Step) {
+        self.deadline.get_or_insert_with(|| Instant::now() + self.grace + PROOF_MARGIN);
+        self.fence.stop(step);
+    }
+
+    /// The guardian ends what the server has left without being told.
+    fn server_exited(&mut self, status: ExitStatus) {
+        self.status = Some(status);
+        self.input.close();
+        self.deadline.get_or_insert_with(|| Instant::now() + self.grace + PROOF_MARGIN);
+    }
+
+    fn is_overdue(&self) -> bool {
+        self.deadline.is_some_and(|at| at <= Instant::now())
+    }
+
+    fn leave(self) -> End {
+        let guardian = self.fence.guardian_pid().map_or(String::new(), |pid| format!(" ({pid})"));
+        self.say(&format!("not everything is gone yet; its guardian{guardian} goes on"));
+        self.end()
+    }
+
+    fn rescue(self) -> End {
+        let Self { name, fence, status, .. } = self;
+        let left = match fence.rescue() {
+            Outcome::Gone(_) => String::new(),
+            Outcome::Unverified(residue) => format!("; there may be left: {residue}"),
+        };
+        say(format_args!("{name}: its guardian was killed, so the server was ended{left}"));
+        End::Status(status.unwrap_or_else(killed))
+    }
+
+    fn end(self) -> End {
+        End::Status(self.status.unwrap_or_else(killed))
+    }
+
+    fn say(&self, message: &str) {
+        say(format_args!("{}: {message}", self.name));
+    }
+}
+
+/// The status of a server that we had killed and could not wait for.
+fn killed() -> ExitStatus {
+    ExitStatus::from_raw(SIGKILL)
+}
+
+fn push<'fd>(fds: &mut Vec<PollFd<'fd>>, fd: PollFd<'fd>) -> usize {
+    fds.push(fd);
+    fds.len() - 1
+}

@@ -1,0 +1,153 @@
+//! The protocol: just enough of MCP for a client to be content.
+
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::args::{Answer, ServerArgs};
+use crate::idle;
+
+const PROTOCOL: &str = "2025-06-18";
+
+/// What a request leads to.
+enum Next {
+    Say(Value),
+    SayAndExit(Value),
+    SayLine(&'static str),
+    Nothing,
+    Exit,
+}
+
+struct Server<'a> {
+    args: &'a ServerArgs,
+    /// How many `tools/call` have come.
+    calls: u64,
+}
+
+/// Answers until stdin ends or a switch says otherwise.
+pub(crate) fn serve(args: &ServerArgs) -> ExitCode {
+    let mut server = Server { args, calls: 0 };
+    let mut stdin = io::stdin().lock();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if !matches!(stdin.read_until(b'\n', &mut line), Ok(1..)) {
+            return at_eof(args);
+        }
+        let exit = match server.on_line(&line) {
+            Next::Say(answer) => say(&answer.to_string()).is_err(),
+            Next::SayLine(text) => say(text).is_err(),
+            Next::SayAndExit(answer) => {
+                let _ = say(&answer.to_string());
+                true
+            }
+            Next::Nothing => false,
+            Next::Exit => true,
+        };
+        if exit {
+            return ExitCode::from(args.exit_code);
+        }
+    }
+}
+
+fn at_eof(args: &ServerArgs) -> ExitCode {
+    if args.spin_on_eof {
+        loop {
+            std::hint::spin_loop();
+        }
+    }
+    if args.ignore_eof {
+        idle::forever();
+    }
+    ExitCode::from(args.exit_code)
+}
+
+fn say(line: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(line.as_bytes())?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
+impl Server<'_> {
+    fn on_line(&mut self, line: &[u8]) -> Next {
+        let Ok(message) = serde_json::from_slice::<Value>(line) else {
+            let error = json!({"code": -32700, "message": "not JSON"});
+            return Next::Say(json!({"jsonrpc": "2.0", "id": null, "error": error}));
+        };
+        let Some(id) = message.get("id") else { return Next::Nothing };
+        let params = message.get("params").cloned().unwrap_or(Value::Null);
+        match message.get("method").and_then(Value::as_str) {
+            Some("initialize") => self.initialize(id),
+            Some("ping") => Next::Say(result(id, &json!({}))),
+            Some("tools/list") => Next::Say(result(id, &tools())),
+            Some("tools/call") => self.call(id, &params),
+            Some(_) => {
+                let error = json!({"code": -32601, "message": "unknown method"});
+                Next::Say(json!({"jsonrpc": "2.0", "id": id, "error": error}))
+            }
+            None => Next::Nothing,
+        }
+    }
+
+    fn initialize(&self, id: &Value) -> Next {
+        write_noise(self.args.stderr_bytes);
+        let version = match self.args.answer {
+            Answer::Never => return Next::Nothing,
+            Answer::Garbage => return Next::SayLine("Starting server, please wait..."),
+            Answer::Wrong => "1789-07-14",
+            Answer::Slow => {
+                sleep(Duration::from_millis(self.args.slow_ms));
+                PROTOCOL
+            }
+            Answer::Ok => PROTOCOL,
+        };
+        let answer = result(
+            id,
+            &json!({
+                "protocolVersion": version,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "ostler-stub", "version": env!("CARGO_PKG_VERSION")},
+            }),
+        );
+        if self.args.exit_after_init { Next::SayAndExit(answer) } else { Next::Say(answer) }
+    }
+
+    fn call(&mut self, id: &Value, params: &Value) -> Next {
+        self.calls += 1;
+        if self.args.exit_on_call == Some(self.calls) {
+            return Next::Exit;
+        }
+        let text = json!({"type": "text", "text": params.to_string()});
+        Next::Say(result(id, &json!({"content": [text], "structuredContent": params})))
+    }
+}
+
+fn result(id: &Value, result: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+fn tools() -> Value {
+    json!({"tools": [{
+        "name": "echo",
+        "description": "returns its parameters",
+        "inputSchema": {"type": "object"},
+    }]})
+}
+
+/// Blocks while nobody drains stderr, as any server would.
+fn write_noise(bytes: u64) {
+    let mut left = bytes;
+    let chunk = [b'e'; 4096];
+    let mut stderr = io::stderr().lock();
+    while left > 0 {
+        let now = usize::try_from(left).unwrap_or(chunk.len()).min(chunk.len());
+        if stderr.write_all(&chunk[..now]).is_err() {
+            return;
+        }
+        left -= now as u64;
+    }
+}

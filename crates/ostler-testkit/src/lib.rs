@@ -1,0 +1,45 @@
+//! Test support for ostler: a rude server, an oracle that finds what it left, and bystanders that must stay unhurt.
+//!
+//! # Theory of operation
+//!
+//! A [`Sandbox`] is one test's own world: directories, a token in the environment, and a cgroup. Programs that it
+//! launches are inside that cgroup before they run, and no process leaves a cgroup by itself, so whatever they cause
+//! is found there whichever way it was detached and however it emptied its environment. The token finds, in
+//! addition, what the code under test has moved to cgroups elsewhere. [`Sandbox::survivors`] is the union of both.
+//!
+//! The `ostler-stub` binary is the server with every bad habit; its `--help` lists them. [`Bystanders`] are copies of
+//! it that do not belong to the test.
+//!
+//! Nothing here uses the `ostler` library: an oracle that shares code with what it judges would share its mistakes.
+//!
+//! Every wait has a bound, and dropping a sandbox ends what is left in it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "test support: a failure here is a failed test, and says where"
+)]
+
+mod binary;
+mod bystanders;
+mod cgroup;
+mod launched;
+mod pipes;
+mod process;
+mod sandbox;
+mod survivors;
+mod token;
+mod wait;
+
+pub use crate::binary::binary;
+pub use crate::bystanders::Bystanders;
+pub use crate::cgroup::Cgroup;
+pub use crate::launched::Launched;
+pub use crate::process::{
+    Process, cpu_ticks_of, fds_of, is_alive, pids_in, pss_of, rss_of, threads_of, zombies_of,
+    zombies_of_any,
+};
+pub use crate::sandbox::{Sandbox, User};
+pub use crate::survivors::{Survivor, Survivors};
+pub use crate::token::{TOKEN_NAME, Token};
+pub use crate::wait::{Outcome, wait_until};

@@ -1,0 +1,227 @@
+//! One test's own world.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tempfile::TempDir;
+
+use crate::process::all_pids;
+use crate::survivors::Survivors;
+use crate::wait::{poll, wait_until};
+use crate::{Cgroup, Token, binary};
+
+/// Joins the cgroup `$0` before the program starts, without a hook between fork and exec.
+const JOIN: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
+/// Writable for every user, because the program under test may be any.
+const SUBDIRECTORIES: [&str; 4] = ["state", "runtime", "home", "files"];
+
+/// Who runs a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    /// The user of the test, who is root.
+    Root,
+    /// An unprivileged user without groups and capabilities.
+    Nobody(u32),
+}
+
+/// Directories, a token and a cgroup of one test. Its drop ends and removes all of it.
+#[derive(Debug)]
+pub struct Sandbox {
+    // First, so that the processes are gone before their directories.
+    cgroup: Cgroup,
+    token: Token,
+    directory: TempDir,
+}
+
+impl Sandbox {
+    /// A new one. Panics with the reason where the machine cannot provide it.
+    pub fn new() -> Self {
+        let token = Token::random();
+        let cgroup = Cgroup::create(&format!("ostler-test-{}", token.hex()));
+        let directory = tempfile::Builder::new()
+            .prefix("ostler-test-")
+            .permissions(Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a temporary directory");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).expect("chmod");
+        for name in SUBDIRECTORIES {
+            let path = directory.path().join(name);
+            fs::create_dir(&path).expect("a directory of the sandbox");
+            // After the creation, because the umask applies to it.
+            fs::set_permissions(&path, Permissions::from_mode(0o777)).expect("chmod");
+        }
+        Self { cgroup, token, directory }
+    }
+
+    /// Its token.
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// Its cgroup.
+    pub fn cgroup(&self) -> &Cgroup {
+        &self.cgroup
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The `XDG_STATE_HOME` of its programs.
+    pub fn state(&self) -> PathBuf {
+        self.path().join("state")
+    }
+
+    /// The `XDG_RUNTIME_DIR` of its programs.
+    pub fn runtime(&self) -> PathBuf {
+        self.path().join("runtime")
+    }
+
+    /// The `HOME` of its programs.
+    pub fn home(&self) -> PathBuf {
+        self.path().join("home")
+    }
+
+    /// A path for a file that does not count as residue: the stub's `--ready`, `--pid-file` and so on.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path().join("files").join(name)
+    }
+
+    /// Its throw-away user.
+    pub fn nobody(&self) -> User {
+        User::Nobody(self.token.uid())
+    }
+
+    /// A command that runs inside of the sandbox as the test's user. Arguments may be added.
+    ///
+    /// The process group is that of the test, as it is for a program that a client starts.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        self.command_as(User::Root, program)
+    }
+
+    /// A command that runs inside of the sandbox as that user. Arguments may be added.
+    pub fn command_as(&self, user: User, program: impl AsRef<OsStr>) -> Command {
+        let mut command = command_in(&self.cgroup, &self.token, user, program.as_ref());
+        command
+            .env("XDG_STATE_HOME", self.state())
+            .env("XDG_RUNTIME_DIR", self.runtime())
+            .env("HOME", self.home());
+        command
+    }
+
+    /// The stub inside of the sandbox, with a ready file for [`Sandbox::wait_ready`] and a pid file for
+    /// [`Sandbox::pids`].
+    pub fn stub(&self) -> Command {
+        let mut command = self.command(binary("ostler-stub"));
+        command.arg("--ready").arg(self.file("ready")).arg("--pid-file").arg(self.file("pids"));
+        command
+    }
+
+    /// Waits for the ready file of [`Sandbox::stub`].
+    pub fn wait_ready(&self, limit: Duration) {
+        let ready = self.file("ready");
+        wait_until("the stub says that it is ready", limit, || ready.exists());
+    }
+
+    /// The pids in the pid file of [`Sandbox::stub`]: the server first, then descendants.
+    pub fn pids(&self) -> Vec<u32> {
+        crate::pids_in(&self.file("pids"))
+    }
+
+    /// Gives the test's cgroup to a user, as a service manager delegates a subtree.
+    pub fn delegate_to(&self, uid: u32) {
+        let directory = self.cgroup.path();
+        chown(directory, Some(uid), Some(uid)).expect("chown of the cgroup");
+        for name in ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"] {
+            chown(directory.join(name), Some(uid), Some(uid)).expect("chown of the cgroup's files");
+        }
+    }
+
+    /// Gives the state, runtime and home directories to a user alone, as a login does.
+    pub fn own_directories(&self, uid: u32) {
+        for path in [self.state(), self.runtime(), self.home()] {
+            chown(&path, Some(uid), Some(uid)).expect("chown of a directory");
+            fs::set_permissions(&path, Permissions::from_mode(0o700)).expect("chmod");
+        }
+    }
+
+    /// A link to, or a copy of, a program where every user can reach it, also if the checkout is private.
+    pub fn reachable(&self, program: &Path) -> PathBuf {
+        let directory = self.path().join("bin");
+        fs::create_dir_all(&directory).expect("a directory for programs");
+        fs::set_permissions(&directory, Permissions::from_mode(0o755)).expect("chmod");
+        let target = directory.join(program.file_name().expect("the name of a program"));
+        if !target.exists() && fs::hard_link(program, &target).is_err() {
+            fs::copy(program, &target).expect("a copy of the program");
+        }
+        target
+    }
+
+    /// What is left of the test at this moment.
+    pub fn survivors(&self) -> Survivors {
+        Survivors::find(self)
+    }
+
+    /// Waits until nothing is left, and panics with the list otherwise.
+    pub fn expect_nobody_left(&self, limit: Duration) {
+        self.expect_none(limit, Survivors::is_none);
+    }
+
+    /// Waits until no process and no zombie is left; files and cgroups may be.
+    pub fn expect_no_process_left(&self, limit: Duration) {
+        self.expect_none(limit, Survivors::has_no_process);
+    }
+
+    fn expect_none(&self, limit: Duration, is_none: fn(&Survivors) -> bool) {
+        if poll(limit, || is_none(&self.survivors())).is_none() {
+            let left = self.survivors();
+            assert!(is_none(&left), "left after {limit:?}:\n{left}");
+        }
+    }
+
+    /// The code under test may have moved processes out of the cgroup; the token still marks them.
+    fn kill_token_carriers(&self) {
+        for pid in all_pids().into_iter().filter(|pid| self.token.is_carried_by(*pid)) {
+            let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { continue };
+            let Ok(pidfd) = pidfd_open(target, PidfdFlags::empty()) else { continue };
+            // Once more, now that the pid cannot be given to another process unnoticed.
+            if self.token.is_carried_by(pid) {
+                let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // Before the directories go, because survivors could create new files in them.
+        let _ = self.cgroup.end();
+        self.kill_token_carriers();
+    }
+}
+
+/// The command that joins the cgroup, becomes the user, and then the program.
+pub(crate) fn command_in(cgroup: &Cgroup, token: &Token, user: User, program: &OsStr) -> Command {
+    let (name, value) = token.env();
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(JOIN).arg(cgroup.path()).env(name, value);
+    if let User::Nobody(uid) = user {
+        let uid = uid.to_string();
+        command.args(["setpriv", "--reuid", &uid, "--regid", &uid]);
+        command.args(["--clear-groups", "--inh-caps=-all", "--"]);
+    }
+    command.arg(program);
+    command
+}

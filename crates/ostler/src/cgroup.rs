@@ -1,0 +1,131 @@
+//! A cgroup v2 leaf of our own for one instance, wherever the hierarchy is mounted.
+//!
+//! Three files are all that is needed: `cgroup.procs` to enter, `cgroup.kill` to end everything
+//! inside, also what forks meanwhile, and `cgroup.events` for the proof that it is empty.
+
+mod mount;
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use crate::id::InstanceId;
+
+/// Why there is no leaf.
+#[derive(Debug, thiserror::Error)]
+pub enum NoLeaf {
+    /// This process is in no cgroup v2 that it can see.
+    #[error("no cgroup v2 hierarchy holds this process")]
+    NotMounted(#[source] Option<io::Error>),
+    /// The cgroup of this process is not ours to divide.
+    #[error("{} is not writable", .0.display())]
+    NotOurs(PathBuf, #[source] io::Error),
+    /// The kernel is older than 5.14, or the cgroup is a threaded one.
+    #[error("{} offers no cgroup.kill for a domain", .0.display())]
+    NoKill(PathBuf),
+}
+
+/// A directory in the cgroup v2 hierarchy that holds exactly one instance.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    path: PathBuf,
+}
+
+impl Leaf {
+    /// Where the leaf of `id` may be made: below the cgroup of this process, which itself is
+    /// never moved.
+    pub(crate) fn place(id: InstanceId) -> Result<PathBuf, NoLeaf> {
+        let own = mount::own_cgroup()?;
+        // The kernel lets a process move only between cgroups whose common ancestor is writable.
+        match access(own.join("cgroup.procs"), Access::WRITE_OK) {
+            Ok(()) => Ok(own.join(format!("ostler-{id}"))),
+            Err(errno) => Err(NoLeaf::NotOurs(own, errno.into())),
+        }
+    }
+
+    /// Makes the leaf at its place.
+    pub(crate) fn create(path: PathBuf) -> Result<Self, NoLeaf> {
+        if let Err(source) = fs::create_dir(&path) {
+            return Err(NoLeaf::NotOurs(path, source));
+        }
+        let leaf = Self { path };
+        if leaf.can_be_killed() {
+            return Ok(leaf);
+        }
+        // Nothing has entered it: removing it can't be refused, and a failure changes nothing.
+        let _ = leaf.remove();
+        Err(NoLeaf::NoKill(leaf.path))
+    }
+
+    /// The leaf at `path`, whoever has made it.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// The file by which a process enters: it writes `0` into it.
+    pub(crate) fn entrance(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))
+    }
+
+    /// Ends everything inside at once, also what is being forked.
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        fs::write(self.path.join("cgroup.kill"), "1")
+    }
+
+    /// A watch on whether anything is inside.
+    pub(crate) fn watch(&self) -> io::Result<Watch> {
+        File::open(self.path.join("cgroup.events")).map(Watch)
+    }
+
+    /// Removes the leaf with all that servers made below it. Fails as long as anything is inside.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        remove_tree(&self.path)
+    }
+
+    fn can_be_killed(&self) -> bool {
+        let domain = fs::read(self.path.join("cgroup.type")).is_ok_and(|kind| kind == b"domain\n");
+        domain && self.path.join("cgroup.kill").exists()
+    }
+}
+
+/// `cgroup.events` of a leaf; polls as `PRI` when it changes.
+#[derive(Debug)]
+pub(crate) struct Watch(File);
+
+impl Watch {
+    /// Whether any living process is inside, at any depth. A leaf that is gone holds nothing.
+    pub(crate) fn populated(&self) -> io::Result<bool> {
+        let mut text = [0; 256];
+        match self.0.read_at(&mut text, 0) {
+            Ok(length) => Ok(!text[..length].split(|b| *b == b'\n').any(|l| l == b"populated 0")),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl std::os::fd::AsFd for Watch {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn remove_tree(path: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_tree(&entry.path())?;
+        }
+    }
+    match fs::remove_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}

@@ -1,0 +1,141 @@
+//! What a fence can say: why nothing was started, why nothing is left, or what is.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::NoLeaf;
+use crate::proctable::Process;
+
+/// Why we may say that a fence is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Proof {
+    /// The kernel told the guardian, parent of all that loses its parent, that it has no child.
+    NoChild,
+    /// The same, and the leaf was empty and could be removed.
+    NoChildAndEmptyLeaf,
+    /// The guardian was killed; the leaf was empty and could be removed.
+    EmptyLeaf,
+}
+
+/// What may still be there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Residue {
+    /// These did not go, although they were killed.
+    Processes(Vec<Process>),
+    /// The guardian was killed and there was no leaf: what carries the instance's mark is gone,
+    /// what has cleared its environment can't be found.
+    Unwatched,
+}
+
+impl fmt::Display for Residue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Processes(processes) if processes.is_empty() => {
+                f.write_str("something that shows in no list of processes")
+            }
+            Self::Processes(processes) => {
+                let list: Vec<String> = processes.iter().map(ToString::to_string).collect();
+                write!(f, "process {}", list.join(", "))
+            }
+            Self::Unwatched => f.write_str("processes that have cleared their environment, if any"),
+        }
+    }
+}
+
+/// How an instance ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is left.
+    Gone(Proof),
+    /// Something is left, or may be.
+    Unverified(Residue),
+}
+
+/// Why a server was not started. Nothing is left of the attempt.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum Refusal {
+    /// There is no such program.
+    #[error("{program}: command not found")]
+    NotFound {
+        /// As it was given.
+        program: String,
+    },
+    /// The program is there, but the kernel will not execute it.
+    #[error("{program}: cannot be executed: {}", text(*.errno))]
+    NotExecutable {
+        /// As it was given.
+        program: String,
+        /// What the kernel said.
+        errno: i32,
+    },
+    /// The working directory can't be used.
+    #[error("working directory {path}: {}", text(*.errno))]
+    WorkingDirectory {
+        /// As it was given.
+        path: String,
+        /// What the kernel said.
+        errno: i32,
+    },
+    /// The machine does not offer the level of containment that was asked for.
+    #[error("containment 'leaf' can't be had here: {reason}")]
+    Containment {
+        /// Why not.
+        reason: String,
+    },
+    /// The server could not be put into its leaf.
+    #[error("the server could not enter its cgroup: {}", text(*.errno))]
+    Leaf {
+        /// What the kernel said.
+        errno: i32,
+    },
+    /// The guardian could not take up its post.
+    #[error("the guardian could not take up its post: {}", text(*.errno))]
+    Guardian {
+        /// What the kernel said.
+        errno: i32,
+    },
+}
+
+impl Refusal {
+    pub(crate) fn exec(program: &OsStr, error: &io::Error) -> Self {
+        let missing = error.kind() == io::ErrorKind::NotFound && !Path::new(program).is_file();
+        let program = program.to_string_lossy().into_owned();
+        if missing {
+            Self::NotFound { program }
+        } else {
+            Self::NotExecutable { program, errno: errno(error) }
+        }
+    }
+
+    pub(crate) fn working_directory(path: &Path, error: &io::Error) -> Self {
+        Self::WorkingDirectory { path: path.display().to_string(), errno: errno(error) }
+    }
+
+    pub(crate) fn containment(reason: &NoLeaf) -> Self {
+        let source = std::error::Error::source(reason).map(|source| format!(": {source}"));
+        Self::Containment { reason: format!("{reason}{}", source.unwrap_or_default()) }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err asks for")]
+    pub(crate) fn leaf(error: io::Error) -> Self {
+        Self::Leaf { errno: errno(&error) }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err asks for")]
+    pub(crate) fn guardian(error: io::Error) -> Self {
+        Self::Guardian { errno: errno(&error) }
+    }
+}
+
+fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EINVAL)
+}
+
+fn text(errno: i32) -> String {
+    let full = io::Error::from_raw_os_error(errno).to_string();
+    full.split(" (os error").next().unwrap_or_default().to_lowercase()
+}

@@ -1,0 +1,130 @@
+//! Starting an instance.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+use super::Fence;
+use crate::cgroup::{Leaf, NoLeaf};
+use crate::guardian::ROLE;
+use crate::guardian::wire::{Conn, Launch, Order};
+use crate::id::InstanceId;
+use crate::level::{Containment, Level};
+use crate::limits::Limits;
+use crate::spec::ServerSpec;
+
+/// On what terms an instance is held.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// The level of containment.
+    pub containment: Containment,
+    /// How long its end may take.
+    pub limits: Limits,
+    /// What to execute as its guardian.
+    pub guardian: GuardianProgram,
+}
+
+/// What to execute as a guardian.
+#[derive(Clone, Debug, Default)]
+pub enum GuardianProgram {
+    /// This very program, which calls [`run_if_asked`](crate::guardian::run_if_asked) first.
+    #[default]
+    Myself,
+    /// Another program that does.
+    At(PathBuf),
+}
+
+/// The server's own descriptors. They are closed here once the guardian has them.
+#[derive(Debug)]
+pub struct ServerStdio {
+    /// What it reads.
+    pub stdin: OwnedFd,
+    /// What it writes.
+    pub stdout: OwnedFd,
+    /// Where it complains.
+    pub stderr: OwnedFd,
+}
+
+/// Why no attempt was made to start a server.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The machine does not offer the level that was asked for.
+    #[error("containment '{0}' can't be had here")]
+    Containment(Level, #[source] NoLeaf),
+    /// The program runs as a guardian and does not know it.
+    #[error("call ostler::guardian::run_if_asked() first in main")]
+    NoRole,
+    /// The guardian could not be started.
+    #[error("the guardian could not be started")]
+    Guardian(#[source] io::Error),
+    /// The guardian died before it knew what to start.
+    #[error("the guardian could not be told what to start")]
+    Control(#[source] io::Error),
+}
+
+impl Fence {
+    /// Starts a server. What becomes of it is told by [`Fence::next_event`].
+    pub fn start(
+        id: InstanceId,
+        spec: ServerSpec,
+        stdio: ServerStdio,
+        terms: &Terms,
+    ) -> Result<Self, StartError> {
+        // A host that forgot the role would start itself for ever.
+        if std::env::args_os().next().is_some_and(|name| name == ROLE) {
+            return Err(StartError::NoRole);
+        }
+        let minimum = match terms.containment {
+            Containment::Auto => Level::Tree,
+            Containment::AtLeast(level) => level,
+        };
+        let leaf = match Leaf::place(id) {
+            Err(reason) if minimum >= Level::Leaf => {
+                return Err(StartError::Containment(minimum, reason));
+            }
+            place => place.ok(),
+        };
+        let mut fence =
+            Self::spawn_guardian(id, &spec.name, terms).map_err(StartError::Guardian)?;
+        fence.leaf = leaf.clone().map(Leaf::at);
+        let launch = Launch {
+            id,
+            spec,
+            leaf,
+            minimum,
+            ladder: terms.limits.ladder(),
+            orphan_ladder: terms.limits.orphan_ladder(),
+            proof_limit: terms.limits.proof,
+        };
+        let fds = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
+        let told = fence.conn.send(&Order::Start(Box::new(launch)), &fds);
+        drop(stdio);
+        told.map_err(StartError::Control)?;
+        Ok(fence)
+    }
+
+    fn spawn_guardian(id: InstanceId, name: &str, terms: &Terms) -> io::Result<Self> {
+        let (conn, theirs) = Conn::pair()?;
+        set_socket_timeout(&conn, Timeout::Send, Some(terms.limits.control))?;
+        // By its link in /proc it is the same file even after an upgrade replaced the name.
+        let program = match &terms.guardian {
+            GuardianProgram::Myself => "/proc/self/exe".as_ref(),
+            GuardianProgram::At(path) => path.as_path(),
+        };
+        // Nothing of the server's environment may reach the guardian's loader.
+        let guardian = Command::new(program)
+            .arg0(ROLE)
+            .arg(std::process::id().to_string())
+            .arg(name)
+            .env_clear()
+            .stdin(theirs)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self { id, conn, guardian: Some(guardian), leaf: None, limits: terms.limits })
+    }
+}

@@ -1,0 +1,82 @@
+//! All that one server causes: asking it, ending it, and knowing that it is gone.
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, getpid, wait};
+
+use crate::cgroup::{Leaf, Watch};
+use crate::fence::Proof;
+use crate::proctable::{Process, descendants};
+
+/// The processes below this guardian.
+#[derive(Debug)]
+pub(super) struct Estate {
+    server: Pid,
+    leaf: Option<(Leaf, Watch)>,
+    /// The server's own wait status, once it has one.
+    status: Option<i32>,
+    /// The kernel has said that this guardian has no child left.
+    childless: bool,
+}
+
+impl Estate {
+    pub(super) fn new(server: Pid, leaf: Option<(Leaf, Watch)>) -> Self {
+        Self { server, leaf, status: None, childless: false }
+    }
+
+    pub(super) fn watch(&self) -> Option<&Watch> {
+        self.leaf.as_ref().map(|(_, watch)| watch)
+    }
+
+    /// Buries every child that has ended. Returns the server's status when that was among them.
+    pub(super) fn reap(&mut self) -> Option<i32> {
+        let before = self.status;
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.server => {
+                    self.status = Some(status.as_raw());
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break self.childless = false,
+                Err(_) => break self.childless = true,
+            }
+        }
+        self.status.filter(|_| before.is_none())
+    }
+
+    /// KILL to everything that is there at this moment. Called again until nothing is.
+    pub(super) fn end(&self) {
+        if let Some((leaf, _)) = &self.leaf {
+            // Its failure leaves the processes to the walk below, or to the residue.
+            let _ = leaf.kill();
+        }
+        for process in remains() {
+            let _ = process.signal(Signal::KILL);
+        }
+    }
+
+    /// Why we may say that nothing is left, if nothing is.
+    pub(super) fn proof(&self) -> Option<Proof> {
+        let Some((leaf, watch)) = &self.leaf else {
+            return self.childless.then_some(Proof::NoChild);
+        };
+        // Always looked at: a change that nobody has read would wake the next poll at once.
+        let empty = matches!(watch.populated(), Ok(false));
+        (empty && self.childless && leaf.remove().is_ok()).then_some(Proof::NoChildAndEmptyLeaf)
+    }
+}
+
+/// TERM to each process below this guardian, never to a group: a group's number may mean strangers
+/// once its leader is buried. A stopped process is woken, for it could not heed TERM.
+pub(super) fn ask() {
+    for process in remains() {
+        // Who is gone needs no signal; who may not be signalled will show up as residue.
+        if matches!(process.signal(Signal::TERM), Ok(true)) {
+            let _ = process.signal(Signal::CONT);
+        }
+    }
+}
+
+/// Everything below this guardian: nothing can leave it but by ending.
+pub(super) fn remains() -> Vec<Process> {
+    descendants(getpid().as_raw_pid())
+}

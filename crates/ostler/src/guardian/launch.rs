@@ -1,0 +1,97 @@
+//! From fork to exec: the only place with code between the two.
+#![expect(unsafe_code, reason = "a hook between fork and exec can't be had without")]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal, setsid};
+
+use super::wire::Launch;
+use crate::cgroup::Leaf;
+use crate::fence::Refusal;
+use crate::id::INSTANCE_VARIABLE;
+use crate::signals::Ignored;
+
+/// The descriptors that the server gets as its own.
+pub(super) struct Stdio {
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+}
+
+/// Starts the server inside its leaf. What was ignored when the guardian began is ignored again.
+pub(super) fn launch(
+    orders: &Launch,
+    leaf: Option<&Leaf>,
+    stdio: Stdio,
+    ignored: Ignored,
+) -> Result<Pid, Refusal> {
+    let spec = &orders.spec;
+    if let Some(cwd) = &spec.cwd {
+        let usable = std::fs::metadata(cwd).and_then(|found| {
+            found.is_dir().then_some(()).ok_or_else(|| io::ErrorKind::NotADirectory.into())
+        });
+        usable.map_err(|error| Refusal::working_directory(cwd, &error))?;
+    }
+    let mut command = Command::new(&spec.program);
+    command
+        .args(&spec.args)
+        .env_clear()
+        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .env(INSTANCE_VARIABLE, orders.id.to_string())
+        .stdin(stdio.stdin)
+        .stdout(stdio.stdout)
+        .stderr(stdio.stderr);
+    if let Some(cwd) = &spec.cwd {
+        command.current_dir(cwd);
+    }
+
+    let (mut failure, entrance) = Entrance::of(leaf).map_err(Refusal::leaf)?;
+    let guardian = getpid();
+    let hook = move || {
+        entrance.enter()?;
+        setsid()?;
+        for signal in ignored.iter() {
+            // SAFETY: `signal` only sets a disposition; it is async-signal-safe.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // A guardian that died before the line above could not be noticed by it.
+        if getppid() == Some(guardian) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+    };
+    // SAFETY: the hook makes system calls only; it neither allocates nor takes locks.
+    unsafe { command.pre_exec(hook) };
+
+    let spawned = command.spawn();
+    drop(command);
+    match spawned {
+        Ok(child) => Ok(Pid::from_child(&child)),
+        Err(error) if matches!(failure.read(&mut [0]), Ok(1)) => Err(Refusal::leaf(error)),
+        Err(error) => Err(Refusal::exec(&spec.program, &error)),
+    }
+}
+
+/// The way into the leaf, and a pipe that tells a failure there from one of exec.
+struct Entrance {
+    leaf: Option<File>,
+    failed: io::PipeWriter,
+}
+
+impl Entrance {
+    fn of(leaf: Option<&Leaf>) -> io::Result<(io::PipeReader, Self)> {
+        let leaf = leaf.map(Leaf::entrance).transpose()?;
+        let (reader, failed) = io::pipe()?;
+        Ok((reader, Self { leaf, failed }))
+    }
+
+    fn enter(&self) -> io::Result<()> {
+        let Some(mut leaf) = self.leaf.as_ref() else { return Ok(()) };
+        leaf.write_all(b"0").inspect_err(|_| {
+            // Lost only if memory is short as well: then the error counts as one of exec.
+            let _ = (&self.failed).write(&[1]);
+        })
+    }
+}

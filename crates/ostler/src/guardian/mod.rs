@@ -1,0 +1,44 @@
+//! The guardian: one small process per instance, parent of all that the server causes.
+//!
+//! # Theory of operation
+//!
+//! The owner spawns its own binary again in this role (see [`run_if_asked`]), with one end of a
+//! socket as descriptor 0. The guardian leaves the owner's session, becomes a subreaper, so that
+//! whatever loses its parent below it becomes its child, and starts the server: the forked child
+//! enters the leaf, asks for a death signal and executes the server's command.
+//!
+//! From then on it sits in a single `poll` without a time limit. An order, the end of the control
+//! socket (the owner dropped the instance), the owner's pidfd (the owner died) or the server's own
+//! exit put it on the [ladder](crate::ladder), which it climbs by itself until the kernel says that
+//! it has no child left and that the leaf is empty. It reports that as proof and waits to be
+//! dismissed, or leaves if nobody is left to hear it.
+//!
+//! It is single-threaded, has no runtime and never prints: its own standard streams are /dev/null.
+//! It stays outside the leaf, because `cgroup.kill` must not hit it.
+
+mod estate;
+mod launch;
+mod notice;
+mod role;
+mod watch;
+pub(crate) mod wire;
+
+use std::ffi::{OsStr, OsString};
+
+/// The name under which the role is asked for. Never a path, so that no ordinary start of the
+/// binary can be taken for it.
+pub(crate) const ROLE: &str = "ostler-guardian";
+
+/// Becomes a guardian and never returns, if the library has started this process as one.
+///
+/// A host that embeds the library calls this as the first line of `main`, before any thread,
+/// runtime or signal handler exists.
+pub fn run_if_asked() {
+    let mut arguments = std::env::args_os();
+    if arguments.next().as_deref() == Some(OsStr::new(ROLE)) {
+        let owner: Option<OsString> = arguments.next();
+        let code = role::run(owner.as_deref().unwrap_or_default());
+        #[expect(clippy::exit, reason = "the role replaces the whole of the host's main")]
+        std::process::exit(code);
+    }
+}

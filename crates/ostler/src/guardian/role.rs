@@ -1,0 +1,129 @@
+//! The life of a guardian, from its start to its end.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{
+    Pid, PidfdFlags, chdir, getpid, getppid, pidfd_open, set_child_subreaper, setsid,
+};
+
+use super::estate::Estate;
+use super::launch::{Stdio, launch};
+use super::notice::{ChildNotice, outlive_requests};
+use super::watch::{Charge, Guardian};
+use super::wire::{Conn, Launch, Order, Received, Report};
+use crate::cgroup::{Leaf, Watch};
+use crate::fence::Refusal;
+use crate::level::Level;
+use crate::signals::Ignored;
+
+const DONE: i32 = 0;
+/// Nothing was started.
+const NOT_STARTED: i32 = 1;
+
+pub(super) fn run(owner: &OsStr) -> i32 {
+    let Ok(control) = take_control_socket() else { return NOT_STARTED };
+    let mut conn = Conn::new(control);
+    match begin(owner, &mut conn) {
+        Ok(Some(charge)) => {
+            Guardian::new(conn, charge).watch();
+            DONE
+        }
+        Ok(None) => NOT_STARTED,
+        Err(refusal) => {
+            // An owner that can't hear it any more sees the end of the socket instead.
+            let _ = conn.send(&Report::Refused(refusal), &[]);
+            NOT_STARTED
+        }
+    }
+}
+
+/// `None`: the owner has gone before there was anything to guard.
+fn begin(owner: &OsStr, conn: &mut Conn) -> Result<Option<Charge>, Refusal> {
+    let ignored = Ignored::now().map_err(Refusal::guardian)?;
+    let children = detach().map_err(Refusal::guardian)?;
+    let Some(owner) = watch_owner(owner).map_err(Refusal::guardian)? else { return Ok(None) };
+    let Some(orders) = await_start(conn, &owner).map_err(Refusal::guardian)? else {
+        return Ok(None);
+    };
+    let stdio = stdio_from(conn).ok_or_else(|| Refusal::guardian(Errno::BADF.into()))?;
+    let leaf = make_leaf(&orders)?;
+    let launched = launch(&orders, leaf.as_ref().map(|(leaf, _)| leaf), stdio, ignored);
+    let server = launched.inspect_err(|_| {
+        // Nobody has entered it, so that nothing can refuse its removal.
+        let _ = leaf.as_ref().map(|(leaf, _)| leaf.remove());
+    })?;
+    // Nothing of the owner's file systems is pinned from here on.
+    let _ = chdir("/");
+    let level = if leaf.is_some() { Level::Leaf } else { Level::Tree };
+    // An owner that is gone by now is noticed by the watch.
+    let _ = conn.send(&Report::Started { pid: server.as_raw_pid(), level }, &[]);
+    Ok(Some(Charge { owner, children, estate: Estate::new(server, leaf), orders }))
+}
+
+fn make_leaf(orders: &Launch) -> Result<Option<(Leaf, Watch)>, Refusal> {
+    let Some(path) = orders.leaf.clone() else { return Ok(None) };
+    match Leaf::create(path) {
+        Ok(leaf) => {
+            let watch = leaf.watch().map_err(Refusal::leaf)?;
+            Ok(Some((leaf, watch)))
+        }
+        Err(reason) if orders.minimum >= Level::Leaf => Err(Refusal::containment(&reason)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Moves the control socket away from descriptor 0, where a server could inherit it.
+fn take_control_socket() -> io::Result<OwnedFd> {
+    let control = fcntl_dupfd_cloexec(io::stdin(), 3)?;
+    let null: File = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(control)
+}
+
+fn detach() -> io::Result<ChildNotice> {
+    setsid()?;
+    outlive_requests()?;
+    set_child_subreaper(Some(getpid()))?;
+    rustix::thread::set_name(c"ostler-guardian")?;
+    ChildNotice::install()
+}
+
+/// A pidfd of the owner, which is our parent as long as it lives.
+fn watch_owner(expected: &OsStr) -> io::Result<Option<OwnedFd>> {
+    let expected = expected.to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+    let Some(parent) = getppid().filter(|parent| Some(*parent) == expected) else {
+        return Ok(None);
+    };
+    match pidfd_open(parent, PidfdFlags::empty()) {
+        // Still our parent: so the pid has not changed hands before the handle was taken.
+        Ok(owner) if getppid() == Some(parent) => Ok(Some(owner)),
+        Ok(_) | Err(Errno::SRCH) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn await_start(conn: &mut Conn, owner: &OwnedFd) -> io::Result<Option<Box<Launch>>> {
+    loop {
+        match conn.receive()? {
+            Received::Message(Order::Start(launch)) => return Ok(Some(launch)),
+            Received::Message(_) | Received::Closed => return Ok(None),
+            Received::NothingYet => {}
+        }
+        let mut fds = [PollFd::new(conn, PollFlags::IN), PollFd::new(owner, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) if !fds[1].revents().is_empty() => return Ok(None),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn stdio_from(conn: &mut Conn) -> Option<Stdio> {
+    let [stdin, stdout, stderr] = conn.take_descriptors().try_into().ok()?;
+    Some(Stdio { stdin, stdout, stderr })
+}

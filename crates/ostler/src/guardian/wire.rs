@@ -1,0 +1,227 @@
+//! What owner and guardian say to each other over the control socket.
+//!
+//! A stream of frames, each a length and a [`postcard`] body; descriptors travel beside the first
+//! byte of a frame. Both ends are the same binary, so the format needs no versions.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::fence::{Proof, Refusal, Residue};
+use crate::id::InstanceId;
+use crate::ladder::{Ladder, Step};
+use crate::level::Level;
+use crate::spec::ServerSpec;
+
+/// From the owner to the guardian.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Start the server. With it come its stdin, stdout and stderr.
+    Start(Box<Launch>),
+    /// Take the instance down, from this step on. Orders that ask for less change nothing.
+    Stop(Step),
+    /// Take the next step without waiting.
+    Hurry,
+    /// The proof is on record: leave.
+    Dismiss,
+}
+
+/// All that the guardian has to know, also when nobody is left to tell it more.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    pub(crate) id: InstanceId,
+    pub(crate) spec: ServerSpec,
+    /// Where a leaf may be made. The guardian makes it, so that no death of the owner leaves one.
+    pub(crate) leaf: Option<PathBuf>,
+    pub(crate) minimum: Level,
+    pub(crate) ladder: Ladder,
+    pub(crate) orphan_ladder: Ladder,
+    pub(crate) proof_limit: Duration,
+}
+
+/// From the guardian to the owner.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Report {
+    Started {
+        pid: i32,
+        level: Level,
+    },
+    Refused(Refusal),
+    /// The server itself has ended, with this wait status; what it caused may still be there.
+    Exited(i32),
+    /// KILL has not emptied the fence in time; the guardian goes on.
+    Remaining(Residue),
+    Empty(Proof),
+}
+
+/// How many descriptors one message may carry: stdin, stdout and stderr.
+const DESCRIPTORS: usize = 3;
+/// Above what the kernel takes for arguments and environment together.
+const LARGEST_FRAME: usize = 16 << 20;
+
+/// What there is to receive at the moment.
+#[derive(Debug)]
+pub(crate) enum Received<M> {
+    Message(M),
+    NothingYet,
+    /// The other end is gone.
+    Closed,
+}
+
+/// One end of a control socket.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    socket: OwnedFd,
+    inbox: Vec<u8>,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Conn {
+    /// Two ends that are connected; neither survives an exec by accident.
+    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        Ok((Self::new(ours), theirs))
+    }
+
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self { socket, inbox: Vec::new(), descriptors: Vec::new() }
+    }
+
+    /// Sends one message whole, with descriptors beside it.
+    pub(crate) fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut frame = vec![0; 4];
+        frame = postcard::to_extend(message, frame).map_err(io::Error::other)?;
+        let length = u32::try_from(frame.len() - 4).map_err(io::Error::other)?;
+        frame[..4].copy_from_slice(&length.to_le_bytes());
+
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(Errno::INVAL.into());
+        }
+        let mut rest = frame.as_slice();
+        while !rest.is_empty() {
+            let part = [IoSlice::new(rest)];
+            match sendmsg(&self.socket, &part, &mut ancillary, SendFlags::NOSIGNAL) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            ancillary.clear();
+        }
+        Ok(())
+    }
+
+    /// Takes the next message that has arrived whole; never waits.
+    pub(crate) fn receive<M: DeserializeOwned>(&mut self) -> io::Result<Received<M>> {
+        loop {
+            if let Some(message) = self.unpack()? {
+                return Ok(Received::Message(message));
+            }
+            match self.fill() {
+                // The latter: a peer that died with unread orders in its socket.
+                Ok(0) | Err(Errno::CONNRESET) => return Ok(Received::Closed),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Received::NothingYet),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The descriptors that came with the messages so far.
+    pub(crate) fn take_descriptors(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.descriptors)
+    }
+
+    fn unpack<M: DeserializeOwned>(&mut self) -> io::Result<Option<M>> {
+        let Some((header, body)) = self.inbox.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*header) as usize;
+        if length > LARGEST_FRAME {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let Some(body) = body.get(..length) else { return Ok(None) };
+        let message = postcard::from_bytes(body).map_err(io::Error::other)?;
+        self.inbox.drain(..4 + length);
+        Ok(Some(message))
+    }
+
+    fn fill(&mut self) -> rustix::io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; 16 << 10];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received =
+            recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags)?;
+        self.inbox.extend_from_slice(&bytes[..received.bytes]);
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                self.descriptors.extend(fds);
+            }
+        }
+        Ok(received.bytes)
+    }
+}
+
+impl AsFd for Conn {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connected() -> (Conn, Conn) {
+        let (one, other) = Conn::pair().unwrap();
+        (one, Conn::new(other))
+    }
+
+    #[test]
+    fn a_message_arrives_with_its_descriptors() {
+        let (sender, mut receiver) = connected();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        sender.send(&Order::Hurry, &[file.as_fd(); DESCRIPTORS]).unwrap();
+        sender.send(&Order::Stop(Step::Asking), &[]).unwrap();
+        assert!(matches!(receiver.receive().unwrap(), Received::Message(Order::Hurry)));
+        assert_eq!(receiver.take_descriptors().len(), DESCRIPTORS);
+        let next = receiver.receive().unwrap();
+        assert!(matches!(next, Received::Message(Order::Stop(Step::Asking))));
+        assert!(matches!(receiver.receive::<Order>().unwrap(), Received::NothingYet));
+        drop(sender);
+        assert!(matches!(receiver.receive::<Order>().unwrap(), Received::Closed));
+    }
+
+    #[test]
+    fn a_message_larger_than_the_socket_arrives_whole() {
+        let (sender, mut receiver) = connected();
+        let long = "x".repeat(3 << 20);
+        let thread = std::thread::spawn(move || sender.send(&long, &[]).map(|()| long));
+        let arrived = loop {
+            match receiver.receive::<String>().unwrap() {
+                Received::Message(text) => break text,
+                Received::NothingYet => std::thread::yield_now(),
+                Received::Closed => panic!("closed before the message was whole"),
+            }
+        };
+        assert_eq!(arrived, thread.join().unwrap().unwrap());
+    }
+
+    #[test]
+    fn a_frame_without_end_is_refused() {
+        let (sender, mut receiver) = connected();
+        rustix::io::write(&sender, &u32::MAX.to_le_bytes()).unwrap();
+        assert!(receiver.receive::<Order>().is_err());
+    }
+}

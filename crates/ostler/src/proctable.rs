@@ -1,0 +1,168 @@
+//! The process table: who is whose child, and signals that can only reach who was meant.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+use crate::id::{INSTANCE_VARIABLE, InstanceId};
+
+/// A process as it was seen. Its pid alone may mean another one a moment later.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// Its name.
+    pub name: String,
+    /// Its state as the kernel writes it; `Z` is a zombie, `D` cannot be killed at the moment.
+    pub state: char,
+    /// When it started, in clock ticks since boot: with the pid, its identity.
+    pub start: u64,
+    parent: i32,
+    group: i32,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, state {})", self.pid, self.name, self.state)
+    }
+}
+
+impl Process {
+    /// The process that has this pid now.
+    pub fn with_pid(pid: i32) -> Option<Self> {
+        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // The name may hold anything, also spaces and brackets: the last bracket ends it.
+        let (open, close) =
+            (text.iter().position(|b| *b == b'(')?, text.iter().rposition(|b| *b == b')')?);
+        let name = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();
+        let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        Some(Self {
+            pid,
+            name,
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            start: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// The process group that it is in.
+    pub fn group(&self) -> i32 {
+        self.group
+    }
+
+    /// Sends `signal` if this is still the process that was seen. `Ok(false)`: it is gone.
+    pub fn signal(&self, signal: Signal) -> io::Result<bool> {
+        let Some(handle) = self.handle()? else { return Ok(false) };
+        match pidfd_send_signal(handle, signal) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::SRCH) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A handle on this very process. The pid is looked up again after it was taken, so that a
+    /// recycled pid is noticed: the handle itself can't change its meaning any more.
+    fn handle(&self) -> io::Result<Option<OwnedFd>> {
+        let Some(pid) = Pid::from_raw(self.pid) else { return Ok(None) };
+        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => handle,
+            Err(rustix::io::Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(self.is_still_there().then_some(handle))
+    }
+
+    fn is_still_there(&self) -> bool {
+        Self::with_pid(self.pid).is_some_and(|now| now.start == self.start)
+    }
+}
+
+/// All that descends from `root`, parents before their children; `root` is not among them.
+pub(crate) fn descendants(root: i32) -> Vec<Process> {
+    let mut found: Vec<Process> = Process::with_pid(root).into_iter().collect();
+    let mut next = 0;
+    while let Some(parent) = found.get(next).cloned() {
+        next += 1;
+        let children = children(parent.pid);
+        // Between two looks a pid may have passed to a stranger, the parent's or the child's.
+        if !children.is_empty() && parent.is_still_there() {
+            let seen: Vec<i32> = found.iter().map(|process| process.pid).collect();
+            let fresh = children.into_iter().filter(|pid| !seen.contains(pid));
+            found.extend(fresh.filter_map(Process::with_pid).filter(|c| c.parent == parent.pid));
+        }
+    }
+    found.drain(..found.len().min(1));
+    found
+}
+
+/// All that carries the instance's mark in the environment it was started with.
+pub(crate) fn carriers(id: InstanceId) -> Vec<Process> {
+    let mark = format!("{INSTANCE_VARIABLE}={id}");
+    let carries = |pid: i32| {
+        fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|env| env.split(|b| *b == 0).any(|variable| variable == mark.as_bytes()))
+    };
+    // Looked at before and after, so that the process described is the one that carries the mark.
+    pids()
+        .filter_map(|pid| Process::with_pid(pid).filter(|_| carries(pid)))
+        .filter(Process::is_still_there)
+        .collect()
+}
+
+fn children(parent: i32) -> Vec<i32> {
+    if !fs::exists("/proc/thread-self/children").unwrap_or(false) {
+        return children_by_scan(parent);
+    }
+    let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = tasks.flat_map(|task| fs::read_to_string(task.path().join("children")));
+    let pids =
+        |list: String| list.split_ascii_whitespace().flat_map(str::parse).collect::<Vec<_>>();
+    lists.flat_map(pids).collect()
+}
+
+/// For kernels that are built without lists of children.
+fn children_by_scan(parent: i32) -> Vec<i32> {
+    pids()
+        .filter(|pid| Process::with_pid(*pid).is_some_and(|process| process.parent == parent))
+        .collect()
+}
+
+fn pids() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_record_never_reaches_the_process_that_has_the_pid_now() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let now = Process::with_pid(pid).unwrap();
+        let stale = Process { start: now.start - 1, ..now.clone() };
+        assert!(!stale.signal(Signal::KILL).unwrap());
+        assert!(child.try_wait().unwrap().is_none());
+
+        assert!(now.signal(Signal::KILL).unwrap());
+        child.wait().unwrap();
+        assert!(!now.signal(Signal::KILL).unwrap());
+    }
+
+    #[test]
+    fn both_ways_of_finding_children_agree() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (own, pid) = (i32::try_from(std::process::id()).unwrap(), child.id().cast_signed());
+        assert!(children(own).contains(&pid));
+        assert!(children_by_scan(own).contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

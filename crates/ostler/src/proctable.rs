@@ -8,8 +8,6 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-use crate::id::{INSTANCE_VARIABLE, InstanceId};
-
 /// A process as it was seen. Its pid alone may mean another one a moment later.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
@@ -22,7 +20,6 @@ pub struct Process {
     /// When it started, in clock ticks since boot: with the pid, its identity.
     pub start: u64,
     parent: i32,
-    group: i32,
 }
 
 impl fmt::Display for Process {
@@ -46,24 +43,55 @@ impl Process {
             name,
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
-            group: fields.get(2)?.parse().ok()?,
             start: fields.get(19)?.parse().ok()?,
         })
     }
 
-    /// The process group that it is in.
-    pub fn group(&self) -> i32 {
-        self.group
+    /// All that descends from `root`, parents before their children; `root` is not among them.
+    pub fn descendants_of(root: i32) -> Vec<Self> {
+        let mut found: Vec<Self> = Self::with_pid(root).into_iter().collect();
+        let mut next = 0;
+        while let Some(parent) = found.get(next).cloned() {
+            next += 1;
+            let children = children(parent.pid);
+            // Between two looks a pid may have passed to a stranger, the parent's or the child's.
+            if !children.is_empty() && parent.is_still_there() {
+                let seen: Vec<i32> = found.iter().map(|process| process.pid).collect();
+                let fresh = children.into_iter().filter(|pid| !seen.contains(pid));
+                found.extend(fresh.filter_map(Self::with_pid).filter(|c| c.parent == parent.pid));
+            }
+        }
+        found.drain(..found.len().min(1));
+        found
+    }
+
+    /// All that carries the variable with this value in the environment it was started with.
+    pub fn carrying(variable: &str, value: &str) -> Vec<Self> {
+        let mark = format!("{variable}={value}");
+        let carries = |pid: i32| {
+            fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|env| env.split(|b| *b == 0).any(|variable| variable == mark.as_bytes()))
+        };
+        // Looked at before and after, so that the one described is the one that carries the mark.
+        pids()
+            .filter_map(|pid| Self::with_pid(pid).filter(|_| carries(pid)))
+            .filter(Self::is_still_there)
+            .collect()
     }
 
     /// Sends `signal` if this is still the process that was seen. `Ok(false)`: it is gone.
-    pub fn signal(&self, signal: Signal) -> io::Result<bool> {
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<bool> {
         let Some(handle) = self.handle()? else { return Ok(false) };
         match pidfd_send_signal(handle, signal) {
             Ok(()) => Ok(true),
             Err(rustix::io::Errno::SRCH) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Kills it, if this is still the process that was seen. `Ok(false)`: it is gone.
+    pub fn kill(&self) -> io::Result<bool> {
+        self.signal(Signal::KILL)
     }
 
     /// A handle on this very process. The pid is looked up again after it was taken, so that a
@@ -78,41 +106,10 @@ impl Process {
         Ok(self.is_still_there().then_some(handle))
     }
 
-    fn is_still_there(&self) -> bool {
+    /// Whether it is in the process table, be it as a zombie.
+    pub fn is_still_there(&self) -> bool {
         Self::with_pid(self.pid).is_some_and(|now| now.start == self.start)
     }
-}
-
-/// All that descends from `root`, parents before their children; `root` is not among them.
-pub(crate) fn descendants(root: i32) -> Vec<Process> {
-    let mut found: Vec<Process> = Process::with_pid(root).into_iter().collect();
-    let mut next = 0;
-    while let Some(parent) = found.get(next).cloned() {
-        next += 1;
-        let children = children(parent.pid);
-        // Between two looks a pid may have passed to a stranger, the parent's or the child's.
-        if !children.is_empty() && parent.is_still_there() {
-            let seen: Vec<i32> = found.iter().map(|process| process.pid).collect();
-            let fresh = children.into_iter().filter(|pid| !seen.contains(pid));
-            found.extend(fresh.filter_map(Process::with_pid).filter(|c| c.parent == parent.pid));
-        }
-    }
-    found.drain(..found.len().min(1));
-    found
-}
-
-/// All that carries the instance's mark in the environment it was started with.
-pub(crate) fn carriers(id: InstanceId) -> Vec<Process> {
-    let mark = format!("{INSTANCE_VARIABLE}={id}");
-    let carries = |pid: i32| {
-        fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|env| env.split(|b| *b == 0).any(|variable| variable == mark.as_bytes()))
-    };
-    // Looked at before and after, so that the process described is the one that carries the mark.
-    pids()
-        .filter_map(|pid| Process::with_pid(pid).filter(|_| carries(pid)))
-        .filter(Process::is_still_there)
-        .collect()
 }
 
 fn children(parent: i32) -> Vec<i32> {

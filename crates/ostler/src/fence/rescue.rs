@@ -4,12 +4,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Signal;
 
 use super::outcome::{Outcome, Proof, Residue};
 use crate::cgroup::{Leaf, Watch};
-use crate::id::InstanceId;
-use crate::proctable::carriers;
+use crate::id::{INSTANCE_VARIABLE, InstanceId};
+use crate::proctable::Process;
 
 /// Between two looks at the process table, in which a process that is being forked can appear.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
@@ -47,9 +46,10 @@ fn wait_for_change(watch: &Watch, deadline: Instant) -> io::Result<()> {
 
 /// KILL to all that carries the mark, until two looks in a row find none.
 fn end_carriers(id: InstanceId, deadline: Instant) -> Option<Residue> {
+    let mark = id.to_string();
     let mut empty_looks = 0;
     loop {
-        let found = carriers(id);
+        let found = Process::carrying(INSTANCE_VARIABLE, &mark);
         empty_looks = if found.is_empty() { empty_looks + 1 } else { 0 };
         if empty_looks == 2 {
             return None;
@@ -59,7 +59,7 @@ fn end_carriers(id: InstanceId, deadline: Instant) -> Option<Residue> {
         }
         for process in found {
             // Who can't be signalled is found again until the deadline.
-            let _ = process.signal(Signal::KILL);
+            let _ = process.kill();
         }
         std::thread::sleep(BETWEEN_LOOKS);
     }

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, wait};
 
 use crate::cgroup::{Leaf, Watch};
 use crate::fence::Proof;
-use crate::proctable::{Process, descendants};
+use crate::proctable::Process;
 
 /// The processes below this guardian.
 #[derive(Debug)]
@@ -78,5 +78,5 @@ pub(super) fn ask() {
 
 /// Everything below this guardian: nothing can leave it but by ending.
 pub(super) fn remains() -> Vec<Process> {
-    descendants(getpid().as_raw_pid())
+    Process::descendants_of(getpid().as_raw_pid())
 }

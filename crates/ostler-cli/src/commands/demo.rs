@@ -1,5 +1,0 @@
-//! `ostler demo`.
-use std::process::ExitCode;
-pub(crate) fn run() -> ExitCode {
-    ExitCode::SUCCESS
-}

@@ -14,12 +14,12 @@
 //!
 //! Every wait has a bound, and dropping a sandbox ends what is left in it.
 #![expect(
-    clippy::unwrap_used,
     clippy::expect_used,
     clippy::missing_panics_doc,
     reason = "test support: a failure here is a failed test, and says where"
 )]
 
+mod ambient;
 mod binary;
 mod bystanders;
 mod cgroup;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
+use crate::ambient::keep_descriptors_from_programs;
 use crate::process::all_pids;
 use crate::survivors::Survivors;
 use crate::wait::{poll, wait_until};
@@ -41,6 +42,7 @@ pub struct Sandbox {
 impl Sandbox {
     /// A new one. Panics with the reason where the machine cannot provide it.
     pub fn new() -> Self {
+        keep_descriptors_from_programs();
         let token = Token::random();
         let cgroup = Cgroup::create(&format!("ostler-test-{}", token.hex()));
         let directory = tempfile::Builder::new()
@@ -118,7 +120,12 @@ impl Sandbox {
     /// The stub inside of the sandbox, with a ready file for [`Sandbox::wait_ready`] and a pid file for
     /// [`Sandbox::pids`].
     pub fn stub(&self) -> Command {
-        let mut command = self.command(binary("ostler-stub"));
+        self.stub_as(User::Root)
+    }
+
+    /// The same as another user.
+    pub fn stub_as(&self, user: User) -> Command {
+        let mut command = self.command_as(user, self.reachable(&binary("ostler-stub")));
         command.arg("--ready").arg(self.file("ready")).arg("--pid-file").arg(self.file("pids"));
         command
     }
@@ -186,15 +193,19 @@ impl Sandbox {
     }
 
     /// The code under test may have moved processes out of the cgroup; the token still marks them.
-    fn kill_token_carriers(&self) {
-        for pid in all_pids().into_iter().filter(|pid| self.token.is_carried_by(*pid)) {
-            let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { continue };
+    /// Returns how many there were.
+    fn kill_token_carriers(&self) -> usize {
+        let carriers: Vec<u32> =
+            all_pids().into_iter().filter(|pid| self.token.is_carried_by(*pid)).collect();
+        for pid in &carriers {
+            let Some(target) = i32::try_from(*pid).ok().and_then(Pid::from_raw) else { continue };
             let Ok(pidfd) = pidfd_open(target, PidfdFlags::empty()) else { continue };
             // Once more, now that the pid cannot be given to another process unnoticed.
-            if self.token.is_carried_by(pid) {
+            if self.token.is_carried_by(*pid) {
                 let _ = pidfd_send_signal(&pidfd, Signal::KILL);
             }
         }
+        carriers.len()
     }
 }
 
@@ -208,7 +219,7 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         // Before the directories go, because survivors could create new files in them.
         let _ = self.cgroup.end();
-        self.kill_token_carriers();
+        poll(Duration::from_secs(10), || self.kill_token_carriers() == 0);
     }
 }
 

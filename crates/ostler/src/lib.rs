@@ -50,7 +50,8 @@ mod spec;
 
 pub use cgroup::NoLeaf;
 pub use fence::{
-    Event, Fence, GuardianProgram, Outcome, Proof, Refusal, Residue, ServerStdio, StartError, Terms,
+    Descriptors, Event, Fence, GuardianProgram, Outcome, Proof, Refusal, Residue, ServerStdio,
+    StartError, Terms,
 };
 pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidInstanceId};
 pub use ladder::{Climb, Ladder, Step};

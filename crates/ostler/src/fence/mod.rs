@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 pub use outcome::{Outcome, Proof, Refusal, Residue};
-pub use start::{GuardianProgram, ServerStdio, StartError, Terms};
+pub use start::{Descriptors, GuardianProgram, ServerStdio, StartError, Terms};
 
 use crate::cgroup::Leaf;
 use crate::guardian::wire::{Conn, Order, Received, Report};

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use serde::{Deserialize, Serialize};
 
 use super::Fence;
 use crate::cgroup::{Leaf, NoLeaf};
@@ -26,6 +27,18 @@ pub struct Terms {
     pub limits: Limits,
     /// What to execute as its guardian.
     pub guardian: GuardianProgram,
+    /// What the server gets beside its stdio.
+    pub descriptors: Descriptors,
+}
+
+/// What becomes of descriptors that a host has open without close-on-exec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Descriptors {
+    /// The server gets its stdin, stdout and stderr and nothing else.
+    #[default]
+    StdioOnly,
+    /// The server inherits them, as it would without a fence.
+    Inherited,
 }
 
 /// What to execute as a guardian.
@@ -96,6 +109,7 @@ impl Fence {
             spec,
             leaf,
             minimum,
+            descriptors: terms.descriptors,
             ladder: terms.limits.ladder(),
             orphan_ladder: terms.limits.orphan_ladder(),
             proof_limit: terms.limits.proof,

@@ -1,9 +1,9 @@
 //! From fork to exec: the only place with code between the two.
 #![expect(unsafe_code, reason = "a hook between fork and exec can't be had without")]
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 
 use super::wire::Launch;
 use crate::cgroup::Leaf;
-use crate::fence::Refusal;
+use crate::fence::{Descriptors, Refusal};
 use crate::id::INSTANCE_VARIABLE;
 use crate::signals::Ignored;
 
@@ -22,16 +22,40 @@ pub(super) struct Stdio {
     pub(super) stderr: OwnedFd,
 }
 
+/// Descriptors that the owner had open without close-on-exec. The guardian keeps none of them:
+/// it would hold other people's pipes open for as long as it lives.
+pub(super) struct Inherited(Vec<RawFd>);
+
+impl Inherited {
+    /// To be called before the guardian opens anything of its own.
+    pub(super) fn look() -> io::Result<Self> {
+        let names = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.file_name());
+        let mut fds: Vec<RawFd> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
+        // The descriptor of the look itself is closed by now; its number will be used again.
+        let is_open = |fd: RawFd| fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok();
+        fds.retain(|fd| *fd > libc::STDERR_FILENO && is_open(*fd));
+        Ok(Self(fds))
+    }
+
+    fn close(self) {
+        for fd in self.0 {
+            // SAFETY: it was open before this process opened anything, so that nothing owns it.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
 /// Starts the server inside its leaf. What was ignored when the guardian began is ignored again.
 pub(super) fn launch(
     orders: &Launch,
     leaf: Option<&Leaf>,
     stdio: Stdio,
+    inherited: Inherited,
     ignored: Ignored,
 ) -> Result<Pid, Refusal> {
     let spec = &orders.spec;
     if let Some(cwd) = &spec.cwd {
-        let usable = std::fs::metadata(cwd).and_then(|found| {
+        let usable = fs::metadata(cwd).and_then(|found| {
             found.is_dir().then_some(()).ok_or_else(|| io::ErrorKind::NotADirectory.into())
         });
         usable.map_err(|error| Refusal::working_directory(cwd, &error))?;
@@ -65,7 +89,17 @@ pub(super) fn launch(
     // SAFETY: the hook makes system calls only; it neither allocates nor takes locks.
     unsafe { command.pre_exec(hook) };
 
-    let spawned = command.spawn();
+    let spawned = match orders.descriptors {
+        Descriptors::StdioOnly => {
+            inherited.close();
+            command.spawn()
+        }
+        Descriptors::Inherited => {
+            let spawned = command.spawn();
+            inherited.close();
+            spawned
+        }
+    };
     drop(command);
     match spawned {
         Ok(child) => Ok(Pid::from_child(&child)),

@@ -12,7 +12,7 @@ use rustix::process::{
 };
 
 use super::estate::Estate;
-use super::launch::{Stdio, launch};
+use super::launch::{Inherited, Stdio, launch};
 use super::notice::{ChildNotice, outlive_requests};
 use super::watch::{Charge, Guardian};
 use super::wire::{Conn, Launch, Order, Received, Report};
@@ -26,9 +26,10 @@ const DONE: i32 = 0;
 const NOT_STARTED: i32 = 1;
 
 pub(super) fn run(owner: &OsStr) -> i32 {
+    let Ok(inherited) = Inherited::look() else { return NOT_STARTED };
     let Ok(control) = take_control_socket() else { return NOT_STARTED };
     let mut conn = Conn::new(control);
-    match begin(owner, &mut conn) {
+    match begin(owner, inherited, &mut conn) {
         Ok(Some(charge)) => {
             Guardian::new(conn, charge).watch();
             DONE
@@ -43,7 +44,7 @@ pub(super) fn run(owner: &OsStr) -> i32 {
 }
 
 /// `None`: the owner has gone before there was anything to guard.
-fn begin(owner: &OsStr, conn: &mut Conn) -> Result<Option<Charge>, Refusal> {
+fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<Charge>, Refusal> {
     let ignored = Ignored::now().map_err(Refusal::guardian)?;
     let children = detach().map_err(Refusal::guardian)?;
     let Some(owner) = watch_owner(owner).map_err(Refusal::guardian)? else { return Ok(None) };
@@ -52,7 +53,8 @@ fn begin(owner: &OsStr, conn: &mut Conn) -> Result<Option<Charge>, Refusal> {
     };
     let stdio = stdio_from(conn).ok_or_else(|| Refusal::guardian(Errno::BADF.into()))?;
     let leaf = make_leaf(&orders)?;
-    let launched = launch(&orders, leaf.as_ref().map(|(leaf, _)| leaf), stdio, ignored);
+    let entrance = leaf.as_ref().map(|(leaf, _)| leaf);
+    let launched = launch(&orders, entrance, stdio, inherited, ignored);
     let server = launched.inspect_err(|_| {
         // Nobody has entered it, so that nothing can refuse its removal.
         let _ = leaf.as_ref().map(|(leaf, _)| leaf.remove());

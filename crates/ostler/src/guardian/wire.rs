@@ -17,7 +17,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::fence::{Proof, Refusal, Residue};
+use crate::fence::{Descriptors, Proof, Refusal, Residue};
 use crate::id::InstanceId;
 use crate::ladder::{Ladder, Step};
 use crate::level::Level;
@@ -44,6 +44,7 @@ pub(crate) struct Launch {
     /// Where a leaf may be made. The guardian makes it, so that no death of the owner leaves one.
     pub(crate) leaf: Option<PathBuf>,
     pub(crate) minimum: Level,
+    pub(crate) descriptors: Descriptors,
     pub(crate) ladder: Ladder,
     pub(crate) orphan_ladder: Ladder,
     pub(crate) proof_limit: Duration,

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use ostler::{
-    Containment, Fence, Ignored, InstanceId, Limits, Refusal, ServerSpec, ServerStdio, StartError,
-    Terms,
+    Containment, Descriptors, Fence, GuardianProgram, Ignored, InstanceId, Limits, Refusal,
+    ServerSpec, ServerStdio, StartError, Terms,
 };
 
 use crate::say::{chain, say};
@@ -113,7 +113,13 @@ fn plan(arguments: RunArguments) -> (ServerSpec, Terms) {
         program,
     };
     let limits = Limits { grace: arguments.grace, ..Limits::default() };
-    (spec, Terms { containment: arguments.containment, limits, ..Terms::default() })
+    let terms = Terms {
+        containment: arguments.containment,
+        limits,
+        descriptors: Descriptors::Inherited,
+        guardian: GuardianProgram::Myself,
+    };
+    (spec, terms)
 }
 
 fn start(spec: ServerSpec, terms: &Terms) -> Result<Wrapper, RunError> {

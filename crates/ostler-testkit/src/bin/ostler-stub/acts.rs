@@ -5,8 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 
 use rustix::process::{
-    Pid, Signal, getpgid, getpgrp, getpid, getppid, getuid, kill_current_process_group,
-    kill_process,
+    Pid, Signal, getpgrp, getpid, getppid, getuid, kill_current_process_group, kill_process,
 };
 
 use crate::args::ServerArgs;
@@ -77,9 +76,8 @@ fn kill_parent() -> Result<(), Refused> {
 
 fn kill_group() -> Result<(), Refused> {
     let group = getpgrp();
-    let outside = processes()
-        .into_iter()
-        .find(|pid| getpgid(Some(*pid)) == Ok(group) && !is_in_sandbox(*pid));
+    let outside =
+        processes().into_iter().find(|pid| group_of(*pid) == Some(group) && !is_in_sandbox(*pid));
     if let Some(pid) = outside {
         return Err(Refused::GroupOutside(pid.as_raw_nonzero().get()));
     }
@@ -125,6 +123,14 @@ fn processes() -> Vec<Pid> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter_map(Pid::from_raw)
         .collect()
+}
+
+/// From /proc, because rustix takes it for a bug of its own that the kernel's threads are in group 0.
+fn group_of(pid: Pid) -> Option<Pid> {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (_, fields) = stat.rsplit_once(')')?;
+    Pid::from_raw(fields.split_whitespace().nth(2)?.parse().ok()?)
 }
 
 fn is_in_sandbox(pid: Pid) -> bool {

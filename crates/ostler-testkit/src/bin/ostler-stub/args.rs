@@ -1,5 +1,6 @@
 //! The switches.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -20,6 +21,8 @@ pub(crate) enum Mode {
     /// A descendant: sets itself up, says so on descriptor 0 and waits to be killed
     #[command(hide = true)]
     Idle(IdleArgs),
+    /// Runs a program below an adoptive parent that reaps at once
+    Reap(ReapArgs),
 }
 
 /// How `initialize` is answered.
@@ -177,6 +180,16 @@ pub(crate) struct IdleArgs {
     pub(crate) die_after_ms: Option<u64>,
     #[arg(long)]
     pub(crate) lifetime: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReapArgs {
+    /// Ends itself after that many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    pub(crate) lifetime: u32,
+    /// The program and its arguments
+    #[arg(required = true, last = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 fn parse_signal(text: &str) -> Result<Signal, String> {

@@ -11,6 +11,7 @@ mod args;
 mod family;
 mod idle;
 mod raw;
+mod reap;
 mod report;
 mod serve;
 
@@ -50,13 +51,12 @@ impl From<io::Error> for Stop {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match cli.mode {
-        Some(Mode::Idle(args)) => match idle::run(&args) {
-            Ok(code) => code,
-            Err(error) => complain(&format!("idle: {error}"), SETUP_FAILED),
-        },
-        None => server(&cli.server),
-    }
+    let result = match cli.mode {
+        Some(Mode::Idle(args)) => idle::run(&args),
+        Some(Mode::Reap(args)) => reap::run(&args),
+        None => Ok(server(&cli.server)),
+    };
+    result.unwrap_or_else(|error| complain(&error.to_string(), SETUP_FAILED))
 }
 
 fn server(args: &ServerArgs) -> ExitCode {

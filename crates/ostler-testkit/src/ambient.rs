@@ -1,0 +1,17 @@
+//! Descriptors that the test process itself was started with.
+#![expect(
+    unsafe_code,
+    reason = "close_range on descriptors that nobody here owns has no safe wrapper"
+)]
+
+use std::io;
+
+/// Keeps the descriptors that the runner of the tests happened to leave open (a build's job server, a terminal's
+/// pipes) from the programs under test. Otherwise lists of descriptors would depend on who runs the tests, and a
+/// survivor would keep the runner's pipes open.
+pub(crate) fn keep_descriptors_from_programs() {
+    let flags = libc::CLOSE_RANGE_CLOEXEC.cast_signed();
+    // SAFETY: nothing is closed; a flag is set on each descriptor that is passed to no program on purpose.
+    let result = unsafe { libc::close_range(3, libc::c_uint::MAX, flags) };
+    assert!(result == 0, "close_range: {}", io::Error::last_os_error());
+}

@@ -1,0 +1,4 @@
+//! Benchmarks of the fence.
+fn main() {
+    ostler::guardian::run_if_asked();
+}

@@ -35,7 +35,6 @@
 //! # use std::os::fd::AsFd;
 //! ```
 #![warn(missing_docs)]
-#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test that can't go on should stop"))]
 
 mod cgroup;
 mod fence;

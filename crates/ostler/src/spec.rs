@@ -1,7 +1,7 @@
 //! What to run.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,19 @@ pub struct ServerSpec {
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory; the owner's if none is given.
     pub cwd: Option<PathBuf>,
+}
+
+impl ServerSpec {
+    /// Whether there is anything, executable or not, where the program is looked for.
+    pub(crate) fn program_exists(&self) -> bool {
+        let base = self.cwd.as_deref().unwrap_or(Path::new(""));
+        if self.program.as_encoded_bytes().contains(&b'/') {
+            return base.join(&self.program).exists();
+        }
+        let path = self.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
+        let directories = path.into_iter().flat_map(std::env::split_paths);
+        directories.map(|directory| base.join(directory).join(&self.program)).any(|p| p.exists())
+    }
 }
 
 impl std::fmt::Debug for ServerSpec {

@@ -1,6 +1,5 @@
 //! What a fence can say: why nothing was started, why nothing is left, or what is.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -9,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::NoLeaf;
 use crate::proctable::Process;
+use crate::spec::ServerSpec;
 
 /// Why we may say that a fence is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,10 +101,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn exec(program: &OsStr, error: &io::Error) -> Self {
-        let missing = error.kind() == io::ErrorKind::NotFound && !Path::new(program).is_file();
-        let program = program.to_string_lossy().into_owned();
-        if missing {
+    pub(crate) fn exec(spec: &ServerSpec, error: &io::Error) -> Self {
+        let program = spec.program.to_string_lossy().into_owned();
+        // A directory of the path that may not be entered hides the plain truth behind EACCES.
+        let unclear = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
+        if unclear.contains(&error.kind()) && !spec.program_exists() {
             Self::NotFound { program }
         } else {
             Self::NotExecutable { program, errno: errno(error) }

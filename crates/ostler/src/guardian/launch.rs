@@ -104,7 +104,7 @@ pub(super) fn launch(
     match spawned {
         Ok(child) => Ok(Pid::from_child(&child)),
         Err(error) if matches!(failure.read(&mut [0]), Ok(1)) => Err(Refusal::leaf(error)),
-        Err(error) => Err(Refusal::exec(&spec.program, &error)),
+        Err(error) => Err(Refusal::exec(spec, &error)),
     }
 }
 

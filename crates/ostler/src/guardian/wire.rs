@@ -208,15 +208,17 @@ mod tests {
     fn a_message_larger_than_the_socket_arrives_whole() {
         let (sender, mut receiver) = connected();
         let long = "x".repeat(3 << 20);
-        let thread = std::thread::spawn(move || sender.send(&long, &[]).map(|()| long));
-        let arrived = loop {
-            match receiver.receive::<String>().unwrap() {
-                Received::Message(text) => break text,
-                Received::NothingYet => std::thread::yield_now(),
-                Received::Closed => panic!("closed before the message was whole"),
-            }
-        };
-        assert_eq!(arrived, thread.join().unwrap().unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| sender.send(&long, &[]).unwrap());
+            let arrived = loop {
+                match receiver.receive::<String>().unwrap() {
+                    Received::Message(text) => break text,
+                    Received::NothingYet => std::thread::yield_now(),
+                    Received::Closed => panic!("closed before the message was whole"),
+                }
+            };
+            assert_eq!(arrived, long);
+        });
     }
 
     #[test]

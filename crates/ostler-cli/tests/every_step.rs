@@ -1,0 +1,131 @@
+//! The owner is killed at each step of starting, its own and its guardian's.
+//!
+//! A tracer forces the moment: it delivers a signal when a process enters a given system call, so
+//! that the product needs no hooks for its tests.
+
+use std::fs;
+use std::time::Duration;
+
+use ostler_testkit::{Launched, Process, Stage, rows, wait_until};
+use rustix::process::Signal;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who takes a step of starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Guardian,
+    /// The guardian's fork, on its way to become the server.
+    Child,
+}
+
+/// The steps of starting that are not the owner's, in their order.
+const STEPS: [(Who, &str); 9] = [
+    (Who::Guardian, "setsid"),
+    (Who::Guardian, "prctl"),
+    (Who::Guardian, "mkdir"),
+    (Who::Guardian, "pipe2"),
+    (Who::Guardian, "clone"),
+    (Who::Child, "setsid"),
+    (Who::Child, "prctl"),
+    (Who::Child, "execve"),
+    (Who::Guardian, "chdir"),
+];
+
+/// `ostler run` under a tracer, with a signal at the nth `call` of a process.
+fn traced(stage: &Stage, options: &[&str], call: &str, signal: &str, nth: usize) -> Launched {
+    for file in ["ready", "trace"] {
+        let _ = fs::remove_file(stage.sandbox.file(file));
+    }
+    let mut command = stage.command("strace");
+    command.args(options).arg("-o").arg(stage.sandbox.file("trace"));
+    command.args([
+        "-e",
+        &format!("trace={call}"),
+        "-e",
+        &format!("inject={call}:signal={signal}:when={nth}"),
+    ]);
+    command.arg("--").args(stage.run_words());
+    command.args(stage.stub_words(&["--setsid-child", "--double-fork"]));
+    Launched::start(&mut command)
+}
+
+/// Kills the owner at its nth system call; `false` once the server is up before that.
+fn is_killed_at(stage: &Stage, nth: usize) -> bool {
+    let mut run = traced(stage, &[], "all", "SIGKILL", nth);
+    let ready = stage.sandbox.file("ready");
+    let killed = wait_until("killed, or up", PATIENCE, || {
+        if run.try_exit().is_some() { Some(true) } else { ready.exists().then_some(false) }
+    });
+    run.close_stdin();
+    stage.wait_exit(&mut run);
+    stage.expect_empty();
+    killed
+}
+
+/// Kills the owner while somebody else stands at the entrance of a system call.
+fn kill_while_at(stage: &Stage, who: Who, call: &str) {
+    let mut run = traced(stage, &["--follow-forks"], call, "SIGSTOP", 1);
+    // The tracer also has children of its own for a moment, which are not called ostler.
+    let is_owner = |pid: &u32| Process::read(*pid).is_some_and(|p| p.comm == "ostler");
+    let owner = wait_until("the owner", PATIENCE, || child_of(stage, run.pid()).filter(is_owner));
+    wait_until(&format!("{who:?} is at {call}"), PATIENCE, || {
+        let guardian = child_of(stage, owner);
+        let wanted = match who {
+            Who::Guardian => guardian,
+            Who::Child => guardian.and_then(|guardian| child_of(stage, guardian)),
+        };
+        held(stage).into_iter().any(|pid| {
+            if Some(pid) != wanted {
+                resume(stage, pid);
+            }
+            Some(pid) == wanted
+        })
+    });
+    stage.signal(owner, Signal::KILL);
+    wait_until("everybody goes on, and goes", PATIENCE, || {
+        for pid in held(stage) {
+            resume(stage, pid);
+        }
+        run.try_exit().is_some() && stage.sandbox.survivors().is_none()
+    });
+    stage.expect_empty();
+}
+
+fn child_of(stage: &Stage, parent: u32) -> Option<u32> {
+    let is_child = |pid: &u32| Process::read(*pid).is_some_and(|p| p.ppid == parent);
+    stage.sandbox.cgroup().pids().into_iter().find(is_child)
+}
+
+/// Who was stopped, as the tracer has noted it.
+fn held(stage: &Stage) -> Vec<u32> {
+    let trace = fs::read_to_string(stage.sandbox.file("trace")).unwrap_or_default();
+    let stopped = trace.lines().filter(|line| line.ends_with("--- stopped by SIGSTOP ---"));
+    let pids = stopped.filter_map(|line| line.split(' ').next()?.parse().ok());
+    pids.filter(|pid| stage.sandbox.cgroup().contains(*pid)).collect()
+}
+
+fn resume(stage: &Stage, pid: u32) {
+    // It may have gone since it was listed.
+    if stage.sandbox.cgroup().contains(pid) {
+        stage.signal(pid, Signal::CONT);
+    }
+}
+
+mod alone {
+    use super::*;
+
+    rows! {
+        fn the_owner_is_killed_at_each_system_call_of_starting(stage) {
+            let reached = (1..2000).take_while(|nth| is_killed_at(&stage, *nth)).count();
+            assert!((50..1999).contains(&reached), "killed at {reached} places");
+        }
+
+        fn the_owner_is_killed_at_each_step_of_its_guardian(stage) {
+            let has_leaf = stage.level() == "leaf";
+            for (who, call) in STEPS.into_iter().filter(|(_, call)| has_leaf || *call != "mkdir") {
+                kill_while_at(&stage, who, call);
+            }
+        }
+    }
+}

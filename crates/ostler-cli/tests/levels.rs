@@ -1,0 +1,58 @@
+//! Which level of containment is found where, and that it is said as it is.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use ostler_testkit::{Launched, Sandbox, User, binary, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What `ostler run --verbose` reports to this user.
+fn level_for(sandbox: &Sandbox, user: User) -> String {
+    let mut command = sandbox.command_as(user, sandbox.reachable(&binary("ostler")));
+    let mut run = Launched::start(command.args(["run", "--verbose", "--", "cat"]));
+    let level = wait_until("the level is reported", PATIENCE, || {
+        run.stderr().trim().rsplit_once("containment ").map(|(_, level)| level.to_owned())
+    });
+    run.close_stdin();
+    assert!(run.wait_exit(PATIENCE).success());
+    sandbox.expect_nobody_left(PATIENCE);
+    level
+}
+
+#[test]
+fn f26_root_gets_a_leaf() {
+    assert_eq!(level_for(&Sandbox::new(), User::Root), "leaf");
+}
+
+#[test]
+fn f26_a_user_with_a_delegated_subtree_gets_a_leaf() {
+    let sandbox = Sandbox::new();
+    sandbox.delegate_to(sandbox.token().uid());
+    assert_eq!(level_for(&sandbox, sandbox.nobody()), "leaf");
+}
+
+#[test]
+fn f26_a_user_in_somebody_elses_cgroup_gets_the_tree() {
+    let sandbox = Sandbox::new();
+    assert_eq!(level_for(&sandbox, sandbox.nobody()), "tree");
+}
+
+#[test]
+fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
+    let sandbox = Sandbox::new();
+    let ostler = sandbox.reachable(&binary("ostler"));
+    let output = sandbox
+        .command_as(sandbox.nobody(), ostler)
+        .args(["run", "--containment", "leaf", "--", "touch"])
+        .arg(sandbox.file("started"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.contains("containment 'leaf' can't be had here"), "{stderr}");
+    assert!(stderr.contains("not writable"), "{stderr}");
+    assert!(!sandbox.file("started").exists());
+    sandbox.expect_nobody_left(PATIENCE);
+}

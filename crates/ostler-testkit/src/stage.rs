@@ -1,0 +1,198 @@
+//! Where a row of the leak catalogue is played: once as root at `leaf`, once unprivileged at `tree`.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Bystanders, Launched, Process, Sandbox, User, binary, wait_until};
+
+/// Ten times what a user is promised, because the machine may be loaded.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Short, so that no test sits through the real one.
+const GRACE: &str = "300ms";
+
+/// Plays each row at both levels, as often as `OSTLER_TEST_ROUNDS` says.
+#[macro_export]
+macro_rules! rows {
+    ($($(#[$attribute:meta])* fn $name:ident($stage:ident) $body:block)*) => {$(
+        $(#[$attribute])*
+        mod $name {
+            use super::*;
+
+            fn row($stage: $crate::Stage) $body
+
+            #[test]
+            fn leaf() {
+                $crate::rounds(|| row($crate::Stage::leaf()));
+            }
+
+            #[test]
+            fn tree() {
+                $crate::rounds(|| row($crate::Stage::tree()));
+            }
+        }
+    )*};
+}
+
+/// Repeats a row: once in CI, more often in the full run.
+pub fn rounds(row: impl Fn()) {
+    let rounds = std::env::var("OSTLER_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    (0..rounds).for_each(|_: u32| row());
+}
+
+/// A sandbox, who runs ostler in it, and the level of containment which that must give.
+#[derive(Debug)]
+pub struct Stage {
+    // First, because they are in no one else's care when a test fails.
+    bystanders: Bystanders,
+    /// The sandbox.
+    pub sandbox: Sandbox,
+    /// Who runs ostler.
+    pub user: User,
+    level: &'static str,
+}
+
+impl Stage {
+    /// Root, who may make a cgroup leaf.
+    pub fn leaf() -> Self {
+        let sandbox = Sandbox::new();
+        Self::new(sandbox, User::Root, "leaf")
+    }
+
+    /// An unprivileged user, who may not.
+    pub fn tree() -> Self {
+        let sandbox = Sandbox::new();
+        let nobody = sandbox.nobody();
+        Self::new(sandbox, nobody, "tree")
+    }
+
+    fn new(sandbox: Sandbox, user: User, level: &'static str) -> Self {
+        let bystanders = Bystanders::start(&sandbox, user);
+        Self { bystanders, sandbox, user, level }
+    }
+
+    /// The level that is asked for and must be reported: `leaf` or `tree`.
+    pub fn level(&self) -> &'static str {
+        self.level
+    }
+
+    /// A program as the stage's user.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        self.sandbox.command_as(self.user, program)
+    }
+
+    /// `ostler run` up to the `--`.
+    pub fn run_words(&self) -> Vec<String> {
+        let ostler = text(self.sandbox.reachable(&binary("ostler")));
+        let words = ["run", "--verbose", "--grace", GRACE, "--containment", self.level, "--"];
+        std::iter::once(ostler).chain(words.map(String::from)).collect()
+    }
+
+    /// The stub's path and the switches for [`Sandbox::wait_ready`] and [`Sandbox::pids`].
+    pub fn stub_words(&self, switches: &[&str]) -> Vec<String> {
+        let stub = text(self.sandbox.reachable(&binary("ostler-stub")));
+        let (ready, pids) = (text(self.sandbox.file("ready")), text(self.sandbox.file("pids")));
+        let own = [stub, "--ready".into(), ready, "--pid-file".into(), pids];
+        own.into_iter().chain(switches.iter().map(ToString::to_string)).collect()
+    }
+
+    /// A wrapped stub with these switches, up and running.
+    pub fn wrap(&self, switches: &[&str]) -> Launched {
+        self.wrap_words(&self.stub_words(switches))
+    }
+
+    /// The same for a command of any kind that starts [`Stage::stub_words`].
+    pub fn wrap_words(&self, words: &[impl AsRef<OsStr>]) -> Launched {
+        let _ = std::fs::remove_file(self.sandbox.file("ready"));
+        let own = self.run_words();
+        let run = Launched::start(self.command(&own[0]).args(&own[1..]).args(words));
+        self.sandbox.wait_ready(PATIENCE);
+        let expected = format!("containment {}", self.level);
+        wait_until("the level is reported", PATIENCE, || run.stderr().contains(&expected));
+        run
+    }
+
+    /// A host that embeds the library and holds `count` stubs with these switches in turn.
+    pub fn host(&self, count: usize, switches: &[&str], options: &[&str]) -> Host {
+        let mut command = self.command(self.sandbox.reachable(&binary("ostler-host")));
+        command.arg("--program").arg(self.sandbox.reachable(&binary("ostler-stub")));
+        for switches in switches {
+            command.args(["--server", switches]);
+        }
+        command.args(["--count", &count.to_string()]).args(options);
+        let mut host = Host(Launched::start(&mut command));
+        host.expect("ready");
+        host
+    }
+
+    /// The guardians that run in the sandbox.
+    pub fn guardians(&self) -> Vec<u32> {
+        let pids = self.sandbox.cgroup().pids().into_iter();
+        let named = |pid: &u32| Process::read(*pid).is_some_and(|p| p.comm == "ostler-guardian");
+        pids.filter(named).collect()
+    }
+
+    /// A signal to a process of the sandbox.
+    pub fn signal(&self, pid: u32, signal: Signal) {
+        assert!(self.sandbox.cgroup().contains(pid), "{pid} is not in the sandbox");
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, signal).expect("kill");
+    }
+
+    /// Nothing is there at this very moment: for whoever claims to have waited for it.
+    pub fn assert_empty_now(&self) {
+        let left = self.sandbox.survivors();
+        assert!(left.is_none(), "left although it is said to be gone:\n{left}");
+        self.bystanders.assert_untouched();
+    }
+
+    /// Everything goes without anybody's help.
+    pub fn expect_empty(&self) {
+        self.sandbox.expect_nobody_left(PATIENCE);
+        self.bystanders.assert_untouched();
+    }
+
+    /// [`Launched::wait_exit`] with patience.
+    pub fn wait_exit(&self, program: &mut Launched) -> std::process::ExitStatus {
+        program.wait_exit(PATIENCE)
+    }
+}
+
+fn text(path: PathBuf) -> String {
+    path.into_os_string().into_string().expect("a path in UTF-8")
+}
+
+/// A running `ostler-host`.
+#[derive(Debug)]
+pub struct Host(pub Launched);
+
+impl Host {
+    /// Gives an order and does not wait for it.
+    pub fn order(&mut self, order: &str) {
+        self.0.write(format!("{order}\n").as_bytes(), PATIENCE).expect("the host listens");
+    }
+
+    /// Gives an order, waits until it is carried out and returns what the host said meanwhile.
+    pub fn obey(&mut self, order: &str) -> String {
+        self.order(order);
+        self.expect(&format!("done: {order}"))
+    }
+
+    /// Waits for a line and returns the lines before it.
+    fn expect(&mut self, expected: &str) -> String {
+        let mut before = String::new();
+        loop {
+            let line = self.0.line(PATIENCE).expect("a line from the host");
+            let line = line.unwrap_or_else(|| panic!("the host has ended: {}", self.0.stderr()));
+            let line = String::from_utf8_lossy(&line).into_owned();
+            if line.trim_end() == expected {
+                return before;
+            }
+            before.push_str(&line);
+            before.push('\n');
+        }
+    }
+}

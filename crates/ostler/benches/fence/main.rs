@@ -1,0 +1,72 @@
+//! What a fence costs, and how long its promises take.
+//!
+//! ```text
+//! cargo build --release -p ostler-cli && cargo build --release -p ostler-testkit --bin ostler-stub
+//! cargo bench -p ostler --bench fence -- [NAME...] [--quick]
+//! ```
+//!
+//! Tables go to stdout as Markdown, progress to stderr. Nothing is asserted about time: a goal that
+//! is missed is reported as such. What is compared is measured in turns within one run, so that
+//! whatever else the machine does hits both sides alike.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tables and progress are what a benchmark is run for"
+)]
+
+mod args;
+mod killed;
+mod machine;
+mod memory;
+mod owner;
+mod sample;
+mod server;
+mod start;
+mod stop;
+mod table;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use args::{Benchmark, Effort, Request};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    ostler::guardian::run_if_asked();
+    let done = match args::parse(std::env::args().skip(1)) {
+        Ok(Request::Benchmarks(benchmarks, effort)) => run(&benchmarks, effort),
+        Ok(Request::Owner(count, heeds)) => owner::run(count, heeds),
+        Ok(Request::NotAsked) => {
+            eprintln!("to run the benchmark: cargo bench -p ostler --bench fence");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("fence: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(benchmarks: &[Benchmark], effort: Effort) -> Result<()> {
+    machine::raise_descriptor_limit()?;
+    println!("{}", machine::describe());
+    for benchmark in benchmarks {
+        eprintln!("{benchmark}: load {}", machine::load());
+        let tables = match benchmark {
+            Benchmark::Start => start::small_owner(effort)?,
+            Benchmark::Heap => start::large_owner(effort)?,
+            Benchmark::Memory => memory::of_guardians(effort)?,
+            Benchmark::Stop => stop::in_parallel(effort)?,
+            Benchmark::Killed => killed::owner(effort)?,
+        };
+        for table in tables {
+            println!("{table}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! The owner that is killed: this binary in another role.
+
+use std::io::{self, Read};
+
+use ostler::Terms;
+
+use crate::Result;
+use crate::server::{Heeds, Running, stub};
+
+/// Starts its servers, says which processes there are, and waits to be killed. The end of its input
+/// is the end of the benchmark, which it must not outlive.
+pub(crate) fn run(count: usize, heeds: Heeds) -> Result<()> {
+    let running = Running::many(count, &stub(heeds), &Terms::default())?;
+    let servers: Vec<String> = running.iter().map(|server| server.pid.to_string()).collect();
+    let guardians = running.iter().filter_map(|server| server.fence.guardian_pid());
+    let guardians: Vec<String> = guardians.map(|pid| pid.to_string()).collect();
+    println!("{}\n{}", servers.join(" "), guardians.join(" "));
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Servers to measure with.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::str::FromStr;
+use std::time::Duration;
+
+use ostler::{Event, Fence, InstanceId, Outcome, ServerSpec, ServerStdio, Step, Terms};
+use ostler_testkit::binary;
+
+use crate::Result;
+
+/// A server that costs next to nothing and lives until its input ends.
+pub(crate) const CAT: &str = "/bin/cat";
+
+/// The first request; `cat` repeats it, the stub answers it.
+const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+
+/// Far beyond what anything here takes, so that a hang is an error and not a hang.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The mildest thing that makes a stub end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heeds {
+    EndOfInput,
+    Term,
+    Nothing,
+}
+
+impl Heeds {
+    pub(crate) const ALL: [(Self, &'static str); 3] =
+        [(Self::EndOfInput, "end of input"), (Self::Term, "TERM"), (Self::Nothing, "nothing")];
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(heeds, _)| *heeds == self).map_or("", |(_, name)| name)
+    }
+
+    fn switches(self) -> &'static [&'static str] {
+        match self {
+            Self::EndOfInput => &[],
+            Self::Term => &["--ignore-eof"],
+            Self::Nothing => &["--ignore-eof", "--ignore-term"],
+        }
+    }
+}
+
+impl FromStr for Heeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let known = Self::ALL.iter().find(|(_, name)| *name == text);
+        known.map(|(heeds, _)| *heeds).ok_or_else(|| format!("nothing heeds '{text}'"))
+    }
+}
+
+pub(crate) fn cat() -> ServerSpec {
+    spec(CAT.into(), &[])
+}
+
+pub(crate) fn stub(heeds: Heeds) -> ServerSpec {
+    spec(binary("ostler-stub").into(), heeds.switches())
+}
+
+fn spec(program: std::ffi::OsString, switches: &[&str]) -> ServerSpec {
+    ServerSpec {
+        name: "bench".into(),
+        program,
+        args: switches.iter().map(Into::into).collect(),
+        // All of it: the oracle finds what is left by a mark in there.
+        env: std::env::vars_os().collect(),
+        cwd: None,
+    }
+}
+
+/// Our ends of a server's pipes.
+pub(crate) struct Ends {
+    /// Held, for the server's input ends with it.
+    _input: PipeWriter,
+    output: PipeReader,
+}
+
+impl Ends {
+    /// The first request is in the pipe before the server starts: its answer says that the server
+    /// runs and has set up its habits.
+    pub(crate) fn open() -> io::Result<(Self, ServerStdio)> {
+        let (stdin, mut input) = io::pipe()?;
+        let (output, stdout) = io::pipe()?;
+        input.write_all(PING)?;
+        let null: File = OpenOptions::new().write(true).open("/dev/null")?;
+        let server =
+            ServerStdio { stdin: stdin.into(), stdout: stdout.into(), stderr: null.into() };
+        Ok((Self { _input: input, output }, server))
+    }
+
+    pub(crate) fn await_first_byte(&mut self) -> io::Result<()> {
+        self.output.read_exact(&mut [0])
+    }
+}
+
+/// A fenced server that has answered.
+pub(crate) struct Running {
+    pub(crate) fence: Fence,
+    pub(crate) ends: Ends,
+    pub(crate) pid: i32,
+}
+
+impl Running {
+    pub(crate) fn many(count: usize, spec: &ServerSpec, terms: &Terms) -> Result<Vec<Self>> {
+        let start = |_| {
+            let (ends, stdio) = Ends::open()?;
+            let fence = Fence::start(InstanceId::random()?, spec.clone(), stdio, terms)?;
+            Ok((fence, ends))
+        };
+        let started = (0..count).map(start).collect::<Result<Vec<_>>>()?;
+        started.into_iter().map(|(fence, ends)| Self::answered(fence, ends)).collect()
+    }
+
+    fn answered(mut fence: Fence, mut ends: Ends) -> Result<Self> {
+        ends.await_first_byte()?;
+        match fence.wait_event(PATIENCE)? {
+            Some(Event::Started { pid, .. }) => Ok(Self { fence, ends, pid }),
+            other => Err(format!("expected a start, not {other:?}").into()),
+        }
+    }
+
+    pub(crate) fn end(self) -> Result<()> {
+        drop(self.ends);
+        proven_gone(self.fence)
+    }
+}
+
+/// Ends what is in a fence whose server's input has been closed.
+pub(crate) fn proven_gone(fence: Fence) -> Result<()> {
+    match fence.close(Step::Closing)? {
+        Outcome::Gone(_) => Ok(()),
+        Outcome::Unverified(residue) => Err(format!("left over: {residue}").into()),
+    }
+}

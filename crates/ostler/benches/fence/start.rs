@@ -1,0 +1,173 @@
+//! What a fence adds to the start of a server.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use ostler::{Fence, GuardianProgram, InstanceId, Terms};
+use ostler_testkit::binary;
+
+use crate::Result;
+use crate::args::Effort;
+use crate::sample::{Sample, milliseconds};
+use crate::server::{CAT, Ends, cat, proven_gone};
+use crate::table::{MILLISECONDS, Table};
+
+/// Rounds that are not counted: they pull programs into the page cache.
+const WARM_UP: usize = 5;
+
+/// The heap of the large owner.
+const HEAP: usize = 1 << 30;
+
+/// A way to start a server. Its name is what the table says.
+struct Way {
+    name: &'static str,
+    start: fn() -> Result<Timing>,
+}
+
+const PLAIN: Way = Way { name: "plain `Command`", start: || plain(&mut Command::new(CAT)) };
+const FORKED: Way = Way { name: "plain `Command` that has to fork", start: forked };
+const FENCED: Way =
+    Way { name: "`Fence`, guardian is the host itself", start: || fenced(GuardianProgram::Myself) };
+const FENCED_BY_OSTLER: Way = Way {
+    name: "`Fence`, guardian is `ostler`",
+    start: || fenced(GuardianProgram::At(binary("ostler"))),
+};
+
+/// One start, in milliseconds from the call.
+#[derive(Clone, Copy)]
+struct Timing {
+    /// Until the call came back: so long would an event loop have been blocked.
+    returned: f64,
+    /// Until the server's first byte was there.
+    answered: f64,
+}
+
+/// How starts follow one another.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// As servers are started in life: one now and then. The kernel makes the first move into a
+    /// cgroup wait for all processors to pass a quiet point, and lets those that follow at once
+    /// go for free, so that a loop without rests would hide that cost.
+    Rested,
+    /// One right after the other.
+    InSuccession,
+}
+
+/// Long enough for the kernel to forget the last move into a cgroup.
+const REST: Duration = Duration::from_millis(100);
+
+pub(crate) fn small_owner(effort: Effort) -> Result<Vec<Table>> {
+    let rounds = effort.choose(200, 10);
+    let ways = [PLAIN, FENCED, FENCED_BY_OSTLER];
+    let rested = in_turns(&ways, rounds, Pace::Rested)?;
+    let succession = in_turns(&ways, rounds, Pace::InSuccession)?;
+
+    let what = format!(
+        "From the call to the first byte of `cat`'s answer, {REST:?} after the start before; \
+         {rounds} rounds."
+    );
+    let mut answered = Table::new("Start: first byte", what, &MILLISECONDS);
+    let more = compare(&mut answered, &ways, &rested, |timing| timing.answered);
+    answered.goal("at most 2 ms more than plain at p50", more.p50(), 2.0);
+
+    let what = format!("From the call to its return, in the same {rounds} rounds.");
+    let mut returned = Table::new("Start: the caller is blocked", what, &MILLISECONDS);
+    compare(&mut returned, &ways, &rested, |timing| timing.returned);
+
+    let what = format!("The same without rests; {rounds} rounds.");
+    let mut burst = Table::new("Start in quick succession: first byte", what, &MILLISECONDS);
+    compare(&mut burst, &ways, &succession, |timing| timing.answered);
+    Ok(vec![answered, returned, burst])
+}
+
+pub(crate) fn large_owner(effort: Effort) -> Result<Vec<Table>> {
+    let rounds = effort.choose(100, 5);
+    let heap = std::hint::black_box(vec![1_u8; HEAP]);
+    let ways = [PLAIN, FENCED, FENCED_BY_OSTLER, FORKED];
+    let timings = in_turns(&ways, rounds, Pace::Rested)?;
+    drop(std::hint::black_box(heap));
+
+    let what = format!(
+        "From an owner with 1 GiB of touched heap, {REST:?} after the start before; {rounds} rounds."
+    );
+    let title = "Start from a large owner: the caller is blocked";
+    let mut returned = Table::new(title, what.clone(), &MILLISECONDS);
+    compare(&mut returned, &ways, &timings, |timing| timing.returned);
+    let fence = Sample::of(timings.iter().map(|round| round[1].returned));
+    returned.goal("at most 5 ms at p95", fence.p95(), 5.0);
+
+    let mut answered = Table::new("Start from a large owner: first byte", what, &MILLISECONDS);
+    compare(&mut answered, &ways, &timings, |timing| timing.answered);
+    Ok(vec![returned, answered])
+}
+
+/// Each round starts one server in each way, one after the other.
+fn in_turns(ways: &[Way], rounds: usize, pace: Pace) -> Result<Vec<Vec<Timing>>> {
+    let start = |way: &Way| {
+        match pace {
+            Pace::Rested => sleep(REST),
+            Pace::InSuccession => {}
+        }
+        (way.start)()
+    };
+    let round = |_| ways.iter().map(start).collect::<Result<Vec<_>>>();
+    let timings = (0..WARM_UP + rounds).map(round).collect::<Result<Vec<_>>>()?;
+    Ok(timings.into_iter().skip(WARM_UP).collect())
+}
+
+/// A row for each way, and for what each costs more than the first, round by round. Returns what
+/// the second costs more.
+fn compare(
+    table: &mut Table,
+    ways: &[Way],
+    timings: &[Vec<Timing>],
+    value: fn(&Timing) -> f64,
+) -> Sample {
+    for (index, way) in ways.iter().enumerate() {
+        let sample = Sample::of(timings.iter().map(|round| value(&round[index])));
+        table.quantiles(way.name, &sample);
+    }
+    let more = |index: usize| {
+        Sample::of(timings.iter().map(move |round| value(&round[index]) - value(&round[0])))
+    };
+    for (index, way) in ways.iter().enumerate().skip(1) {
+        table.quantiles(format!("{}: more than plain", way.name), &more(index));
+    }
+    more(1)
+}
+
+fn plain(command: &mut Command) -> Result<Timing> {
+    let (mut ends, stdio) = Ends::open()?;
+    let env = cat().env;
+    let begin = Instant::now();
+    let spawned =
+        command.env_clear().envs(env).stdin(stdio.stdin).stdout(stdio.stdout).stderr(stdio.stderr);
+    let mut child = spawned.spawn()?;
+    let returned = begin.elapsed();
+    ends.await_first_byte()?;
+    let answered = begin.elapsed();
+    drop(ends);
+    child.wait()?;
+    Ok(Timing { returned: milliseconds(returned), answered: milliseconds(answered) })
+}
+
+/// To become another user (here: the same) the standard library has to fork, as it has to for any
+/// hook before exec. It shows that the heap is real, and what the guardian saves its owner from.
+fn forked() -> Result<Timing> {
+    plain(Command::new(CAT).uid(rustix::process::getuid().as_raw()))
+}
+
+fn fenced(guardian: GuardianProgram) -> Result<Timing> {
+    let (mut ends, stdio) = Ends::open()?;
+    let (spec, terms) = (cat(), Terms { guardian, ..Terms::default() });
+    let begin = Instant::now();
+    let fence = Fence::start(InstanceId::random()?, spec, stdio, &terms)?;
+    let returned = begin.elapsed();
+    ends.await_first_byte()?;
+    let answered = begin.elapsed();
+    drop(ends);
+    proven_gone(fence)?;
+    Ok(Timing { returned: milliseconds(returned), answered: milliseconds(answered) })
+}

@@ -1,0 +1,97 @@
+//! How long it takes until many servers at once are proven to be gone.
+
+use std::time::{Duration, Instant};
+
+use ostler::{Event, Fence, Limits, Step, Terms};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::Result;
+use crate::args::Effort;
+use crate::sample::{Sample, milliseconds};
+use crate::server::{Heeds, Running, stub};
+use crate::table::{MILLISECONDS, Table};
+
+/// Far beyond the goal, so that a hang is an error and not a hang.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+const KINDS: [Heeds; 2] = [Heeds::EndOfInput, Heeds::Nothing];
+
+/// One round, in milliseconds since the first order.
+struct Round {
+    /// When the last order was given.
+    ordered: f64,
+    /// When each proof came, the last one last.
+    proofs: Vec<f64>,
+}
+
+pub(crate) fn in_parallel(effort: Effort) -> Result<Vec<Table>> {
+    let (count, repetitions) = (effort.choose(500, 50), effort.choose(5, 1));
+    let grace = milliseconds(Limits::default().grace);
+    let what = format!(
+        "{count} servers are ordered to stop, then all proofs are awaited; grace {grace} ms, \
+         {repetitions} rounds. Since the first order."
+    );
+    let mut table = Table::new("Stop of many at once", what, &MILLISECONDS);
+    let mut rounds: [Vec<Round>; 2] = Default::default();
+    for repetition in 0..repetitions {
+        for (heeds, rounds) in KINDS.into_iter().zip(&mut rounds) {
+            eprintln!("stop: round {repetition}, {count} servers that heed {}", heeds.name());
+            rounds.push(round(count, heeds)?);
+        }
+    }
+    for (heeds, rounds) in KINDS.into_iter().zip(&rounds) {
+        let ordered = Sample::of(rounds.iter().map(|round| round.ordered));
+        let each = Sample::of(rounds.iter().flat_map(|round| round.proofs.iter().copied()));
+        let last = Sample::of(rounds.iter().filter_map(|round| round.proofs.last().copied()));
+        table.quantiles(format!("heeds {}: last order given", heeds.name()), &ordered);
+        table.quantiles(format!("heeds {}: each proof", heeds.name()), &each);
+        table.quantiles(format!("heeds {}: last proof", heeds.name()), &last);
+        let what =
+            format!("last proof of those that heed {} within grace + 1 s at p95", heeds.name());
+        table.goal(&what, last.p95(), grace + 1000.0);
+    }
+    Ok(vec![table])
+}
+
+fn round(count: usize, heeds: Heeds) -> Result<Round> {
+    let running = Running::many(count, &stub(heeds), &Terms::default())?;
+    let begin = Instant::now();
+    let mut fences = Vec::with_capacity(count);
+    for Running { fence, ends, .. } in running {
+        drop(ends);
+        fence.stop(Step::Closing);
+        fences.push(fence);
+    }
+    let ordered = milliseconds(begin.elapsed());
+    let mut proofs = Vec::with_capacity(count);
+    while !fences.is_empty() {
+        for index in readable(&fences)?.into_iter().rev() {
+            if is_proven(&mut fences[index])? {
+                proofs.push(milliseconds(begin.elapsed()));
+                fences.swap_remove(index);
+            }
+        }
+    }
+    Ok(Round { ordered, proofs })
+}
+
+/// The indices of the fences that have something to say.
+fn readable(fences: &[Fence]) -> Result<Vec<usize>> {
+    let mut fds: Vec<PollFd<'_>> =
+        fences.iter().map(|fence| PollFd::new(fence, PollFlags::IN)).collect();
+    if poll(&mut fds, Some(&Timespec::try_from(PATIENCE)?))? == 0 {
+        return Err(format!("{} fences are silent", fences.len()).into());
+    }
+    Ok((0..fds.len()).filter(|index| !fds[*index].revents().is_empty()).collect())
+}
+
+fn is_proven(fence: &mut Fence) -> Result<bool> {
+    while let Some(event) = fence.next_event()? {
+        match event {
+            Event::Empty(_) => return Ok(true),
+            Event::Exited(_) | Event::Remaining(_) => {}
+            other => return Err(format!("unexpected: {other:?}").into()),
+        }
+    }
+    Ok(false)
+}

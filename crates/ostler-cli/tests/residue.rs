@@ -1,11 +1,11 @@
 //! What KILL cannot end at once is said to be left, and ended as soon as that is possible.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ostler_testkit::{Stage, is_alive, rows, wait_until};
+use ostler_testkit::{is_alive, rows, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -9,7 +9,7 @@
 //!
 //! From then on it sits in a single `poll` without a time limit. An order, the end of the control
 //! socket (the owner dropped the instance), the owner's pidfd (the owner died) or the server's own
-//! exit put it on the [ladder](crate::ladder), which it climbs by itself until the kernel says that
+//! exit put it on the [ladder](crate::Ladder), which it climbs by itself until the kernel says that
 //! it has no child left and that the leaf is empty. It reports that as proof and waits to be
 //! dismissed, or leaves if nobody is left to hear it.
 //!

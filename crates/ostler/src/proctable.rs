@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stale_record_never_reaches_the_process_that_has_the_pid_now() {
+    fn l07_a_stale_record_never_reaches_the_process_that_has_the_pid_now() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let now = Process::with_pid(pid).unwrap();

@@ -3,7 +3,11 @@
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::ps::PsArguments;
+use crate::commands::reap::ReapArguments;
 use crate::commands::run::RunArguments;
+use crate::commands::stop::StopArguments;
+use crate::commands::why::WhyArguments;
 
 /// Starts MCP servers so that nothing they cause outlives them
 #[derive(Debug, Parser)]
@@ -17,6 +21,14 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run one server inside a fence: it and all that it causes end with its client
     Run(RunArguments),
+    /// List the servers that run, with what they use and whose they are
+    Ps(PsArguments),
+    /// Say on whose behalf a process exists
+    Why(WhyArguments),
+    /// Stop servers, with proof
+    Stop(StopArguments),
+    /// Find what dead owners have left, and end it
+    Reap(ReapArguments),
     /// Show on this machine how rude servers are left behind, and how they are not
     Demo,
     /// Print a completion script for a shell

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 /// It could not be done; stderr says why.
 pub(crate) const FAILED: u8 = 1;
+/// There is no such server or process.
+pub(crate) const NOT_FOUND: u8 = 3;
 /// Something was left over and is named.
 pub(crate) const LEFT_OVER: u8 = 4;
 /// As shells have it: the command was found but can't be executed.

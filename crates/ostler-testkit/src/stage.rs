@@ -155,6 +155,25 @@ impl Stage {
         self.bystanders.assert_untouched();
     }
 
+    /// No process and no cgroup is left; what a dead owner could not settle in its ledger any more is
+    /// settled by `ostler reap`.
+    pub fn expect_empty_but_for_the_ledger(&self) {
+        wait_until("no process and no cgroup is left", PATIENCE, || {
+            let left = self.sandbox.survivors();
+            left.has_no_process() && left.cgroups.is_empty()
+        });
+        self.ostler(&["reap", "--yes"]);
+        self.expect_empty();
+    }
+
+    /// What a command of ostler prints to the stage's user. Panics if it fails.
+    pub fn ostler(&self, words: &[&str]) -> String {
+        let output = self.command(&self.run_words()[0]).args(words).output().expect("ostler");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "ostler {words:?}: {}: {stderr}", output.status);
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
     /// [`Launched::wait_exit`] with patience.
     pub fn wait_exit(&self, program: &mut Launched) -> std::process::ExitStatus {
         program.wait_exit(PATIENCE)

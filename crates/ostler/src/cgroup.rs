@@ -41,9 +41,14 @@ impl Leaf {
         let own = mount::own_cgroup()?;
         // The kernel lets a process move only between cgroups whose common ancestor is writable.
         match access(own.join("cgroup.procs"), Access::WRITE_OK) {
-            Ok(()) => Ok(own.join(format!("ostler-{id}"))),
+            Ok(()) => Ok(own.join(Self::name(id))),
             Err(errno) => Err(NoLeaf::NotOurs(own, errno.into())),
         }
+    }
+
+    /// The name of the leaf of `id`, wherever it is.
+    pub(crate) fn name(id: InstanceId) -> String {
+        format!("ostler-{id}")
     }
 
     /// Makes the leaf at its place.
@@ -73,6 +78,11 @@ impl Leaf {
     /// Ends everything inside at once, also what is being forked.
     pub(crate) fn kill(&self) -> io::Result<()> {
         fs::write(self.path.join("cgroup.kill"), "1")
+    }
+
+    /// The pids inside, at any depth.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        pids_below(&self.path)
     }
 
     /// A watch on whether anything is inside.
@@ -111,6 +121,14 @@ impl std::os::fd::AsFd for Watch {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+fn pids_below(path: &Path) -> Vec<i32> {
+    let own = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let below = below.flat_map(|entry| pids_below(&entry.path()));
+    own.lines().flat_map(str::parse).chain(below).collect()
 }
 
 fn remove_tree(path: &Path) -> io::Result<()> {

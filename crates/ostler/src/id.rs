@@ -13,48 +13,80 @@ use serde::{Deserialize, Serialize};
 /// which an instance is found again when its guardian was killed as well.
 pub const INSTANCE_VARIABLE: &str = "OSTLER_INSTANCE";
 
-/// One start of one server: 128 random bits, written as 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct InstanceId([u8; 16]);
-
-impl InstanceId {
-    /// Draws a fresh id from the kernel.
-    pub fn random() -> io::Result<Self> {
-        let mut bytes = [0; 16];
-        getrandom(&mut bytes, GetRandomFlags::empty())?;
-        Ok(Self(bytes))
-    }
-}
-
-impl fmt::Display for InstanceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for InstanceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// Text that is not 32 lower-case hexadecimal digits.
 #[derive(Debug, thiserror::Error)]
-#[error("an instance id has 32 lower-case hexadecimal digits")]
-pub struct InvalidInstanceId;
+#[error("an id has 32 lower-case hexadecimal digits")]
+pub struct InvalidId;
 
-impl FromStr for InstanceId {
-    type Err = InvalidInstanceId;
+/// Defines a type of ids: 128 random bits, written as 32 hexadecimal digits.
+macro_rules! id {
+    ($(#[$attribute:meta])* $name:ident) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(into = "String", try_from = "String")]
+        pub struct $name(u128);
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let canonical = |c: &u8| c.is_ascii_digit() || (b'a'..=b'f').contains(c);
-        if text.len() != 32 || !text.as_bytes().iter().all(canonical) {
-            return Err(InvalidInstanceId);
+        impl $name {
+            /// Draws a fresh one from the kernel.
+            pub fn random() -> io::Result<Self> {
+                let mut bytes = [0; 16];
+                getrandom(&mut bytes, GetRandomFlags::empty())?;
+                Ok(Self(u128::from_be_bytes(bytes)))
+            }
         }
-        u128::from_str_radix(text, 16)
-            .map(|number| Self(number.to_be_bytes()))
-            .map_err(|_| InvalidInstanceId)
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:032x}", self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                parse(text).map(Self)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.to_string()
+            }
+        }
+    };
+}
+
+id! {
+    /// One start of one server.
+    InstanceId
+}
+
+id! {
+    /// One life of one owner of servers.
+    OwnerId
+}
+
+fn parse(text: &str) -> Result<u128, InvalidId> {
+    let canonical = |c: &u8| c.is_ascii_digit() || (b'a'..=b'f').contains(c);
+    if text.len() != 32 || !text.as_bytes().iter().all(canonical) {
+        return Err(InvalidId);
     }
+    u128::from_str_radix(text, 16).map_err(|_| InvalidId)
 }
 
 #[cfg(test)]

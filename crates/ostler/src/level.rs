@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A level of containment, the weaker first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Level {
     /// The guardian alone: parent and subreaper of all that the server causes.
     Tree,

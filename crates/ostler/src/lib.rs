@@ -1,12 +1,15 @@
 //! Owns all that a child process causes, and ends it with proof.
 //!
-//! An MCP server is a child process that starts others: wrappers, daemons, browsers. This library
-//! starts one inside a [`fence`](Fence), through a small [`guardian`] process that is the parent of
-//! all of them, and takes it down again in a way that needs neither a destructor nor a runtime nor
-//! even its host: when the host is killed, the guardian still ends everything.
+//! An MCP server is a child process that starts others: wrappers, daemons, browsers. An [`Owner`]
+//! starts one as an [`Instance`], through a small [`guardian`] process that is the parent of all of
+//! them, and takes it down again in a way that needs neither a destructor nor a runtime nor even its
+//! host: when the host is killed, the guardian still ends everything; when both are killed, the
+//! [ledger](ledger) tells the next owner what to [sweep](sweep).
 //!
 //! ```no_run
-//! use ostler::{Fence, InstanceId, Outcome, ServerSpec, ServerStdio, Step, Terms, guardian};
+//! use std::os::fd::AsFd;
+//!
+//! use ostler::{Outcome, Owner, Places, ServerSpec, ServerStdio, Step, Terms, guardian};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     guardian::run_if_asked();
@@ -24,15 +27,15 @@
 //!         stdout: std::io::stdout().as_fd().try_clone_to_owned()?,
 //!         stderr: std::io::stderr().as_fd().try_clone_to_owned()?,
 //!     };
-//!     let fence = Fence::start(InstanceId::random()?, spec, stdio, &Terms::default())?;
+//!     let owner = Owner::new(Places::of_user(), "my host")?;
+//!     let instance = owner.start(spec, stdio, &Terms::default())?;
 //!     drop(ours);
-//!     match fence.close(Step::Closing)? {
+//!     match instance.close(Step::Closing)? {
 //!         Outcome::Gone(proof) => println!("gone: {proof:?}"),
 //!         Outcome::Unverified(residue) => println!("left over: {residue}"),
 //!     }
 //!     Ok(())
 //! }
-//! # use std::os::fd::AsFd;
 //! ```
 #![warn(missing_docs)]
 
@@ -40,22 +43,31 @@ mod cgroup;
 mod fence;
 pub mod guardian;
 mod id;
+mod instance;
 mod ladder;
+pub mod ledger;
 mod level;
 mod limits;
+mod places;
 mod proctable;
+mod remains;
 mod signals;
+mod snapshot;
 mod spec;
+pub mod sweep;
 
 pub use cgroup::NoLeaf;
 pub use fence::{
-    Descriptors, Event, Fence, GuardianProgram, Outcome, Proof, Refusal, Residue, ServerStdio,
-    StartError, Terms,
+    Descriptors, Event, GuardianProgram, Outcome, Proof, Refusal, Residue, ServerStdio, StartError,
+    Terms,
 };
-pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidInstanceId};
+pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidId, OwnerId};
+pub use instance::{Instance, Owner};
 pub use ladder::{Climb, Ladder, Step};
 pub use level::{Containment, Level, UnknownContainment};
 pub use limits::Limits;
-pub use proctable::Process;
+pub use places::Places;
+pub use proctable::{Identity, Process};
 pub use signals::Ignored;
+pub use snapshot::{State, View, snapshot};
 pub use spec::ServerSpec;

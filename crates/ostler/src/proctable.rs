@@ -8,6 +8,32 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
+/// Which process: a pid alone may mean another one a moment later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its number.
+    pub pid: i32,
+    /// When it started, in clock ticks since boot.
+    pub start: u64,
+}
+
+impl Identity {
+    /// Of the process that has this pid now.
+    pub fn of(pid: i32) -> Option<Self> {
+        Process::with_pid(pid).map(|process| process.identity())
+    }
+
+    /// Of this process.
+    pub fn own() -> Option<Self> {
+        Self::of(std::process::id().cast_signed())
+    }
+
+    /// Whether that very process is alive; a zombie is not.
+    pub fn is_alive(self) -> bool {
+        Process::with_pid(self.pid).is_some_and(|now| now.start == self.start && now.state != 'Z')
+    }
+}
+
 /// A process as it was seen. Its pid alone may mean another one a moment later.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
@@ -29,6 +55,11 @@ impl fmt::Display for Process {
 }
 
 impl Process {
+    /// Which one it is.
+    pub fn identity(&self) -> Identity {
+        Identity { pid: self.pid, start: self.start }
+    }
+
     /// The process that has this pid now.
     pub fn with_pid(pid: i32) -> Option<Self> {
         let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
@@ -65,18 +96,58 @@ impl Process {
         found
     }
 
-    /// All that carries the variable with this value in the environment it was started with.
-    pub fn carrying(variable: &str, value: &str) -> Vec<Self> {
-        let mark = format!("{variable}={value}");
-        let carries = |pid: i32| {
-            fs::read(format!("/proc/{pid}/environ"))
-                .is_ok_and(|env| env.split(|b| *b == 0).any(|variable| variable == mark.as_bytes()))
+    /// All that carries `variable` in the environment it was started with, with its value.
+    pub fn carrying(variable: &str) -> Vec<(Self, String)> {
+        let value_in = |pid: i32| {
+            let env = fs::read(format!("/proc/{pid}/environ")).ok()?;
+            let mut variables = env.split(|b| *b == 0);
+            let value =
+                variables.find_map(|v| v.strip_prefix(variable.as_bytes())?.strip_prefix(b"="));
+            String::from_utf8(value?.to_vec()).ok()
         };
         // Looked at before and after, so that the one described is the one that carries the mark.
         pids()
-            .filter_map(|pid| Self::with_pid(pid).filter(|_| carries(pid)))
-            .filter(Self::is_still_there)
+            .filter_map(|pid| Some((Self::with_pid(pid)?, value_in(pid)?)))
+            .filter(|(process, _)| process.is_still_there())
             .collect()
+    }
+
+    /// All whose command line begins with `name`, with the rest of it.
+    pub(crate) fn called(name: &str) -> Vec<(Self, Vec<String>)> {
+        let words_of = |pid: i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+            let mut words =
+                line.split(|b| *b == 0).map(|w| String::from_utf8_lossy(w).into_owned());
+            (words.next()? == name).then(|| words.collect())
+        };
+        pids()
+            .filter_map(|pid| Some((Self::with_pid(pid)?, words_of(pid)?)))
+            .filter(|(process, _)| process.is_still_there())
+            .collect()
+    }
+
+    /// How much memory of the machine it uses, in bytes.
+    pub fn resident_memory(&self) -> u64 {
+        let pages = fs::read_to_string(format!("/proc/{}/statm", self.pid)).ok();
+        let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+        pages.unwrap_or(0) * rustix::param::page_size() as u64
+    }
+
+    /// Its command line, which may carry secrets.
+    pub fn command_line(&self) -> String {
+        let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let words: Vec<_> = words.split(|b| *b == 0).map(String::from_utf8_lossy).collect();
+        words.join(" ").trim_end().to_owned()
+    }
+
+    /// The pid of its parent when it was seen.
+    pub fn parent(&self) -> i32 {
+        self.parent
+    }
+
+    /// Asks it to end (TERM), if this is still the process that was seen. `Ok(false)`: it is gone.
+    pub fn ask(&self) -> io::Result<bool> {
+        self.signal(Signal::TERM)
     }
 
     /// Sends `signal` if this is still the process that was seen. `Ok(false)`: it is gone.
@@ -110,6 +181,11 @@ impl Process {
     pub fn is_still_there(&self) -> bool {
         Self::with_pid(self.pid).is_some_and(|now| now.start == self.start)
     }
+}
+
+/// The boot in which pids and start times mean something.
+pub(crate) fn boot_id() -> io::Result<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
 }
 
 fn children(parent: i32) -> Vec<i32> {

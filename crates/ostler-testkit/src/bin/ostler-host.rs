@@ -12,7 +12,9 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use ostler::{Event, Fence, InstanceId, Limits, ServerSpec, ServerStdio, Step, Terms, guardian};
+use ostler::{
+    Event, Instance, Limits, Outcome, Owner, Places, ServerSpec, ServerStdio, Step, Terms, guardian,
+};
 use rustix::process::WaitOptions;
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -45,7 +47,7 @@ struct Arguments {
 
 /// A server and our end of its input.
 struct Server {
-    fence: Fence,
+    instance: Instance,
     input: Option<PipeWriter>,
 }
 
@@ -54,7 +56,8 @@ fn main() {
     let arguments = Arguments::parse();
     let heap = vec![1u8; arguments.heap_mb << 20];
     std::hint::black_box(&heap);
-    let mut servers = start_all(&arguments);
+    let owner = Owner::new(Places::of_user(), "ostler-host").expect("an owner");
+    let mut servers = start_all(&owner, &arguments);
     // Later than the servers: their start may not depend on it either way.
     if arguments.steal_children {
         std::thread::Builder::new().spawn(steal_children).expect("a thread");
@@ -73,7 +76,7 @@ fn main() {
             "close-first-input" => servers[0].input = None,
             "leak-control" => leaked.push(leak_control(&servers)),
             "own-child" => println!("own child: {}", own_child()),
-            "cycle" => stop(start_all(&arguments)),
+            "cycle" => stop(start_all(&owner, &arguments)),
             other => panic!("no such command: {other}"),
         }
         println!("done: {line}");
@@ -84,14 +87,14 @@ fn main() {
     }
 }
 
-fn start_all(arguments: &Arguments) -> Vec<Server> {
+fn start_all(owner: &Owner, arguments: &Arguments) -> Vec<Server> {
     let start = |index: usize| {
         let switches = &arguments.server[index % arguments.server.len()];
         if arguments.from_thread {
-            std::thread::scope(|scope| scope.spawn(|| start(arguments, switches)).join())
+            std::thread::scope(|scope| scope.spawn(|| start(owner, arguments, switches)).join())
                 .expect("a thread that starts a server")
         } else {
-            start(arguments, switches)
+            start(owner, arguments, switches)
         }
     };
     let mut servers: Vec<Server> = (0..arguments.count).map(start).collect();
@@ -99,7 +102,7 @@ fn start_all(arguments: &Arguments) -> Vec<Server> {
     servers
 }
 
-fn start(arguments: &Arguments, switches: &str) -> Server {
+fn start(owner: &Owner, arguments: &Arguments, switches: &str) -> Server {
     let (theirs, input) = io::pipe().expect("a pipe");
     let null = || OwnedFd::from(std::fs::File::create("/dev/null").expect("/dev/null"));
     let spec = ServerSpec {
@@ -112,13 +115,12 @@ fn start(arguments: &Arguments, switches: &str) -> Server {
     let stdio = ServerStdio { stdin: theirs.into(), stdout: null(), stderr: null() };
     let grace = Duration::from_millis(arguments.grace_ms);
     let terms = Terms { limits: Limits { grace, ..Limits::default() }, ..Terms::default() };
-    let id = InstanceId::random().expect("an id");
-    let fence = Fence::start(id, spec, stdio, &terms).expect("a fence");
-    Server { fence, input: Some(input) }
+    let instance = owner.start(spec, stdio, &terms).expect("an instance");
+    Server { instance, input: Some(input) }
 }
 
 fn await_start(server: &mut Server) {
-    match server.fence.wait_event(PATIENCE) {
+    match server.instance.wait_event(PATIENCE) {
         Ok(Some(Event::Started { .. })) => {}
         other => panic!("the server did not start: {other:?}"),
     }
@@ -127,13 +129,13 @@ fn await_start(server: &mut Server) {
 /// All at once, then waits for each; says how many are proven gone and how long it took.
 fn stop(servers: Vec<Server>) {
     let begin = Instant::now();
-    let fences: Vec<Fence> = servers.into_iter().map(|server| server.fence).collect();
-    for fence in &fences {
-        fence.stop(Step::Closing);
+    let instances: Vec<Instance> = servers.into_iter().map(|server| server.instance).collect();
+    for instance in &instances {
+        instance.stop(Step::Closing);
     }
     let mut gone = 0;
-    for fence in fences {
-        if matches!(fence.close(Step::Closing), Ok(ostler::Outcome::Gone(_))) {
+    for instance in instances {
+        if matches!(instance.close(Step::Closing), Ok(Outcome::Gone(_))) {
             gone += 1;
         }
     }
@@ -152,7 +154,7 @@ fn panic_with(servers: Vec<Server>) {
 fn leak_control(servers: &[Server]) -> Child {
     // Without close-on-exec, unlike everything that the library opens.
     let copies: Vec<OwnedFd> =
-        servers.iter().map(|s| rustix::io::dup(s.fence.as_fd()).expect("a copy")).collect();
+        servers.iter().map(|s| rustix::io::dup(s.instance.as_fd()).expect("a copy")).collect();
     let child = Command::new("sleep").arg("600").spawn().expect("sleep");
     drop(copies);
     child

@@ -15,6 +15,7 @@
 )]
 
 mod args;
+mod bench;
 mod killed;
 mod machine;
 mod memory;
@@ -29,6 +30,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use args::{Benchmark, Effort, Request};
+use bench::Bench;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -54,14 +56,15 @@ fn main() -> ExitCode {
 
 fn run(benchmarks: &[Benchmark], effort: Effort) -> Result<()> {
     machine::raise_descriptor_limit()?;
+    let bench = Bench::new()?;
     println!("{}", machine::describe());
     for benchmark in benchmarks {
         eprintln!("{benchmark}: load {}", machine::load());
         let tables = match benchmark {
-            Benchmark::Start => start::small_owner(effort)?,
-            Benchmark::Heap => start::large_owner(effort)?,
-            Benchmark::Memory => memory::of_guardians(effort)?,
-            Benchmark::Stop => stop::in_parallel(effort)?,
+            Benchmark::Start => start::small_owner(&bench.owner, effort)?,
+            Benchmark::Heap => start::large_owner(&bench.owner, effort)?,
+            Benchmark::Memory => memory::of_guardians(&bench, effort)?,
+            Benchmark::Stop => stop::in_parallel(&bench.owner, effort)?,
             Benchmark::Killed => killed::owner(effort)?,
         };
         for table in tables {

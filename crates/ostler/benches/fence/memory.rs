@@ -4,11 +4,12 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use ostler::{GuardianProgram, Terms};
+use ostler::{GuardianProgram, Owner, Terms};
 use ostler_testkit::{Launched, Process, binary, pss_of, rss_of};
 
 use crate::Result;
 use crate::args::Effort;
+use crate::bench::Bench;
 use crate::sample::Sample;
 use crate::server::{CAT, Running, cat};
 use crate::table::Table;
@@ -23,17 +24,19 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// on it.
 struct Arrangement {
     name: &'static str,
-    measure: fn(usize) -> Result<Vec<Footprint>>,
+    measure: fn(&Bench, usize) -> Result<Vec<Footprint>>,
 }
 
 const ARRANGEMENTS: [Arrangement; 3] = [
     Arrangement {
         name: "one host, which is its own guardian",
-        measure: |count| of_one_host(count, GuardianProgram::Myself),
+        measure: |bench, count| of_one_host(&bench.owner, count, GuardianProgram::Myself),
     },
     Arrangement {
         name: "one host with `ostler` as guardian",
-        measure: |count| of_one_host(count, GuardianProgram::At(binary("ostler"))),
+        measure: |bench, count| {
+            of_one_host(&bench.owner, count, GuardianProgram::At(binary("ostler")))
+        },
     },
     Arrangement { name: "that many `ostler run`", measure: of_runs },
 ];
@@ -45,7 +48,7 @@ struct Footprint {
     private_dirty: f64,
 }
 
-pub(crate) fn of_guardians(effort: Effort) -> Result<Vec<Table>> {
+pub(crate) fn of_guardians(bench: &Bench, effort: Effort) -> Result<Vec<Table>> {
     let counts: &[usize] = effort.choose(&[1, 10, 100], &[1, 10]);
     let what = "Per guardian while that many run `cat`. PSS divides each page by the number of \
                 processes that map it, so it falls with their number."
@@ -55,7 +58,7 @@ pub(crate) fn of_guardians(effort: Effort) -> Result<Vec<Table>> {
     for Arrangement { name, measure } in ARRANGEMENTS {
         let mut worst: f64 = 0.0;
         for count in counts {
-            let footprints = measure(*count)?;
+            let footprints = measure(bench, *count)?;
             let sample = |value: fn(&Footprint) -> f64| Sample::of(footprints.iter().map(value));
             let pss = sample(|footprint| footprint.pss);
             let rss = sample(|footprint| footprint.rss);
@@ -71,20 +74,24 @@ pub(crate) fn of_guardians(effort: Effort) -> Result<Vec<Table>> {
     Ok(vec![table])
 }
 
-fn of_one_host(count: usize, guardian: GuardianProgram) -> Result<Vec<Footprint>> {
+fn of_one_host(owner: &Owner, count: usize, guardian: GuardianProgram) -> Result<Vec<Footprint>> {
     let terms = Terms { guardian, ..Terms::default() };
-    let running = Running::many(count, &cat(), &terms)?;
-    let guardians = running.iter().filter_map(|server| server.fence.guardian_pid());
-    let footprints = guardians.map(Footprint::of).collect::<Result<Vec<_>>>();
+    let running = Running::many(owner, count, &cat(), &terms)?;
+    let guardians = running.iter().filter_map(|server| server.instance.guardian_pid());
+    let footprints =
+        guardians.map(|pid| Footprint::of(u32::try_from(pid)?)).collect::<Result<Vec<_>>>();
     running.into_iter().try_for_each(Running::end)?;
     footprints
 }
 
 /// As the command line's users have it: each server with an `ostler run` of its own, which is the
 /// same program as its guardian.
-fn of_runs(count: usize) -> Result<Vec<Footprint>> {
+fn of_runs(bench: &Bench, count: usize) -> Result<Vec<Footprint>> {
     let ostler = binary("ostler");
-    let start = |_| Launched::start(Command::new(&ostler).args(["run", "--", CAT]));
+    let start = |_| {
+        let mut command = Command::new(&ostler);
+        Launched::start(command.args(["run", "--", CAT]).env("XDG_STATE_HOME", bench.state.path()))
+    };
     let mut runs: Vec<Launched> = (0..count).map(start).collect();
     for run in &mut runs {
         run.write(b"\n", PATIENCE)?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use ostler::Terms;
+use ostler::{Owner, Places, Terms};
 
 use crate::Result;
 use crate::server::{Heeds, Running, stub};
@@ -10,9 +10,11 @@ use crate::server::{Heeds, Running, stub};
 /// Starts its servers, says which processes there are, and waits to be killed. The end of its input
 /// is the end of the benchmark, which it must not outlive.
 pub(crate) fn run(count: usize, heeds: Heeds) -> Result<()> {
-    let running = Running::many(count, &stub(heeds), &Terms::default())?;
+    // In a sandbox these are its own.
+    let owner = Owner::new(Places::of_user(), "bench")?;
+    let running = Running::many(&owner, count, &stub(heeds), &Terms::default())?;
     let servers: Vec<String> = running.iter().map(|server| server.pid.to_string()).collect();
-    let guardians = running.iter().filter_map(|server| server.fence.guardian_pid());
+    let guardians = running.iter().filter_map(|server| server.instance.guardian_pid());
     let guardians: Vec<String> = guardians.map(|pid| pid.to_string()).collect();
     println!("{}\n{}", servers.join(" "), guardians.join(" "));
     io::stdin().read_to_end(&mut Vec::new())?;

@@ -5,7 +5,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
-use ostler::{Event, Fence, InstanceId, Outcome, ServerSpec, ServerStdio, Step, Terms};
+use ostler::{Event, Instance, Outcome, Owner, ServerSpec, ServerStdio, Step, Terms};
 use ostler_testkit::binary;
 
 use crate::Result;
@@ -97,41 +97,45 @@ impl Ends {
     }
 }
 
-/// A fenced server that has answered.
+/// A server that has answered.
 pub(crate) struct Running {
-    pub(crate) fence: Fence,
+    pub(crate) instance: Instance,
     pub(crate) ends: Ends,
     pub(crate) pid: i32,
 }
 
 impl Running {
-    pub(crate) fn many(count: usize, spec: &ServerSpec, terms: &Terms) -> Result<Vec<Self>> {
+    pub(crate) fn many(
+        owner: &Owner,
+        count: usize,
+        spec: &ServerSpec,
+        terms: &Terms,
+    ) -> Result<Vec<Self>> {
         let start = |_| {
             let (ends, stdio) = Ends::open()?;
-            let fence = Fence::start(InstanceId::random()?, spec.clone(), stdio, terms)?;
-            Ok((fence, ends))
+            Ok((owner.start(spec.clone(), stdio, terms)?, ends))
         };
         let started = (0..count).map(start).collect::<Result<Vec<_>>>()?;
-        started.into_iter().map(|(fence, ends)| Self::answered(fence, ends)).collect()
+        started.into_iter().map(|(instance, ends)| Self::answered(instance, ends)).collect()
     }
 
-    fn answered(mut fence: Fence, mut ends: Ends) -> Result<Self> {
+    fn answered(mut instance: Instance, mut ends: Ends) -> Result<Self> {
         ends.await_first_byte()?;
-        match fence.wait_event(PATIENCE)? {
-            Some(Event::Started { pid, .. }) => Ok(Self { fence, ends, pid }),
+        match instance.wait_event(PATIENCE)? {
+            Some(Event::Started { pid, .. }) => Ok(Self { instance, ends, pid }),
             other => Err(format!("expected a start, not {other:?}").into()),
         }
     }
 
     pub(crate) fn end(self) -> Result<()> {
         drop(self.ends);
-        proven_gone(self.fence)
+        proven_gone(self.instance)
     }
 }
 
-/// Ends what is in a fence whose server's input has been closed.
-pub(crate) fn proven_gone(fence: Fence) -> Result<()> {
-    match fence.close(Step::Closing)? {
+/// Ends an instance whose input has been closed.
+pub(crate) fn proven_gone(instance: Instance) -> Result<()> {
+    match instance.close(Step::Closing)? {
         Outcome::Gone(_) => Ok(()),
         Outcome::Unverified(residue) => Err(format!("left over: {residue}").into()),
     }

@@ -1,11 +1,11 @@
-//! What a fence adds to the start of a server.
+//! What an owner adds to the start of a server.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ostler::{Fence, GuardianProgram, InstanceId, Terms};
+use ostler::{GuardianProgram, Owner, Terms};
 use ostler_testkit::binary;
 
 use crate::Result;
@@ -23,16 +23,18 @@ const HEAP: usize = 1 << 30;
 /// A way to start a server. Its name is what the table says.
 struct Way {
     name: &'static str,
-    start: fn() -> Result<Timing>,
+    start: fn(&Owner) -> Result<Timing>,
 }
 
-const PLAIN: Way = Way { name: "plain `Command`", start: || plain(&mut Command::new(CAT)) };
-const FORKED: Way = Way { name: "plain `Command` that has to fork", start: forked };
-const FENCED: Way =
-    Way { name: "`Fence`, guardian is the host itself", start: || fenced(GuardianProgram::Myself) };
-const FENCED_BY_OSTLER: Way = Way {
-    name: "`Fence`, guardian is `ostler`",
-    start: || fenced(GuardianProgram::At(binary("ostler"))),
+const PLAIN: Way = Way { name: "plain `Command`", start: |_| plain(&mut Command::new(CAT)) };
+const FORKED: Way = Way { name: "plain `Command` that has to fork", start: |_| forked() };
+const GUARDED: Way = Way {
+    name: "`Owner::start`, guardian is the host itself",
+    start: |owner| guarded(owner, GuardianProgram::Myself),
+};
+const GUARDED_BY_OSTLER: Way = Way {
+    name: "`Owner::start`, guardian is `ostler`",
+    start: |owner| guarded(owner, GuardianProgram::At(binary("ostler"))),
 };
 
 /// One start, in milliseconds from the call.
@@ -58,11 +60,11 @@ enum Pace {
 /// Long enough for the kernel to forget the last move into a cgroup.
 const REST: Duration = Duration::from_millis(100);
 
-pub(crate) fn small_owner(effort: Effort) -> Result<Vec<Table>> {
+pub(crate) fn small_owner(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
     let rounds = effort.choose(200, 10);
-    let ways = [PLAIN, FENCED, FENCED_BY_OSTLER];
-    let rested = in_turns(&ways, rounds, Pace::Rested)?;
-    let succession = in_turns(&ways, rounds, Pace::InSuccession)?;
+    let ways = [PLAIN, GUARDED, GUARDED_BY_OSTLER];
+    let rested = in_turns(owner, &ways, rounds, Pace::Rested)?;
+    let succession = in_turns(owner, &ways, rounds, Pace::InSuccession)?;
 
     let what = format!(
         "From the call to the first byte of `cat`'s answer, {REST:?} after the start before; \
@@ -82,11 +84,11 @@ pub(crate) fn small_owner(effort: Effort) -> Result<Vec<Table>> {
     Ok(vec![answered, returned, burst])
 }
 
-pub(crate) fn large_owner(effort: Effort) -> Result<Vec<Table>> {
+pub(crate) fn large_owner(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
     let rounds = effort.choose(100, 5);
     let heap = std::hint::black_box(vec![1_u8; HEAP]);
-    let ways = [PLAIN, FENCED, FENCED_BY_OSTLER, FORKED];
-    let timings = in_turns(&ways, rounds, Pace::Rested)?;
+    let ways = [PLAIN, GUARDED, GUARDED_BY_OSTLER, FORKED];
+    let timings = in_turns(owner, &ways, rounds, Pace::Rested)?;
     drop(std::hint::black_box(heap));
 
     let what = format!(
@@ -95,8 +97,8 @@ pub(crate) fn large_owner(effort: Effort) -> Result<Vec<Table>> {
     let title = "Start from a large owner: the caller is blocked";
     let mut returned = Table::new(title, what.clone(), &MILLISECONDS);
     compare(&mut returned, &ways, &timings, |timing| timing.returned);
-    let fence = Sample::of(timings.iter().map(|round| round[1].returned));
-    returned.goal("at most 5 ms at p95", fence.p95(), 5.0);
+    let guarded = Sample::of(timings.iter().map(|round| round[1].returned));
+    returned.goal("at most 5 ms at p95", guarded.p95(), 5.0);
 
     let mut answered = Table::new("Start from a large owner: first byte", what, &MILLISECONDS);
     compare(&mut answered, &ways, &timings, |timing| timing.answered);
@@ -104,13 +106,13 @@ pub(crate) fn large_owner(effort: Effort) -> Result<Vec<Table>> {
 }
 
 /// Each round starts one server in each way, one after the other.
-fn in_turns(ways: &[Way], rounds: usize, pace: Pace) -> Result<Vec<Vec<Timing>>> {
+fn in_turns(owner: &Owner, ways: &[Way], rounds: usize, pace: Pace) -> Result<Vec<Vec<Timing>>> {
     let start = |way: &Way| {
         match pace {
             Pace::Rested => sleep(REST),
             Pace::InSuccession => {}
         }
-        (way.start)()
+        (way.start)(owner)
     };
     let round = |_| ways.iter().map(start).collect::<Result<Vec<_>>>();
     let timings = (0..WARM_UP + rounds).map(round).collect::<Result<Vec<_>>>()?;
@@ -159,15 +161,15 @@ fn forked() -> Result<Timing> {
     plain(Command::new(CAT).uid(rustix::process::getuid().as_raw()))
 }
 
-fn fenced(guardian: GuardianProgram) -> Result<Timing> {
+fn guarded(owner: &Owner, guardian: GuardianProgram) -> Result<Timing> {
     let (mut ends, stdio) = Ends::open()?;
     let (spec, terms) = (cat(), Terms { guardian, ..Terms::default() });
     let begin = Instant::now();
-    let fence = Fence::start(InstanceId::random()?, spec, stdio, &terms)?;
+    let instance = owner.start(spec, stdio, &terms)?;
     let returned = begin.elapsed();
     ends.await_first_byte()?;
     let answered = begin.elapsed();
     drop(ends);
-    proven_gone(fence)?;
+    proven_gone(instance)?;
     Ok(Timing { returned: milliseconds(returned), answered: milliseconds(answered) })
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ostler::{Event, Fence, Limits, Step, Terms};
+use ostler::{Event, Instance, Limits, Owner, Step, Terms};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::Result;
@@ -24,7 +24,7 @@ struct Round {
     proofs: Vec<f64>,
 }
 
-pub(crate) fn in_parallel(effort: Effort) -> Result<Vec<Table>> {
+pub(crate) fn in_parallel(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
     let (count, repetitions) = (effort.choose(500, 50), effort.choose(5, 1));
     let grace = milliseconds(Limits::default().grace);
     let what = format!(
@@ -36,7 +36,7 @@ pub(crate) fn in_parallel(effort: Effort) -> Result<Vec<Table>> {
     for repetition in 0..repetitions {
         for (heeds, rounds) in KINDS.into_iter().zip(&mut rounds) {
             eprintln!("stop: round {repetition}, {count} servers that heed {}", heeds.name());
-            rounds.push(round(count, heeds)?);
+            rounds.push(round(owner, count, heeds)?);
         }
     }
     for (heeds, rounds) in KINDS.into_iter().zip(&rounds) {
@@ -53,40 +53,40 @@ pub(crate) fn in_parallel(effort: Effort) -> Result<Vec<Table>> {
     Ok(vec![table])
 }
 
-fn round(count: usize, heeds: Heeds) -> Result<Round> {
-    let running = Running::many(count, &stub(heeds), &Terms::default())?;
+fn round(owner: &Owner, count: usize, heeds: Heeds) -> Result<Round> {
+    let running = Running::many(owner, count, &stub(heeds), &Terms::default())?;
     let begin = Instant::now();
-    let mut fences = Vec::with_capacity(count);
-    for Running { fence, ends, .. } in running {
+    let mut instances = Vec::with_capacity(count);
+    for Running { instance, ends, .. } in running {
         drop(ends);
-        fence.stop(Step::Closing);
-        fences.push(fence);
+        instance.stop(Step::Closing);
+        instances.push(instance);
     }
     let ordered = milliseconds(begin.elapsed());
     let mut proofs = Vec::with_capacity(count);
-    while !fences.is_empty() {
-        for index in readable(&fences)?.into_iter().rev() {
-            if is_proven(&mut fences[index])? {
+    while !instances.is_empty() {
+        for index in readable(&instances)?.into_iter().rev() {
+            if is_proven(&mut instances[index])? {
                 proofs.push(milliseconds(begin.elapsed()));
-                fences.swap_remove(index);
+                instances.swap_remove(index);
             }
         }
     }
     Ok(Round { ordered, proofs })
 }
 
-/// The indices of the fences that have something to say.
-fn readable(fences: &[Fence]) -> Result<Vec<usize>> {
+/// The indices of those that have something to say.
+fn readable(instances: &[Instance]) -> Result<Vec<usize>> {
     let mut fds: Vec<PollFd<'_>> =
-        fences.iter().map(|fence| PollFd::new(fence, PollFlags::IN)).collect();
+        instances.iter().map(|instance| PollFd::new(instance, PollFlags::IN)).collect();
     if poll(&mut fds, Some(&Timespec::try_from(PATIENCE)?))? == 0 {
-        return Err(format!("{} fences are silent", fences.len()).into());
+        return Err(format!("{} guardians are silent", instances.len()).into());
     }
     Ok((0..fds.len()).filter(|index| !fds[*index].revents().is_empty()).collect())
 }
 
-fn is_proven(fence: &mut Fence) -> Result<bool> {
-    while let Some(event) = fence.next_event()? {
+fn is_proven(instance: &mut Instance) -> Result<bool> {
+    while let Some(event) = instance.next_event()? {
         match event {
             Event::Empty(_) => return Ok(true),
             Event::Exited(_) | Event::Remaining(_) => {}

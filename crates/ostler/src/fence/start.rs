@@ -10,10 +10,11 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use serde::{Deserialize, Serialize};
 
 use super::Fence;
-use crate::cgroup::{Leaf, NoLeaf};
+use crate::cgroup::NoLeaf;
 use crate::guardian::ROLE;
 use crate::guardian::wire::{Conn, Launch, Order};
 use crate::id::InstanceId;
+use crate::ledger::NoLedger;
 use crate::level::{Containment, Level};
 use crate::limits::Limits;
 use crate::spec::ServerSpec;
@@ -71,6 +72,9 @@ pub enum StartError {
     /// The program runs as a guardian and does not know it.
     #[error("call ostler::guardian::run_if_asked() first in main")]
     NoRole,
+    /// What is not written down is not started.
+    #[error(transparent)]
+    Ledger(NoLedger),
     /// The guardian could not be started.
     #[error("the guardian could not be started")]
     Guardian(#[source] io::Error),
@@ -79,14 +83,21 @@ pub enum StartError {
     Control(#[source] io::Error),
 }
 
+/// What a fence is made for.
+#[derive(Debug)]
+pub(crate) struct FenceOrder {
+    pub(crate) id: InstanceId,
+    pub(crate) spec: ServerSpec,
+    pub(crate) stdio: ServerStdio,
+    /// Where a leaf may be made.
+    pub(crate) leaf: Result<PathBuf, NoLeaf>,
+    /// The owner's directory, for a guardian that outlives the owner.
+    pub(crate) book: PathBuf,
+}
+
 impl Fence {
     /// Starts a server. What becomes of it is told by [`Fence::next_event`].
-    pub fn start(
-        id: InstanceId,
-        spec: ServerSpec,
-        stdio: ServerStdio,
-        terms: &Terms,
-    ) -> Result<Self, StartError> {
+    pub(crate) fn start(order: FenceOrder, terms: &Terms) -> Result<Self, StartError> {
         // A host that forgot the role would start itself for ever.
         if std::env::args_os().next().is_some_and(|name| name == ROLE) {
             return Err(StartError::NoRole);
@@ -95,29 +106,33 @@ impl Fence {
             Containment::Auto => Level::Tree,
             Containment::AtLeast(level) => level,
         };
-        let leaf = match Leaf::place(id) {
+        let leaf = match order.leaf {
             Err(reason) if minimum >= Level::Leaf => {
                 return Err(StartError::Containment(minimum, reason));
             }
             place => place.ok(),
         };
-        let mut fence =
-            Self::spawn_guardian(id, &spec.name, terms).map_err(StartError::Guardian)?;
-        fence.leaf = leaf.clone().map(Leaf::at);
+        let mut fence = Self::spawn_guardian(order.id, &order.spec.name, terms)
+            .map_err(StartError::Guardian)?;
+        fence.leaf.clone_from(&leaf);
         let launch = Launch {
-            id,
-            spec,
+            id: order.id,
+            spec: order.spec,
             leaf,
             minimum,
             descriptors: terms.descriptors,
             ladder: terms.limits.ladder(),
             orphan_ladder: terms.limits.orphan_ladder(),
             proof_limit: terms.limits.proof,
+            book: order.book,
         };
-        let fds = [stdio.stdin.as_fd(), stdio.stdout.as_fd(), stdio.stderr.as_fd()];
+        let ServerStdio { stdin, stdout, stderr } = order.stdio;
+        let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let told = fence.conn.send(&Order::Start(Box::new(launch)), &fds);
-        drop(stdio);
-        told.map_err(StartError::Control)?;
+        if let Err(error) = told {
+            fence.dismiss();
+            return Err(StartError::Control(error));
+        }
         Ok(fence)
     }
 
@@ -132,8 +147,7 @@ impl Fence {
         // Nothing of the server's environment may reach the guardian's loader.
         let guardian = Command::new(program)
             .arg0(ROLE)
-            .arg(std::process::id().to_string())
-            .arg(name)
+            .args([std::process::id().to_string(), id.to_string(), name.to_owned()])
             .env_clear()
             .stdin(theirs)
             .stdout(Stdio::null())

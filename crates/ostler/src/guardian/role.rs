@@ -13,7 +13,7 @@ use rustix::process::{
 
 use super::estate::Estate;
 use super::launch::{Inherited, Stdio, launch};
-use super::notice::{ChildNotice, outlive_requests};
+use super::notice::Notice;
 use super::watch::{Charge, Guardian};
 use super::wire::{Conn, Launch, Order, Received, Report};
 use crate::cgroup::{Leaf, Watch};
@@ -46,7 +46,7 @@ pub(super) fn run(owner: &OsStr) -> i32 {
 /// `None`: the owner has gone before there was anything to guard.
 fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<Charge>, Refusal> {
     let ignored = Ignored::now().map_err(Refusal::guardian)?;
-    let children = detach().map_err(Refusal::guardian)?;
+    let notice = detach().map_err(Refusal::guardian)?;
     let Some(owner) = watch_owner(owner).map_err(Refusal::guardian)? else { return Ok(None) };
     let Some(orders) = await_start(conn, &owner).map_err(Refusal::guardian)? else {
         return Ok(None);
@@ -64,7 +64,7 @@ fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<
     let level = if leaf.is_some() { Level::Leaf } else { Level::Tree };
     // An owner that is gone by now is noticed by the watch.
     let _ = conn.send(&Report::Started { pid: server.as_raw_pid(), level }, &[]);
-    Ok(Some(Charge { owner, children, estate: Estate::new(server, leaf), orders }))
+    Ok(Some(Charge { owner, notice, estate: Estate::new(server, leaf), orders }))
 }
 
 fn make_leaf(orders: &Launch) -> Result<Option<(Leaf, Watch)>, Refusal> {
@@ -87,12 +87,12 @@ fn take_control_socket() -> io::Result<OwnedFd> {
     Ok(control)
 }
 
-fn detach() -> io::Result<ChildNotice> {
+fn detach() -> io::Result<Notice> {
     setsid()?;
-    outlive_requests()?;
+    let notice = Notice::install()?;
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_name(c"ostler-guardian")?;
-    ChildNotice::install()
+    Ok(notice)
 }
 
 /// A pidfd of the owner, which is our parent as long as it lives.

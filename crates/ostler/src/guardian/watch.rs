@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::estate::{Estate, ask, remains};
-use super::notice::ChildNotice;
+use super::notice::Notice;
 use super::wire::{Conn, Launch, Order, Received, Report};
-use crate::fence::Residue;
+use crate::fence::{Outcome, Proof, Residue};
 use crate::ladder::{Climb, Ladder, Step};
+use crate::ledger::Patience;
+use crate::sweep::DeadOwner;
 
 /// Between two rounds of KILL if nothing else happens: what resists (an uninterruptible wait, a
 /// frozen cgroup) is tried again without a busy loop.
@@ -21,13 +23,15 @@ enum Phase {
     Watching,
     Stopping(Climb),
     /// Nothing is left; the owner has to take note of it.
-    Proven,
+    Proven(Proof),
 }
 
 /// Who may still give orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Listening,
+    /// It has taken note of the proof.
+    Satisfied,
     /// The control socket has ended although the owner lives: the instance was dropped.
     Silent,
     Dead,
@@ -38,7 +42,7 @@ enum Owner {
 pub(super) struct Charge {
     /// A pidfd of the owner.
     pub(super) owner: OwnedFd,
-    pub(super) children: ChildNotice,
+    pub(super) notice: Notice,
     pub(super) estate: Estate,
     pub(super) orders: Box<Launch>,
 }
@@ -71,20 +75,42 @@ impl Guardian {
             self.wait();
             let now = Instant::now();
             self.see_children(now);
+            self.see_requests(now);
             self.see_owner(now);
             self.hear_orders(now);
             self.climb(now);
             self.prove();
         }
+        self.settle_ledger();
     }
 
     fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Proven) && self.owner != Owner::Listening
+        self.proof().is_some() && self.owner != Owner::Listening
+    }
+
+    fn proof(&self) -> Option<Proof> {
+        if let Phase::Proven(proof) = self.phase { Some(proof) } else { None }
+    }
+
+    /// Nobody else will: the owner is gone. The last of its guardians leaves an empty ledger.
+    fn settle_ledger(&self) {
+        let patience = match self.owner {
+            Owner::Listening | Owner::Satisfied => return,
+            // It may hold its ledger for the sake of other instances.
+            Owner::Silent => Patience::GiveUp,
+            Owner::Dead => Patience::Wait,
+        };
+        let Launch { id, book, proof_limit, .. } = &*self.charge.orders;
+        let dead = DeadOwner::at(book, patience);
+        if let (Some(mut dead), Some(proof)) = (dead, self.proof()) {
+            dead.note(*id, &Outcome::Gone(proof));
+            dead.settle(*proof_limit);
+        }
     }
 
     /// The one place where the guardian sleeps.
     fn wait(&self) {
-        let mut fds = vec![PollFd::new(&self.charge.children, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.charge.notice, PollFlags::IN)];
         if self.owner != Owner::Dead {
             fds.push(PollFd::new(&self.charge.owner, PollFlags::IN));
         }
@@ -107,11 +133,17 @@ impl Guardian {
     }
 
     fn see_children(&mut self, now: Instant) {
-        self.charge.children.clear();
+        self.charge.notice.clear();
         let Some(status) = self.charge.estate.reap() else { return };
         self.report(&Report::Exited(status));
         // What the server leaves behind has lost its purpose, and never had an input to close.
         self.stop(self.charge.orders.ladder, Step::Asking, now);
+    }
+
+    fn see_requests(&mut self, now: Instant) {
+        if self.charge.notice.take_request() {
+            self.stop(self.charge.orders.ladder, Step::Asking, now);
+        }
     }
 
     fn see_owner(&mut self, now: Instant) {
@@ -130,10 +162,12 @@ impl Guardian {
                     self.stop(self.charge.orders.ladder, step, now);
                 }
                 Ok(Received::Message(Order::Hurry)) => self.hurry(now),
-                Ok(Received::Message(Order::Dismiss | Order::Start(_)))
-                    if !matches!(self.phase, Phase::Proven) => {}
+                Ok(Received::Message(Order::Dismiss)) if self.proof().is_some() => {
+                    self.owner = Owner::Satisfied;
+                }
+                Ok(Received::Message(Order::Dismiss | Order::Start(_))) => {}
                 Ok(Received::NothingYet) => break,
-                Ok(Received::Message(_) | Received::Closed) | Err(_) => {
+                Ok(Received::Closed) | Err(_) => {
                     self.owner = Owner::Silent;
                     self.stop(self.charge.orders.ladder, Step::Closing, now);
                 }
@@ -149,7 +183,7 @@ impl Guardian {
                 Some(from)
             }
             Phase::Stopping(climb) => climb.hasten(ladder, from, now),
-            Phase::Proven => None,
+            Phase::Proven(_) => None,
         };
         self.carry_out(due);
     }
@@ -194,7 +228,7 @@ impl Guardian {
             self.report(&Report::Exited(status));
         }
         if let Some(proof) = self.charge.estate.proof() {
-            self.phase = Phase::Proven;
+            self.phase = Phase::Proven(proof);
             self.report(&Report::Empty(proof));
         }
     }

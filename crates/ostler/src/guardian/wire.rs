@@ -48,6 +48,8 @@ pub(crate) struct Launch {
     pub(crate) ladder: Ladder,
     pub(crate) orphan_ladder: Ladder,
     pub(crate) proof_limit: Duration,
+    /// The owner's directory, to be settled if the owner can't.
+    pub(crate) book: PathBuf,
 }
 
 /// From the guardian to the owner.

@@ -118,7 +118,8 @@ impl Scene {
     /// has no environment.
     fn present(&self) -> Vec<Process> {
         let client = self.client.id().cast_signed();
-        let mut all = Process::carrying(MARK, &self.mark);
+        let marked = Process::carrying(MARK).into_iter().filter(|(_, mark)| *mark == self.mark);
+        let mut all: Vec<Process> = marked.map(|(process, _)| process).collect();
         all.extend(Process::descendants_of(client));
         all.extend(self.running.iter().filter(|process| process.is_still_there()).cloned());
         all.sort();

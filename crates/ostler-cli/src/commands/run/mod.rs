@@ -9,6 +9,7 @@ mod init;
 mod input;
 mod parent;
 mod request;
+mod sweep;
 mod watch;
 
 use std::ffi::OsString;
@@ -20,8 +21,8 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use ostler::{
-    Containment, Descriptors, Fence, GuardianProgram, Ignored, InstanceId, Limits, Refusal,
-    ServerSpec, ServerStdio, StartError, Terms,
+    Containment, Descriptors, GuardianProgram, Ignored, Limits, Owner, Places, Refusal, ServerSpec,
+    ServerStdio, StartError, Terms,
 };
 
 use crate::say::{chain, say};
@@ -133,9 +134,10 @@ fn start(spec: ServerSpec, terms: &Terms) -> Result<Wrapper, RunError> {
         stdout: io::stdout().as_fd().try_clone_to_owned()?,
         stderr: io::stderr().as_fd().try_clone_to_owned()?,
     };
-    let fence = Fence::start(InstanceId::random()?, spec, stdio, terms)?;
+    let owner = Owner::new(Places::of_user(), "ostler run")?;
+    let instance = owner.start(spec, stdio, terms)?;
     input::let_go_of_stdout()?;
-    Ok(Wrapper::new(name, fence, input, parent, requests, terms.limits.grace))
+    Ok(Wrapper::new(name, instance, input, parent, requests, terms.limits.grace))
 }
 
 fn code_of(refusal: &Refusal) -> u8 {

@@ -5,13 +5,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use ostler::{Event, Fence, Outcome, Refusal, Step};
+use ostler::{Event, Instance, Outcome, Refusal, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::SIGKILL;
 
 use super::input::Input;
 use super::parent::Parent;
 use super::request::Requests;
+use super::sweep;
 use crate::say::say;
 
 /// How much longer than the grace we stay to see the proof. The guardian stays as long as it takes.
@@ -25,7 +26,7 @@ pub(super) enum End {
 
 pub(super) struct Wrapper {
     name: String,
-    fence: Fence,
+    instance: Instance,
     input: Input,
     parent: Parent,
     requests: Requests,
@@ -45,20 +46,23 @@ struct Woken {
 impl Wrapper {
     pub(super) fn new(
         name: String,
-        fence: Fence,
+        instance: Instance,
         input: Input,
         parent: Parent,
         requests: Requests,
         grace: Duration,
     ) -> Self {
-        Self { name, fence, input, parent, requests, grace, deadline: None, status: None }
+        Self { name, instance, input, parent, requests, grace, deadline: None, status: None }
     }
 
     pub(super) fn watch(mut self, verbose: bool) -> End {
         loop {
-            match self.fence.next_event() {
-                Ok(Some(Event::Started { pid, level })) if verbose => {
-                    self.say(&format!("started as process {pid}, containment {level}"));
+            match self.instance.next_event() {
+                Ok(Some(Event::Started { pid, level })) => {
+                    sweep::begin();
+                    if verbose {
+                        self.say(&format!("started as process {pid}, containment {level}"));
+                    }
                 }
                 Ok(Some(Event::Refused(refusal))) => return End::Refused(refusal),
                 Ok(Some(Event::Exited(status))) => self.server_exited(status),
@@ -67,7 +71,6 @@ impl Wrapper {
                 }
                 Ok(Some(Event::Empty(_))) => return self.end(),
                 Ok(Some(Event::GuardianLost)) | Err(_) => return self.rescue(),
-                Ok(Some(Event::Started { .. })) => {}
                 Ok(None) if self.is_overdue() => return self.leave(),
                 Ok(None) => self.wait(),
             }
@@ -92,7 +95,7 @@ impl Wrapper {
     }
 
     fn poll(&self) -> io::Result<Woken> {
-        let mut fds = vec![PollFd::new(&self.fence, PollFlags::IN), self.requests.poll_fd()];
+        let mut fds = vec![PollFd::new(&self.instance, PollFlags::IN), self.requests.poll_fd()];
         let input = self.input.poll_fd().map(|fd| push(&mut fds, fd));
         let parent = self.parent.poll_fd().map(|fd| push(&mut fds, fd));
         let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -109,7 +112,7 @@ impl Wrapper {
     /// The first signal asks the server, each further one skips a step.
     fn asked_to_end(&mut self) {
         if self.deadline.is_some() {
-            self.fence.hurry();
+            self.instance.hurry();
         } else {
             self.stop(Step::Asking);
         }
@@ -117,7 +120,7 @@ impl Wrapper {
 
     fn stop(&mut self, step: Step) {
         self.deadline.get_or_insert_with(|| Instant::now() + self.grace + PROOF_MARGIN);
-        self.fence.stop(step);
+        self.instance.stop(step);
     }
 
     /// The guardian ends what the server has left without being told.
@@ -132,14 +135,15 @@ impl Wrapper {
     }
 
     fn leave(self) -> End {
-        let guardian = self.fence.guardian_pid().map_or(String::new(), |pid| format!(" ({pid})"));
+        let guardian =
+            self.instance.guardian_pid().map_or(String::new(), |pid| format!(" ({pid})"));
         self.say(&format!("not everything is gone yet; its guardian{guardian} goes on"));
         self.end()
     }
 
     fn rescue(self) -> End {
-        let Self { name, fence, status, .. } = self;
-        let left = match fence.rescue() {
+        let Self { name, instance, status, .. } = self;
+        let left = match instance.rescue() {
             Outcome::Gone(_) => String::new(),
             Outcome::Unverified(residue) => format!("; there may be left: {residue}"),
         };

@@ -1,0 +1,142 @@
+//! `ostler reap`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler::sweep::{DeadOwner, Evidence, dead_owners};
+use ostler::{InstanceId, Limits, Outcome, Places, Process};
+use serde::Serialize;
+
+use crate::{exit, render};
+
+/// What `ostler reap` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler reap          what would be ended, and the evidence
+  ostler reap --yes    end it
+
+Only what a dead owner has left is touched, and only if its guardian is dead too: a living guardian
+ends it by itself. An owner is dead when the kernel has released its lock. Without a cgroup leaf
+only processes that still carry the instance's mark in their environment can be found.
+Exit status: 4 if something is left.")]
+pub(crate) struct ReapArguments {
+    /// Act instead of only telling
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found of one instance, and what became of it.
+#[derive(Debug, Serialize)]
+struct Finding {
+    instance: InstanceId,
+    name: String,
+    program: String,
+    owner: i32,
+    /// The guardian that still works on it.
+    guardian: Option<i32>,
+    leaf: bool,
+    processes: Vec<Process>,
+    outcome: Fate,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Fate {
+    /// Nothing was done, for want of `--yes`.
+    Found,
+    LeftToItsGuardian,
+    /// Nothing is left of it.
+    Gone,
+    /// All that carries its mark is gone; what has cleared its environment can't be found.
+    MarkedGone,
+    /// It is still there.
+    Left,
+}
+
+pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
+    let owners = dead_owners(&Places::of_user());
+    let findings: Vec<Finding> =
+        owners.into_iter().flat_map(|owner| treat(owner, arguments.yes)).collect();
+    let written = if arguments.json {
+        render::json(&findings)
+    } else {
+        render::text(&report(&findings, arguments.yes))
+    };
+    if findings.iter().any(|finding| finding.outcome == Fate::Left) {
+        return exit::LEFT_OVER.into();
+    }
+    written
+}
+
+fn treat(owner: DeadOwner, act: bool) -> Vec<Finding> {
+    let pid = owner.book().owner.process.pid;
+    let evidence = owner.evidence();
+    let outcomes = act.then(|| owner.settle(Limits::default().proof));
+    let fate = |id: InstanceId, evidence: &Evidence| match &outcomes {
+        _ if evidence.guardian.is_some() => Fate::LeftToItsGuardian,
+        None => Fate::Found,
+        Some(outcomes) => fate_of(outcomes, id),
+    };
+    let finding = |(instance, evidence): (InstanceId, Evidence)| Finding {
+        instance,
+        outcome: fate(instance, &evidence),
+        name: evidence.entry.intent.name,
+        program: evidence.entry.intent.program,
+        owner: pid,
+        guardian: evidence.guardian.map(|guardian| guardian.pid),
+        leaf: evidence.leaf,
+        processes: evidence.processes,
+    };
+    evidence.into_iter().map(finding).collect()
+}
+
+fn fate_of(outcomes: &BTreeMap<InstanceId, Outcome>, id: InstanceId) -> Fate {
+    match outcomes.get(&id) {
+        Some(Outcome::Gone(_)) => Fate::Gone,
+        Some(Outcome::Unverified(ostler::Residue::Unwatched)) => Fate::MarkedGone,
+        Some(Outcome::Unverified(_)) | None => Fate::Left,
+    }
+}
+
+fn report(findings: &[Finding], acted: bool) -> String {
+    if findings.is_empty() {
+        return "nothing to reap: no dead owner has left anything\n".into();
+    }
+    let mut text: String = findings.iter().map(describe).collect();
+    if !acted && findings.iter().any(|finding| finding.outcome == Fate::Found) {
+        text.push_str("\nNothing was touched. To end it: ostler reap --yes\n");
+    }
+    text
+}
+
+fn describe(finding: &Finding) -> String {
+    let fate = match finding.outcome {
+        Fate::Found => "would be ended",
+        Fate::LeftToItsGuardian => "left to its guardian",
+        Fate::Gone => "gone",
+        Fate::MarkedGone => "all that carries its mark is gone",
+        Fate::Left => "still there",
+    };
+    let mut text = format!("{}: {fate}\n", finding.name);
+    let mut line = |what: &str, value: String| {
+        // A string takes whatever is written to it.
+        let _ = writeln!(text, "  {what:<10} {value}");
+    };
+    line("instance", finding.instance.to_string());
+    line("command", finding.program.clone());
+    line("owner", format!("{}, dead: its lock is free", finding.owner));
+    line("guardian", finding.guardian.map_or("dead".into(), |pid| format!("{pid}, alive")));
+    if finding.leaf {
+        line("leaf", "there".into());
+    }
+    for process in &finding.processes {
+        line("process", format!("{process}, carries the instance's mark"));
+    }
+    text
+}

@@ -1,0 +1,15 @@
+//! What dead owners have left is ended at the next start: beside the server, never before it.
+
+use ostler::sweep::dead_owners;
+use ostler::{Limits, Places};
+
+/// Sweeps in a thread of its own. If this process ends earlier, the next start goes on.
+pub(super) fn begin() {
+    let sweeper = std::thread::Builder::new().name("ostler-sweep".into());
+    // Without a thread the next start does it.
+    let _ = sweeper.spawn(|| {
+        for owner in dead_owners(&Places::of_user()) {
+            owner.settle(Limits::default().proof);
+        }
+    });
+}

@@ -1,0 +1,126 @@
+//! `ostler stop`.
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ostler::sweep::dead_owners;
+use ostler::{InstanceId, Limits, Places, View, snapshot};
+use serde::Serialize;
+
+use crate::say::say;
+use crate::{duration, exit, render};
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What `ostler stop` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler stop github
+  ostler stop 4711
+  ostler stop --all
+
+Each server's guardian is asked to end it: TERM, then KILL after the grace that it was started
+with. Exit status: 3 if there is no such server, 4 if something is left.")]
+pub(crate) struct StopArguments {
+    /// Names of servers, pids of any of their processes, or beginnings of instance ids
+    #[arg(required_unless_present = "all", value_name = "SERVER")]
+    targets: Vec<String>,
+    /// Stop every server of this user
+    #[arg(long, conflicts_with = "targets")]
+    all: bool,
+    /// How long to wait for the proof
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    timeout: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How it ended, for programs.
+#[derive(Debug, Serialize)]
+struct Verdict {
+    instance: InstanceId,
+    name: String,
+    stopped: bool,
+}
+
+pub(crate) fn run(arguments: &StopArguments) -> ExitCode {
+    let places = Places::of_user();
+    let views = snapshot(&places);
+    let unknown =
+        arguments.targets.iter().find(|target| !views.iter().any(|v| is_meant(v, target)));
+    if let Some(target) = unknown {
+        say(format_args!("there is no server '{target}'; `ostler ps` lists them"));
+        return exit::NOT_FOUND.into();
+    }
+    let is_target = |view: &View| arguments.targets.iter().any(|target| is_meant(view, target));
+    let targets: Vec<View> =
+        views.into_iter().filter(|view| arguments.all || is_target(view)).collect();
+    ask(&places, &targets);
+    let left = wait(&places, &targets, arguments.timeout);
+    report(&targets, &left, arguments.json)
+}
+
+fn is_meant(view: &View, target: &str) -> bool {
+    let is_pid = |pid: i32| target == pid.to_string();
+    view.name == target
+        || (target.len() >= 4 && view.instance.to_string().starts_with(target))
+        || view.processes.iter().any(|process| is_pid(process.pid))
+        || view.guardian.as_ref().is_some_and(|guardian| is_pid(guardian.pid))
+        || is_pid(view.owner.process.pid)
+}
+
+fn ask(places: &Places, targets: &[View]) {
+    for guardian in targets.iter().filter_map(|view| view.guardian.as_ref()) {
+        // A guardian that is gone meanwhile has ended its server.
+        let _ = guardian.ask();
+    }
+    // Without a guardian there is nobody to ask: then it is a dead owner's, or about to be.
+    if targets.iter().any(|view| view.guardian.is_none()) {
+        for owner in dead_owners(places) {
+            owner.settle(Limits::default().proof);
+        }
+    }
+}
+
+/// Who is still there when the time is up.
+fn wait(places: &Places, targets: &[View], timeout: Duration) -> BTreeSet<InstanceId> {
+    let wanted: BTreeSet<InstanceId> = targets.iter().map(|view| view.instance).collect();
+    let begin = Instant::now();
+    let mut told = false;
+    loop {
+        let there = snapshot(places).into_iter().map(|view| view.instance);
+        let left: BTreeSet<InstanceId> = there.filter(|id| wanted.contains(id)).collect();
+        if left.is_empty() || begin.elapsed() > timeout {
+            return left;
+        }
+        if begin.elapsed() > Duration::from_secs(1) && !told && std::io::stderr().is_terminal() {
+            say(format_args!("waiting for {} of {}", left.len(), wanted.len()));
+            told = true;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn report(targets: &[View], left: &BTreeSet<InstanceId>, as_json: bool) -> ExitCode {
+    let stopped = |view: &View| Verdict {
+        instance: view.instance,
+        name: view.name.clone(),
+        stopped: !left.contains(&view.instance),
+    };
+    let all: Vec<Verdict> = targets.iter().map(stopped).collect();
+    let line = |one: &Verdict| {
+        let end = if one.stopped { "stopped" } else { "still there; its guardian goes on" };
+        format!("{}: {end}\n", one.name)
+    };
+    let written = match (as_json, all.is_empty()) {
+        (true, _) => render::json(&all),
+        (false, true) => render::text("no servers\n"),
+        (false, false) => render::text(&all.iter().map(line).collect::<String>()),
+    };
+    if left.is_empty() { written } else { exit::LEFT_OVER.into() }
+}

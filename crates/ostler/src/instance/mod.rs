@@ -1,0 +1,200 @@
+//! One running copy of a server, on record from before its start until the proof of its end.
+
+mod graveyard;
+mod owner;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use owner::Owner;
+
+use crate::fence::{Event, Fence, Outcome, Proof, Residue, readable};
+use crate::id::InstanceId;
+use crate::ladder::Step;
+use crate::ledger::{End, Ledger, Record, Start};
+use crate::level::Level;
+use crate::proctable::Identity;
+
+/// How long a wait without a limit waits at a time.
+const ONE_WAIT: Duration = Duration::from_hours(1);
+
+/// A server with all that it causes.
+///
+/// It needs no runtime: its descriptor polls as readable when [`Instance::next_event`] has something
+/// to say. Dropping it tells its guardian to end it, and never waits.
+#[derive(Debug)]
+pub struct Instance {
+    /// Taken when it is dropped.
+    living: Option<Living>,
+}
+
+/// What an instance is made of.
+#[derive(Debug)]
+struct Living {
+    fence: Fence,
+    ledger: Arc<Ledger>,
+    /// There is nothing more to hear.
+    is_over: bool,
+}
+
+impl Instance {
+    fn new(fence: Fence, ledger: Arc<Ledger>) -> Self {
+        Self { living: Some(Living { fence, ledger, is_over: false }) }
+    }
+
+    /// Which one it is.
+    pub fn id(&self) -> InstanceId {
+        self.living().fence.id()
+    }
+
+    /// The guardian's pid, as a name for people.
+    pub fn guardian_pid(&self) -> Option<i32> {
+        self.living().fence.guardian_pid()
+    }
+
+    /// Begins the way down at `step`. May be repeated: later orders can only shorten it. The
+    /// caller closes the server's stdin beforehand, if it holds the other end.
+    pub fn stop(&self, step: Step) {
+        self.living().fence.stop(step);
+    }
+
+    /// Takes the next step down without waiting for its time.
+    pub fn hurry(&self) {
+        self.living().fence.hurry();
+    }
+
+    /// What has happened since; never waits.
+    pub fn next_event(&mut self) -> io::Result<Option<Event>> {
+        self.living_mut().next_event()
+    }
+
+    /// Waits for the next event, at most for `limit`.
+    pub fn wait_event(&mut self, limit: Duration) -> io::Result<Option<Event>> {
+        self.living_mut().wait_event(limit)
+    }
+
+    /// Goes the whole way down from `step` and says how it ended. Bounded by the limits that it was
+    /// started with; what is not gone by then is still being ended by its guardian.
+    pub fn close(mut self, step: Step) -> io::Result<Outcome> {
+        self.stop(step);
+        self.living_mut().await_outcome()
+    }
+
+    /// Ends what is left after [`Event::GuardianLost`]. Waits at most for
+    /// [`Limits::proof`](crate::Limits::proof).
+    pub fn rescue(mut self) -> Outcome {
+        self.living_mut().rescue()
+    }
+}
+
+#[expect(clippy::expect_used, reason = "only drop takes it, and nothing is called after that")]
+impl Instance {
+    fn living(&self) -> &Living {
+        self.living.as_ref().expect("not dropped yet")
+    }
+
+    fn living_mut(&mut self) -> &mut Living {
+        self.living.as_mut().expect("not dropped yet")
+    }
+}
+
+impl Living {
+    fn next_event(&mut self) -> io::Result<Option<Event>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let event = self.fence.next_event()?;
+        match &event {
+            Some(Event::Started { pid, level }) => self.note_start(*pid, *level),
+            Some(Event::Refused(_)) => self.note_end(End::Refused),
+            Some(Event::Empty(proof)) => self.note_end(End::Gone(*proof)),
+            Some(Event::Remaining(residue)) => {
+                let (instance, end) = (self.fence.id(), End::Unverified(residue.clone()));
+                self.ledger.note(&Record::Ended { instance, end });
+            }
+            Some(Event::Exited(_) | Event::GuardianLost) | None => {}
+        }
+        Ok(event)
+    }
+
+    fn wait_event(&mut self, limit: Duration) -> io::Result<Option<Event>> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(event) = self.next_event()? {
+                return Ok(Some(event));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.is_over || left.is_zero() || !readable(&self.fence, left)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn await_outcome(&mut self) -> io::Result<Outcome> {
+        let limits = self.fence.limits();
+        let deadline = Instant::now() + limits.grace + limits.proof * 2;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.wait_event(left)? {
+                Some(Event::Empty(proof)) => return Ok(Outcome::Gone(proof)),
+                Some(Event::GuardianLost) => return Ok(self.rescue()),
+                Some(Event::Remaining(residue)) => return Ok(Outcome::Unverified(residue)),
+                Some(Event::Refused(_)) => return Ok(Outcome::Gone(Proof::NoChild)),
+                Some(Event::Started { .. } | Event::Exited(_)) => {}
+                None => return Ok(Outcome::Unverified(Residue::Processes(Vec::new()))),
+            }
+        }
+    }
+
+    fn rescue(&mut self) -> Outcome {
+        let outcome = self.fence.rescue();
+        self.note_end(match &outcome {
+            Outcome::Gone(proof) => End::Gone(*proof),
+            Outcome::Unverified(residue) => End::Unverified(residue.clone()),
+        });
+        outcome
+    }
+
+    fn note_start(&self, pid: i32, level: Level) {
+        // Who is gone already needs no identity: nothing would be signalled by it.
+        let identities = self.fence.guardian_pid().and_then(Identity::of).zip(Identity::of(pid));
+        if let Some((guardian, server)) = identities {
+            let instance = self.fence.id();
+            self.ledger.note(&Record::Started(Start { instance, guardian, server, level }));
+        }
+    }
+
+    /// First on record, then the guardian may go: it is the only other witness.
+    fn note_end(&mut self, end: End) {
+        self.ledger.note(&Record::Ended { instance: self.fence.id(), end });
+        self.fence.dismiss();
+        self.is_over = true;
+    }
+
+    /// For one that was told to end: stays as long as that takes.
+    fn await_end(&mut self) {
+        while !self.is_over {
+            match self.wait_event(ONE_WAIT) {
+                Ok(Some(Event::GuardianLost)) | Err(_) => drop(self.rescue()),
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+impl AsFd for Instance {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.living().fence.as_fd()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(living) = self.living.take().filter(|living| !living.is_over) {
+            living.fence.stop(Step::Closing);
+            graveyard::bury(living);
+        }
+    }
+}

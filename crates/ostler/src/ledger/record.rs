@@ -1,0 +1,104 @@
+//! The lines of a ledger.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fence::{Proof, Residue};
+use crate::id::{InstanceId, OwnerId};
+use crate::level::Level;
+use crate::proctable::Identity;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// Whose ledger this is; the first line.
+    Owner(OwnerRecord),
+    /// Something is about to be started.
+    Intent(Intent),
+    /// It was.
+    Started(Start),
+    /// It is over, or believed to be.
+    Ended {
+        /// Which one.
+        instance: InstanceId,
+        /// How.
+        end: End,
+    },
+}
+
+/// A process that starts servers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OwnerRecord {
+    /// Never used twice.
+    pub id: OwnerId,
+    /// The process.
+    pub process: Identity,
+    /// What it is, for people: `ostler run`, or the name of a host.
+    pub program: String,
+    /// Who started it, for people.
+    pub client: Option<Client>,
+    /// The boot in which the pids mean something.
+    pub boot: String,
+}
+
+/// The process that started an owner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Client {
+    /// The process.
+    pub process: Identity,
+    /// Its name.
+    pub name: String,
+}
+
+/// What is about to be started. Neither arguments nor environment: they carry secrets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    /// Which one.
+    pub instance: InstanceId,
+    /// What people call the server.
+    pub name: String,
+    /// The program.
+    pub program: String,
+    /// The leaf that may be made for it.
+    pub leaf: Option<PathBuf>,
+    /// Milliseconds since 1970.
+    pub at: u64,
+}
+
+/// What was started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// Which one.
+    pub instance: InstanceId,
+    /// Its guardian.
+    pub guardian: Identity,
+    /// The server.
+    pub server: Identity,
+    /// How firmly it is held.
+    pub level: Level,
+}
+
+/// How an instance ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// It was never started.
+    Refused,
+    /// Nothing is left.
+    Gone(Proof),
+    /// Something is, or may be.
+    Unverified(Residue),
+}
+
+impl End {
+    /// Whether there is nothing more to do.
+    pub fn is_settled(&self) -> bool {
+        match self {
+            // Nothing more can be found out about it: what carries the mark is gone.
+            Self::Refused | Self::Gone(_) | Self::Unverified(Residue::Unwatched) => true,
+            Self::Unverified(Residue::Processes(_)) => false,
+        }
+    }
+}

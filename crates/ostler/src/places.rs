@@ -1,0 +1,53 @@
+//! Where state is kept.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::getuid;
+
+/// Directories that may hold ledgers, the best first.
+///
+/// A record is written to the first that takes it; a sweep looks at all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places(Vec<PathBuf>);
+
+impl Places {
+    /// These directories.
+    pub fn new(directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self(directories.into_iter().collect())
+    }
+
+    /// The user's: the XDG state directory, the XDG runtime directory, and a private one among
+    /// the temporary files for users who have neither.
+    pub fn of_user() -> Self {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let uid = getuid().as_raw();
+        let home = || variable("HOME").map(|home| home.join(".local/state"));
+        let state = variable("XDG_STATE_HOME").or_else(home).map(|base| base.join("ostler"));
+        let runtime =
+            variable("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{uid}").into());
+        let temporary = std::env::temp_dir().join(format!("ostler-{uid}"));
+        Self::new(state.into_iter().chain([runtime.join("ostler"), temporary]))
+    }
+
+    /// The directories, the best first.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(PathBuf::as_path)
+    }
+}
+
+/// Makes `path` a directory that nobody else can enter, and refuses one that is somebody else's.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_dir() || found.uid() != getuid().as_raw() {
+        let text = format!("{} belongs to somebody else", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    if found.mode() & 0o077 != 0 {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}

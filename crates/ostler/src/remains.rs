@@ -1,0 +1,92 @@
+//! Ending what is left of instances that have no guardian any more.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::cgroup::{Leaf, Watch};
+use crate::fence::{Outcome, Proof, Residue};
+use crate::id::{INSTANCE_VARIABLE, InstanceId};
+use crate::proctable::Process;
+
+/// Between two looks at the process table, in which a process that is being forked can appear.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+/// An instance whose guardian is dead.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    pub(crate) id: InstanceId,
+    /// Where its leaf is, if it has one.
+    pub(crate) leaf: Option<Leaf>,
+}
+
+/// Ends all of them, within `limit`: what is in their leaves, and what carries their marks.
+pub(crate) fn end(all: &[Remains], limit: Duration) -> BTreeMap<InstanceId, Outcome> {
+    let deadline = Instant::now() + limit;
+    // All are killed before any is waited for.
+    for leaf in all.iter().filter_map(|one| one.leaf.as_ref()) {
+        // A leaf that can't be killed is not proven empty below.
+        let _ = leaf.kill();
+    }
+    let emptied: Vec<bool> = all.iter().map(|one| is_emptied(one, deadline)).collect();
+    let ids: Vec<InstanceId> = all.iter().map(|one| one.id).collect();
+    let mut left = end_marked(&ids, deadline);
+    let outcome = |(one, emptied): (&Remains, bool)| match (left.remove(&one.id), emptied) {
+        (Some(processes), _) => (one.id, Outcome::Unverified(Residue::Processes(processes))),
+        (None, true) => (one.id, Outcome::Gone(Proof::EmptyLeaf)),
+        (None, false) => (one.id, Outcome::Unverified(Residue::Unwatched)),
+    };
+    all.iter().zip(emptied).map(outcome).collect()
+}
+
+/// The processes that carry the mark of one of these instances, with their instance.
+pub(crate) fn marked(ids: &[InstanceId]) -> BTreeMap<InstanceId, Vec<Process>> {
+    let mut found: BTreeMap<InstanceId, Vec<Process>> = BTreeMap::new();
+    for (process, value) in Process::carrying(INSTANCE_VARIABLE) {
+        if let Some(id) = value.parse().ok().filter(|id| ids.contains(id)) {
+            found.entry(id).or_default().push(process);
+        }
+    }
+    found
+}
+
+fn is_emptied(one: &Remains, deadline: Instant) -> bool {
+    one.leaf.as_ref().is_some_and(|leaf| empty(leaf, deadline).is_ok())
+}
+
+fn empty(leaf: &Leaf, deadline: Instant) -> io::Result<()> {
+    let watch = leaf.watch()?;
+    while watch.populated()? {
+        wait_for_change(&watch, deadline)?;
+    }
+    leaf.remove()
+}
+
+fn wait_for_change(watch: &Watch, deadline: Instant) -> io::Result<()> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let limit = Timespec::try_from(left).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(watch, PollFlags::PRI)], Some(&limit)) {
+        Ok(0) => Err(io::ErrorKind::TimedOut.into()),
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// KILL to all that carries a mark, until two looks in a row find none. Returns who is left.
+fn end_marked(ids: &[InstanceId], deadline: Instant) -> BTreeMap<InstanceId, Vec<Process>> {
+    let mut empty_looks = 0;
+    loop {
+        let found = marked(ids);
+        empty_looks = if found.is_empty() { empty_looks + 1 } else { 0 };
+        if empty_looks == 2 || Instant::now() > deadline {
+            return found;
+        }
+        for process in found.values().flatten() {
+            // Who can't be signalled is found again until the deadline.
+            let _ = process.kill();
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+}

@@ -1,0 +1,141 @@
+//! What is there now: the ledgers of all owners, beside what the process table says.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::cgroup::Leaf;
+use crate::id::InstanceId;
+use crate::ledger::{Book, Entry, OwnerRecord};
+use crate::level::Level;
+use crate::places::Places;
+use crate::proctable::{Process, boot_id};
+use crate::remains;
+use crate::sweep::{books, guardians, leaf_of};
+
+/// An instance, as the ledger and the process table tell it.
+#[derive(Clone, Debug, Serialize)]
+pub struct View {
+    /// Which one.
+    pub instance: InstanceId,
+    /// What people call the server.
+    pub name: String,
+    /// The program that was started.
+    pub program: String,
+    /// Where it is in its life.
+    pub state: State,
+    /// How firmly it is held; unknown until it has started.
+    pub containment: Option<Level>,
+    /// The server's pid.
+    pub pid: Option<i32>,
+    /// The guardian, if it lives.
+    pub guardian: Option<Process>,
+    /// All that it causes, the server included, the guardian not.
+    pub processes: Vec<Process>,
+    /// Memory of the machine in use by them, in bytes.
+    pub rss: u64,
+    /// When it was started, in milliseconds since 1970.
+    pub started_at: u64,
+    /// Who started it.
+    pub owner: OwnerRecord,
+}
+
+/// Where an instance is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Its start is on record, its server not yet.
+    Starting,
+    /// Its server runs.
+    Running,
+    /// Its owner is dead, and its guardian ends it.
+    Ending,
+    /// KILL has not ended it; its guardian goes on.
+    Unverified,
+    /// Owner and guardian are dead: a sweep will end it.
+    Orphaned,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Ending => "ending",
+            Self::Unverified => "unverified",
+            Self::Orphaned => "orphaned",
+        })
+    }
+}
+
+/// All instances that are not settled, the oldest first. Nothing is touched.
+pub fn snapshot(places: &Places) -> Vec<View> {
+    let boot = boot_id().unwrap_or_default();
+    let books: Vec<Book> = books(places).into_iter().filter(|b| b.owner.boot == boot).collect();
+    let open = books.iter().flat_map(|book| book.open_entries().map(move |(id, e)| (id, e, book)));
+    let open: Vec<(InstanceId, &Entry, &Book)> = open.collect();
+    let ids: Vec<InstanceId> = open.iter().map(|(id, ..)| *id).collect();
+    let (mut guardians, mut marked) = (guardians(), remains::marked(&ids));
+    let mut views: Vec<View> = open
+        .into_iter()
+        .map(|(id, entry, book)| {
+            let marked = marked.remove(&id).unwrap_or_default();
+            view(id, entry, &book.owner, guardians.remove(&id), marked)
+        })
+        .collect();
+    views.sort_by_key(|view| view.started_at);
+    views
+}
+
+fn view(
+    instance: InstanceId,
+    entry: &Entry,
+    owner: &OwnerRecord,
+    guardian: Option<Process>,
+    marked: Vec<Process>,
+) -> View {
+    let processes = processes_of(leaf_of(entry), guardian.as_ref(), marked);
+    View {
+        instance,
+        name: entry.intent.name.clone(),
+        program: entry.intent.program.clone(),
+        state: state_of(entry, owner, guardian.as_ref()),
+        containment: entry.start.as_ref().map(|start| start.level),
+        pid: entry.start.as_ref().map(|start| start.server.pid),
+        rss: processes.iter().map(Process::resident_memory).sum(),
+        guardian,
+        processes,
+        started_at: entry.intent.at,
+        owner: owner.clone(),
+    }
+}
+
+fn state_of(entry: &Entry, owner: &OwnerRecord, guardian: Option<&Process>) -> State {
+    match (owner.process.is_alive(), guardian) {
+        (_, Some(_)) if entry.end.is_some() => State::Unverified,
+        (true, _) if entry.start.is_none() => State::Starting,
+        (true, _) => State::Running,
+        (false, Some(_)) => State::Ending,
+        (false, None) => State::Orphaned,
+    }
+}
+
+/// Below the guardian, in the leaf, or with the mark: none of them alone shows all.
+fn processes_of(
+    leaf: Option<PathBuf>,
+    guardian: Option<&Process>,
+    marked: Vec<Process>,
+) -> Vec<Process> {
+    let below = guardian.map(|guardian| Process::descendants_of(guardian.pid)).unwrap_or_default();
+    let inside = leaf.map(|leaf| Leaf::at(leaf).pids()).unwrap_or_default();
+    let inside = inside.into_iter().filter_map(Process::with_pid);
+    let mut seen = BTreeSet::new();
+    below
+        .into_iter()
+        .chain(inside)
+        .chain(marked)
+        .filter(|process| seen.insert(process.pid))
+        .collect()
+}

@@ -1,0 +1,174 @@
+//! The sweep: ending what dead owners have left.
+//!
+//! One piece of code for all who find an owner dead: its own guardians when they have finished,
+//! the next owner that starts, and `ostler reap`. An owner is dead when its life line can be taken
+//! over, and whoever holds that is the only one who sweeps. An instance whose guardian still lives
+//! is left to it; the guardian comes back to the ledger when it has finished.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::cgroup::Leaf;
+use crate::fence::Outcome;
+use crate::guardian::ROLE;
+use crate::id::InstanceId;
+use crate::ledger::{
+    Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, unfinished,
+};
+use crate::places::Places;
+use crate::proctable::{Identity, Process, boot_id};
+use crate::remains::{self, Remains};
+
+/// An owner that is dead, and whose ledger is ours to settle.
+#[derive(Debug)]
+pub struct DeadOwner {
+    book: Book,
+    life_line: LifeLine,
+}
+
+/// What is known of an instance of a dead owner, before anything is done about it.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// The ledger's entry.
+    pub entry: Entry,
+    /// The guardian that still works on it, which is then left to do so.
+    pub guardian: Option<Process>,
+    /// Whether its leaf is still there.
+    pub leaf: bool,
+    /// What carries its mark.
+    pub processes: Vec<Process>,
+}
+
+/// All ledgers that can be read, of the living and the dead.
+pub fn books(places: &Places) -> Vec<Book> {
+    directories(places).filter_map(|directory| Book::read(&directory).ok()).collect()
+}
+
+/// All owners that are dead. Those of this very process are never among them: to try their life
+/// line would cut it.
+pub fn dead_owners(places: &Places) -> Vec<DeadOwner> {
+    remove_unfinished(places);
+    directories(places)
+        .filter_map(|directory| DeadOwner::at(&directory, Patience::GiveUp))
+        .collect()
+}
+
+impl DeadOwner {
+    pub(crate) fn at(directory: &Path, patience: Patience) -> Option<Self> {
+        let book = Book::read(directory).ok()?;
+        if Identity::own() == Some(book.owner.process) {
+            return None;
+        }
+        let life_line = LifeLine::take_over(&lock_in(directory), patience).ok()??;
+        // Read again: until now its owner, or another sweep, may have written.
+        Some(Self { book: Book::read(directory).ok()?, life_line })
+    }
+
+    /// Its ledger.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// What there is of each open instance. Nothing is touched.
+    pub fn evidence(&self) -> BTreeMap<InstanceId, Evidence> {
+        if self.is_of_another_boot() {
+            return BTreeMap::new();
+        }
+        let open: Vec<InstanceId> = self.book.open_entries().map(|(id, _)| id).collect();
+        let mut guardians = guardians();
+        let mut marked = remains::marked(&open);
+        let evidence = |(id, entry): (InstanceId, &Entry)| {
+            let evidence = Evidence {
+                entry: entry.clone(),
+                guardian: guardians.remove(&id),
+                leaf: leaf_of(entry).is_some_and(|leaf| leaf.exists()),
+                processes: marked.remove(&id).unwrap_or_default(),
+            };
+            (id, evidence)
+        };
+        self.book.open_entries().map(evidence).collect()
+    }
+
+    /// Ends all that is left and has no guardian, within `limit`, and settles the ledger.
+    pub fn settle(mut self, limit: Duration) -> BTreeMap<InstanceId, Outcome> {
+        let abandoned: Vec<Remains> = self
+            .evidence()
+            .into_iter()
+            .filter(|(_, evidence)| evidence.guardian.is_none())
+            .map(|(id, evidence)| Remains { id, leaf: leaf_of(&evidence.entry).map(Leaf::at) })
+            .collect();
+        let outcomes =
+            if abandoned.is_empty() { BTreeMap::new() } else { remains::end(&abandoned, limit) };
+        for (id, outcome) in &outcomes {
+            self.note(*id, outcome);
+        }
+        self.remove_if_settled();
+        outcomes
+    }
+
+    /// Notes what a guardian knows of its own instance.
+    pub(crate) fn note(&mut self, instance: InstanceId, outcome: &Outcome) {
+        let end = match outcome {
+            Outcome::Gone(proof) => End::Gone(*proof),
+            Outcome::Unverified(residue) => End::Unverified(residue.clone()),
+        };
+        // What can't be written is found out again by the next sweep.
+        let record = Record::Ended { instance, end: end.clone() };
+        let _ = append(&self.book.directory, &record, &self.life_line);
+        if let Some(entry) = self.book.entries.get_mut(&instance) {
+            entry.end = Some(end);
+        }
+    }
+
+    fn remove_if_settled(&self) {
+        if self.book.open_entries().next().is_none() || self.is_of_another_boot() {
+            // The lock goes last: nobody else may take a directory that is being removed.
+            let _ = fs::remove_dir_all(&self.book.directory);
+        }
+    }
+
+    /// No process of it can be alive then, and its pids mean others.
+    fn is_of_another_boot(&self) -> bool {
+        boot_id().is_ok_and(|boot| boot != self.book.owner.boot)
+    }
+}
+
+/// The leaf that the ledger names, if it is one that we would have made for this instance.
+pub(crate) fn leaf_of(entry: &Entry) -> Option<PathBuf> {
+    let expected = Leaf::name(entry.intent.instance);
+    entry.intent.leaf.clone().filter(|path| path.file_name() == Some(expected.as_ref()))
+}
+
+/// The guardians that run, by the instance on their command line.
+pub(crate) fn guardians() -> BTreeMap<InstanceId, Process> {
+    let instance = |words: &[String]| words.get(1)?.parse().ok();
+    let guardians = Process::called(ROLE).into_iter();
+    guardians.filter_map(|(process, words)| Some((instance(&words)?, process))).collect()
+}
+
+fn directories(places: &Places) -> impl Iterator<Item = PathBuf> {
+    let owners = places.directories().flat_map(|place| fs::read_dir(owners_in(place)));
+    let names = owners.flatten().flatten().map(|entry| entry.path());
+    names.filter(|path| !is_unfinished(path))
+}
+
+/// A directory gets its real name when its lock is held.
+fn is_unfinished(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// Removes what an owner has left that died before it could start anything.
+fn remove_unfinished(places: &Places) {
+    let _unmade = unfinished();
+    let owners = places.directories().flat_map(|place| fs::read_dir(owners_in(place)));
+    for path in owners.flatten().flatten().map(|entry| entry.path()).filter(|p| is_unfinished(p)) {
+        match LifeLine::take_over(&lock_in(&path), Patience::GiveUp) {
+            Ok(Some(_held)) => drop(fs::remove_dir_all(&path)),
+            Ok(None) => {}
+            // Only an empty one goes; its owner, if it lives, makes it anew.
+            Err(_) => drop(fs::remove_dir(&path)),
+        }
+    }
+}

@@ -6,39 +6,41 @@
 //! host: when the host is killed, the guardian still ends everything; when both are killed, the
 //! [ledger](ledger) tells the next owner what to [sweep](sweep).
 //!
-//! ```no_run
-//! use std::os::fd::AsFd;
+//! ```standalone_crate
+//! use std::io::{BufRead, BufReader, Write};
 //!
 //! use ostler::{Outcome, Owner, Places, ServerSpec, ServerStdio, Step, Terms, guardian};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     guardian::run_if_asked();
 //!
+//!     let owner = Owner::new(Places::of_user(), "my host")?;
 //!     let spec = ServerSpec {
-//!         name: "everything".into(),
-//!         program: "npx".into(),
-//!         args: vec!["-y".into(), "@modelcontextprotocol/server-everything".into()],
+//!         name: "echo".into(),
+//!         program: "cat".into(),
+//!         args: Vec::new(),
 //!         env: std::env::vars_os().collect(),
 //!         cwd: None,
 //!     };
-//!     let (theirs, ours) = std::io::pipe()?;
-//!     let stdio = ServerStdio {
-//!         stdin: theirs.into(),
-//!         stdout: std::io::stdout().as_fd().try_clone_to_owned()?,
-//!         stderr: std::io::stderr().as_fd().try_clone_to_owned()?,
-//!     };
-//!     let owner = Owner::new(Places::of_user(), "my host")?;
+//!     let (stdio, mut pipe) = ServerStdio::piped()?;
 //!     let instance = owner.start(spec, stdio, &Terms::default())?;
-//!     drop(ours);
+//!
+//!     writeln!(pipe.stdin, "hello")?;
+//!     let mut answer = String::new();
+//!     BufReader::new(&pipe.stdout).read_line(&mut answer)?;
+//!     assert_eq!(answer, "hello\n");
+//!
+//!     drop(pipe.stdin);
 //!     match instance.close(Step::Closing)? {
 //!         Outcome::Gone(proof) => println!("gone: {proof:?}"),
-//!         Outcome::Unverified(residue) => println!("left over: {residue}"),
+//!         Outcome::Unverified(residue) => panic!("left over: {residue}"),
 //!     }
 //!     Ok(())
 //! }
 //! ```
 #![warn(missing_docs)]
 
+pub mod backend;
 mod cgroup;
 mod fence;
 pub mod guardian;
@@ -49,6 +51,7 @@ pub mod ledger;
 mod level;
 mod limits;
 mod places;
+mod process;
 mod proctable;
 mod remains;
 mod signals;
@@ -58,8 +61,8 @@ pub mod sweep;
 
 pub use cgroup::NoLeaf;
 pub use fence::{
-    Descriptors, Event, GuardianProgram, Outcome, Proof, Refusal, Residue, ServerStdio, StartError,
-    Terms,
+    Descriptors, Event, GuardianProgram, Outcome, Pipe, Proof, Refusal, Residue, ServerStdio,
+    StartError, Terms,
 };
 pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidId, OwnerId};
 pub use instance::{Instance, Owner};
@@ -67,6 +70,7 @@ pub use ladder::{Climb, Ladder, Step};
 pub use level::{Containment, Level, UnknownContainment};
 pub use limits::Limits;
 pub use places::Places;
+pub use process::Processes;
 pub use proctable::{Identity, Process};
 pub use signals::Ignored;
 pub use snapshot::{State, View, snapshot};

@@ -6,14 +6,16 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::backend::Whereabouts;
 use crate::cgroup::Leaf;
 use crate::id::InstanceId;
 use crate::ledger::{Book, Entry, OwnerRecord};
 use crate::level::Level;
 use crate::places::Places;
+use crate::process::{guardians, leaf_of};
 use crate::proctable::{Process, boot_id};
 use crate::remains;
-use crate::sweep::{books, guardians, leaf_of};
+use crate::sweep::books;
 
 /// An instance, as the ledger and the process table tell it.
 #[derive(Clone, Debug, Serialize)]
@@ -103,13 +105,18 @@ fn view(
         program: entry.intent.program.clone(),
         state: state_of(entry, owner, guardian.as_ref()),
         containment: entry.start.as_ref().map(|start| start.level),
-        pid: entry.start.as_ref().map(|start| start.server.pid),
+        pid: entry.start.as_ref().map(|start| server_pid(&start.whereabouts)),
         rss: processes.iter().map(Process::resident_memory).sum(),
         guardian,
         processes,
         started_at: entry.intent.at,
         owner: owner.clone(),
     }
+}
+
+fn server_pid(whereabouts: &Whereabouts) -> i32 {
+    let Whereabouts::Process { server, .. } = whereabouts;
+    server.pid
 }
 
 fn state_of(entry: &Entry, owner: &OwnerRecord, guardian: Option<&Process>) -> State {

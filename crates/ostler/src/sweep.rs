@@ -10,35 +10,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::cgroup::Leaf;
+use crate::backend::{Backend, Evidence};
 use crate::fence::Outcome;
-use crate::guardian::ROLE;
 use crate::id::InstanceId;
 use crate::ledger::{
     Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, unfinished,
 };
 use crate::places::Places;
-use crate::proctable::{Identity, Process, boot_id};
-use crate::remains::{self, Remains};
+use crate::proctable::{Identity, boot_id};
 
 /// An owner that is dead, and whose ledger is ours to settle.
 #[derive(Debug)]
 pub struct DeadOwner {
     book: Book,
     life_line: LifeLine,
-}
-
-/// What is known of an instance of a dead owner, before anything is done about it.
-#[derive(Clone, Debug)]
-pub struct Evidence {
-    /// The ledger's entry.
-    pub entry: Entry,
-    /// The guardian that still works on it, which is then left to do so.
-    pub guardian: Option<Process>,
-    /// Whether its leaf is still there.
-    pub leaf: bool,
-    /// What carries its mark.
-    pub processes: Vec<Process>,
 }
 
 /// All ledgers that can be read, of the living and the dead.
@@ -72,35 +57,24 @@ impl DeadOwner {
     }
 
     /// What there is of each open instance. Nothing is touched.
-    pub fn evidence(&self) -> BTreeMap<InstanceId, Evidence> {
+    pub fn evidence(&self, backend: &dyn Backend) -> BTreeMap<InstanceId, Evidence> {
         if self.is_of_another_boot() {
             return BTreeMap::new();
         }
-        let open: Vec<InstanceId> = self.book.open_entries().map(|(id, _)| id).collect();
-        let mut guardians = guardians();
-        let mut marked = remains::marked(&open);
-        let evidence = |(id, entry): (InstanceId, &Entry)| {
-            let evidence = Evidence {
-                entry: entry.clone(),
-                guardian: guardians.remove(&id),
-                leaf: leaf_of(entry).is_some_and(|leaf| leaf.exists()),
-                processes: marked.remove(&id).unwrap_or_default(),
-            };
-            (id, evidence)
-        };
-        self.book.open_entries().map(evidence).collect()
+        let open: Vec<Entry> = self.book.open_entries().map(|(_, entry)| entry.clone()).collect();
+        backend.evidence(&open)
     }
 
     /// Ends all that is left and has no guardian, within `limit`, and settles the ledger.
-    pub fn settle(mut self, limit: Duration) -> BTreeMap<InstanceId, Outcome> {
-        let abandoned: Vec<Remains> = self
-            .evidence()
-            .into_iter()
-            .filter(|(_, evidence)| evidence.guardian.is_none())
-            .map(|(id, evidence)| Remains { id, leaf: leaf_of(&evidence.entry).map(Leaf::at) })
-            .collect();
-        let outcomes =
-            if abandoned.is_empty() { BTreeMap::new() } else { remains::end(&abandoned, limit) };
+    pub fn settle(
+        mut self,
+        backend: &dyn Backend,
+        limit: Duration,
+    ) -> BTreeMap<InstanceId, Outcome> {
+        let evidence = self.evidence(backend).into_values();
+        let abandoned = evidence.filter(|evidence| evidence.guardian.is_none());
+        let abandoned: Vec<Entry> = abandoned.map(|evidence| evidence.entry).collect();
+        let outcomes = backend.end(&abandoned, limit);
         for (id, outcome) in &outcomes {
             self.note(*id, outcome);
         }
@@ -110,10 +84,7 @@ impl DeadOwner {
 
     /// Notes what a guardian knows of its own instance.
     pub(crate) fn note(&mut self, instance: InstanceId, outcome: &Outcome) {
-        let end = match outcome {
-            Outcome::Gone(proof) => End::Gone(*proof),
-            Outcome::Unverified(residue) => End::Unverified(residue.clone()),
-        };
+        let end = End::from(outcome);
         // What can't be written is found out again by the next sweep.
         let record = Record::Ended { instance, end: end.clone() };
         let _ = append(&self.book.directory, &record, &self.life_line);
@@ -133,19 +104,6 @@ impl DeadOwner {
     fn is_of_another_boot(&self) -> bool {
         boot_id().is_ok_and(|boot| boot != self.book.owner.boot)
     }
-}
-
-/// The leaf that the ledger names, if it is one that we would have made for this instance.
-pub(crate) fn leaf_of(entry: &Entry) -> Option<PathBuf> {
-    let expected = Leaf::name(entry.intent.instance);
-    entry.intent.leaf.clone().filter(|path| path.file_name() == Some(expected.as_ref()))
-}
-
-/// The guardians that run, by the instance on their command line.
-pub(crate) fn guardians() -> BTreeMap<InstanceId, Process> {
-    let instance = |words: &[String]| words.get(1)?.parse().ok();
-    let guardians = Process::called(ROLE).into_iter();
-    guardians.filter_map(|(process, words)| Some((instance(&words)?, process))).collect()
 }
 
 fn directories(places: &Places) -> impl Iterator<Item = PathBuf> {

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler::sweep::{DeadOwner, Evidence, dead_owners};
-use ostler::{InstanceId, Limits, Outcome, Places, Process};
+use ostler::backend::Evidence;
+use ostler::sweep::{DeadOwner, dead_owners};
+use ostler::{InstanceId, Limits, Outcome, Places, Process, Processes};
 use serde::Serialize;
 
 use crate::{exit, render};
@@ -76,8 +77,8 @@ pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
 
 fn treat(owner: DeadOwner, act: bool) -> Vec<Finding> {
     let pid = owner.book().owner.process.pid;
-    let evidence = owner.evidence();
-    let outcomes = act.then(|| owner.settle(Limits::default().proof));
+    let evidence = owner.evidence(&Processes);
+    let outcomes = act.then(|| owner.settle(&Processes, Limits::default().proof));
     let fate = |id: InstanceId, evidence: &Evidence| match &outcomes {
         _ if evidence.guardian.is_some() => Fate::LeftToItsGuardian,
         None => Fate::Found,

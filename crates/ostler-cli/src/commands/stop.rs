@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler::sweep::dead_owners;
-use ostler::{InstanceId, Limits, Places, View, snapshot};
+use ostler::{InstanceId, Limits, Places, Processes, View, snapshot};
 use serde::Serialize;
 
 use crate::say::say;
@@ -82,7 +82,7 @@ fn ask(places: &Places, targets: &[View]) {
     // Without a guardian there is nobody to ask: then it is a dead owner's, or about to be.
     if targets.iter().any(|view| view.guardian.is_none()) {
         for owner in dead_owners(places) {
-            owner.settle(Limits::default().proof);
+            owner.settle(&Processes, Limits::default().proof);
         }
     }
 }

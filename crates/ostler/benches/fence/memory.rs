@@ -77,7 +77,7 @@ pub(crate) fn of_guardians(bench: &Bench, effort: Effort) -> Result<Vec<Table>> 
 fn of_one_host(owner: &Owner, count: usize, guardian: GuardianProgram) -> Result<Vec<Footprint>> {
     let terms = Terms { guardian, ..Terms::default() };
     let running = Running::many(owner, count, &cat(), &terms)?;
-    let guardians = running.iter().filter_map(|server| server.instance.guardian_pid());
+    let guardians = running.iter().map(|server| server.guardian);
     let footprints =
         guardians.map(|pid| Footprint::of(u32::try_from(pid)?)).collect::<Result<Vec<_>>>();
     running.into_iter().try_for_each(Running::end)?;

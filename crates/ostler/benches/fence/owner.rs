@@ -14,8 +14,7 @@ pub(crate) fn run(count: usize, heeds: Heeds) -> Result<()> {
     let owner = Owner::new(Places::of_user(), "bench")?;
     let running = Running::many(&owner, count, &stub(heeds), &Terms::default())?;
     let servers: Vec<String> = running.iter().map(|server| server.pid.to_string()).collect();
-    let guardians = running.iter().filter_map(|server| server.instance.guardian_pid());
-    let guardians: Vec<String> = guardians.map(|pid| pid.to_string()).collect();
+    let guardians: Vec<String> = running.iter().map(|server| server.guardian.to_string()).collect();
     println!("{}\n{}", servers.join(" "), guardians.join(" "));
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())

@@ -5,6 +5,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
+use ostler::backend::Whereabouts;
 use ostler::{Event, Instance, Outcome, Owner, ServerSpec, ServerStdio, Step, Terms};
 use ostler_testkit::binary;
 
@@ -101,6 +102,7 @@ impl Ends {
 pub(crate) struct Running {
     pub(crate) instance: Instance,
     pub(crate) ends: Ends,
+    pub(crate) guardian: i32,
     pub(crate) pid: i32,
 }
 
@@ -122,7 +124,9 @@ impl Running {
     fn answered(mut instance: Instance, mut ends: Ends) -> Result<Self> {
         ends.await_first_byte()?;
         match instance.wait_event(PATIENCE)? {
-            Some(Event::Started { pid, .. }) => Ok(Self { instance, ends, pid }),
+            Some(Event::Started {
+                whereabouts: Whereabouts::Process { guardian, server }, ..
+            }) => Ok(Self { instance, ends, guardian: guardian.pid, pid: server.pid }),
             other => Err(format!("expected a start, not {other:?}").into()),
         }
     }

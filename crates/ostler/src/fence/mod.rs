@@ -17,15 +17,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 pub use outcome::{Outcome, Proof, Refusal, Residue};
-pub(crate) use start::FenceOrder;
-pub use start::{Descriptors, GuardianProgram, ServerStdio, StartError, Terms};
+pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Terms};
 
+use crate::backend::{Hold, Whereabouts};
 use crate::cgroup::Leaf;
 use crate::guardian::wire::{Conn, Order, Received, Report};
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::level::Level;
 use crate::limits::Limits;
+use crate::proctable::Identity;
 use crate::remains::{self, Remains};
 
 /// What happens to an instance.
@@ -33,8 +34,8 @@ use crate::remains::{self, Remains};
 pub enum Event {
     /// The server runs.
     Started {
-        /// Its pid, as a name for people. Only the guardian may signal it.
-        pid: i32,
+        /// Where it is.
+        whereabouts: Whereabouts,
         /// How firmly it is held.
         level: Level,
     },
@@ -63,32 +64,51 @@ pub(crate) struct Fence {
 }
 
 impl Fence {
-    /// Whose fence this is.
-    pub(crate) fn id(&self) -> InstanceId {
+    fn started(&mut self, pid: i32, level: Level) -> Event {
+        if level < Level::Leaf {
+            self.leaf = None;
+        }
+        let guardian = self.guardian.as_ref().map_or(0, |guardian| guardian.id().cast_signed());
+        // Who is gone already needs no identity: nobody is ever signalled by these.
+        let identity = |pid| Identity::of(pid).unwrap_or(Identity { pid, start: 0 });
+        let whereabouts =
+            Whereabouts::Process { guardian: identity(guardian), server: identity(pid) };
+        Event::Started { whereabouts, level }
+    }
+
+    fn order(&self, order: &Order) {
+        // A guardian that can't be told is dead, which shows as the end of the socket.
+        let _ = self.conn.send(order, &[]);
+    }
+}
+
+impl Hold for Fence {
+    fn id(&self) -> InstanceId {
         self.id
     }
 
-    /// The guardian's pid, as long as it has not been waited for.
-    pub(crate) fn guardian_pid(&self) -> Option<i32> {
-        self.guardian.as_ref().map(|guardian| guardian.id().cast_signed())
-    }
-
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Begins the way down at `step`. Later orders can only shorten it.
-    pub(crate) fn stop(&self, step: Step) {
+    fn stop(&self, step: Step) {
         self.order(&Order::Stop(step));
     }
 
-    /// Takes the next step down without waiting for its time.
-    pub(crate) fn hurry(&self) {
+    fn hurry(&self) {
         self.order(&Order::Hurry);
     }
 
+    fn next_event(&mut self) -> io::Result<Option<Event>> {
+        Ok(Some(match self.conn.receive()? {
+            Received::NothingYet => return Ok(None),
+            Received::Closed => Event::GuardianLost,
+            Received::Message(Report::Started { pid, level }) => self.started(pid, level),
+            Received::Message(Report::Refused(refusal)) => Event::Refused(refusal),
+            Received::Message(Report::Exited(raw)) => Event::Exited(ExitStatus::from_raw(raw)),
+            Received::Message(Report::Remaining(residue)) => Event::Remaining(residue),
+            Received::Message(Report::Empty(proof)) => Event::Empty(proof),
+        }))
+    }
+
     /// Lets the guardian go, and waits for it no longer than that should take.
-    pub(crate) fn dismiss(&mut self) {
+    fn dismiss(&mut self) {
         self.order(&Order::Dismiss);
         let Some(mut guardian) = self.guardian.take() else { return };
         let handle = pidfd_open(Pid::from_child(&guardian), PidfdFlags::empty());
@@ -98,34 +118,10 @@ impl Fence {
         }
     }
 
-    /// What has happened since; never waits.
-    pub(crate) fn next_event(&mut self) -> io::Result<Option<Event>> {
-        Ok(Some(match self.conn.receive()? {
-            Received::NothingYet => return Ok(None),
-            Received::Closed => Event::GuardianLost,
-            Received::Message(Report::Started { pid, level }) => {
-                if level < Level::Leaf {
-                    self.leaf = None;
-                }
-                Event::Started { pid, level }
-            }
-            Received::Message(Report::Refused(refusal)) => Event::Refused(refusal),
-            Received::Message(Report::Exited(raw)) => Event::Exited(ExitStatus::from_raw(raw)),
-            Received::Message(Report::Remaining(residue)) => Event::Remaining(residue),
-            Received::Message(Report::Empty(proof)) => Event::Empty(proof),
-        }))
-    }
-
-    /// Ends what a killed guardian has left. Waits at most for [`Limits::proof`].
-    pub(crate) fn rescue(&self) -> Outcome {
+    fn rescue(&mut self) -> Outcome {
         let one = Remains { id: self.id, leaf: self.leaf.clone().map(Leaf::at) };
         let outcome = remains::end(&[one], self.limits.proof).remove(&self.id);
         outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched))
-    }
-
-    fn order(&self, order: &Order) {
-        // A guardian that can't be told is dead, which shows as the end of the socket.
-        let _ = self.conn.send(order, &[]);
     }
 }
 
@@ -136,9 +132,9 @@ impl AsFd for Fence {
 }
 
 /// Whether `fd` becomes readable within `limit`.
-pub(crate) fn readable(fd: &impl AsFd, limit: Duration) -> io::Result<bool> {
+pub(crate) fn readable(fd: impl AsFd, limit: Duration) -> io::Result<bool> {
     let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
-    match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&limit)) {
+    match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(true),
         Err(error) => Err(error.into()),

@@ -10,14 +10,14 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use serde::{Deserialize, Serialize};
 
 use super::Fence;
-use crate::cgroup::NoLeaf;
+use crate::backend::{Hold, StartOrder};
+use crate::cgroup::{Leaf, NoLeaf};
 use crate::guardian::ROLE;
 use crate::guardian::wire::{Conn, Launch, Order};
 use crate::id::InstanceId;
 use crate::ledger::NoLedger;
 use crate::level::{Containment, Level};
 use crate::limits::Limits;
-use crate::spec::ServerSpec;
 
 /// On what terms an instance is held.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +63,31 @@ pub struct ServerStdio {
     pub stderr: OwnedFd,
 }
 
+impl ServerStdio {
+    /// Fresh pipes, and our ends of them.
+    pub fn piped() -> io::Result<(Self, Pipe)> {
+        let (stdin, our_stdin) = io::pipe()?;
+        let (our_stdout, stdout) = io::pipe()?;
+        let (our_stderr, stderr) = io::pipe()?;
+        let theirs = Self { stdin: stdin.into(), stdout: stdout.into(), stderr: stderr.into() };
+        Ok((theirs, Pipe { stdin: our_stdin, stdout: our_stdout, stderr: our_stderr }))
+    }
+}
+
+/// The line to a server: our ends of its stdin, stdout and stderr.
+///
+/// They are ordinary pipes that turn into `OwnedFd` and so into those of any runtime. Dropping `stdin`
+/// is what ends the server's input.
+#[derive(Debug)]
+pub struct Pipe {
+    /// What we write, it reads.
+    pub stdin: io::PipeWriter,
+    /// What it writes, we read.
+    pub stdout: io::PipeReader,
+    /// Its complaints. If nobody reads them it stops writing, and working.
+    pub stderr: io::PipeReader,
+}
+
 /// Why no attempt was made to start a server.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -83,21 +108,9 @@ pub enum StartError {
     Control(#[source] io::Error),
 }
 
-/// What a fence is made for.
-#[derive(Debug)]
-pub(crate) struct FenceOrder {
-    pub(crate) id: InstanceId,
-    pub(crate) spec: ServerSpec,
-    pub(crate) stdio: ServerStdio,
-    /// Where a leaf may be made.
-    pub(crate) leaf: Result<PathBuf, NoLeaf>,
-    /// The owner's directory, for a guardian that outlives the owner.
-    pub(crate) book: PathBuf,
-}
-
 impl Fence {
-    /// Starts a server. What becomes of it is told by [`Fence::next_event`].
-    pub(crate) fn start(order: FenceOrder, terms: &Terms) -> Result<Self, StartError> {
+    /// Starts a server below a guardian of its own.
+    pub(crate) fn start(order: StartOrder, terms: &Terms) -> Result<Self, StartError> {
         // A host that forgot the role would start itself for ever.
         if std::env::args_os().next().is_some_and(|name| name == ROLE) {
             return Err(StartError::NoRole);
@@ -106,17 +119,19 @@ impl Fence {
             Containment::Auto => Level::Tree,
             Containment::AtLeast(level) => level,
         };
-        let leaf = match order.leaf {
-            Err(reason) if minimum >= Level::Leaf => {
-                return Err(StartError::Containment(minimum, reason));
-            }
-            place => place.ok(),
-        };
-        let mut fence = Self::spawn_guardian(order.id, &order.spec.name, terms)
-            .map_err(StartError::Guardian)?;
+        let id = order.intent.instance;
+        let leaf = order.intent.leaf;
+        if let (None, true) = (&leaf, minimum >= Level::Leaf) {
+            return Err(Leaf::place(id).map_or_else(
+                |reason| StartError::Containment(minimum, reason),
+                |_| StartError::Guardian(io::ErrorKind::NotFound.into()),
+            ));
+        }
+        let spawned = Self::spawn_guardian(id, &order.spec.name, terms);
+        let mut fence = spawned.map_err(StartError::Guardian)?;
         fence.leaf.clone_from(&leaf);
         let launch = Launch {
-            id: order.id,
+            id,
             spec: order.spec,
             leaf,
             minimum,

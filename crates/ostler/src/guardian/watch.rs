@@ -11,6 +11,7 @@ use super::wire::{Conn, Launch, Order, Received, Report};
 use crate::fence::{Outcome, Proof, Residue};
 use crate::ladder::{Climb, Ladder, Step};
 use crate::ledger::Patience;
+use crate::process::Processes;
 use crate::sweep::DeadOwner;
 
 /// Between two rounds of KILL if nothing else happens: what resists (an uninterruptible wait, a
@@ -104,7 +105,7 @@ impl Guardian {
         let dead = DeadOwner::at(book, patience);
         if let (Some(mut dead), Some(proof)) = (dead, self.proof()) {
             dead.note(*id, &Outcome::Gone(proof));
-            dead.settle(*proof_limit);
+            dead.settle(&Processes, *proof_limit);
         }
     }
 

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 pub use owner::Owner;
 
-use crate::fence::{Event, Fence, Outcome, Proof, Residue, readable};
+use crate::backend::{Hold, Whereabouts};
+use crate::fence::{Event, Outcome, Proof, Residue, readable};
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::ledger::{End, Ledger, Record, Start};
 use crate::level::Level;
-use crate::proctable::Identity;
+use crate::limits::Limits;
 
 /// How long a wait without a limit waits at a time.
 const ONE_WAIT: Duration = Duration::from_hours(1);
@@ -33,36 +34,40 @@ pub struct Instance {
 /// What an instance is made of.
 #[derive(Debug)]
 struct Living {
-    fence: Fence,
+    hold: Box<dyn Hold>,
     ledger: Arc<Ledger>,
+    limits: Limits,
+    /// As it was told at its start.
+    whereabouts: Option<Whereabouts>,
     /// There is nothing more to hear.
     is_over: bool,
 }
 
 impl Instance {
-    fn new(fence: Fence, ledger: Arc<Ledger>) -> Self {
-        Self { living: Some(Living { fence, ledger, is_over: false }) }
+    fn new(hold: Box<dyn Hold>, ledger: Arc<Ledger>, limits: Limits) -> Self {
+        let living = Living { hold, ledger, limits, whereabouts: None, is_over: false };
+        Self { living: Some(living) }
     }
 
     /// Which one it is.
     pub fn id(&self) -> InstanceId {
-        self.living().fence.id()
+        self.living().hold.id()
     }
 
-    /// The guardian's pid, as a name for people.
-    pub fn guardian_pid(&self) -> Option<i32> {
-        self.living().fence.guardian_pid()
+    /// Where it is, once it has started.
+    pub fn whereabouts(&self) -> Option<&Whereabouts> {
+        self.living().whereabouts.as_ref()
     }
 
     /// Begins the way down at `step`. May be repeated: later orders can only shorten it. The
     /// caller closes the server's stdin beforehand, if it holds the other end.
     pub fn stop(&self, step: Step) {
-        self.living().fence.stop(step);
+        self.living().hold.stop(step);
     }
 
     /// Takes the next step down without waiting for its time.
     pub fn hurry(&self) {
-        self.living().fence.hurry();
+        self.living().hold.hurry();
     }
 
     /// What has happened since; never waits.
@@ -105,13 +110,13 @@ impl Living {
         if self.is_over {
             return Ok(None);
         }
-        let event = self.fence.next_event()?;
+        let event = self.hold.next_event()?;
         match &event {
-            Some(Event::Started { pid, level }) => self.note_start(*pid, *level),
+            Some(Event::Started { whereabouts, level }) => self.note_start(whereabouts, *level),
             Some(Event::Refused(_)) => self.note_end(End::Refused),
             Some(Event::Empty(proof)) => self.note_end(End::Gone(*proof)),
             Some(Event::Remaining(residue)) => {
-                let (instance, end) = (self.fence.id(), End::Unverified(residue.clone()));
+                let (instance, end) = (self.hold.id(), End::Unverified(residue.clone()));
                 self.ledger.note(&Record::Ended { instance, end });
             }
             Some(Event::Exited(_) | Event::GuardianLost) | None => {}
@@ -126,15 +131,14 @@ impl Living {
                 return Ok(Some(event));
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.is_over || left.is_zero() || !readable(&self.fence, left)? {
+            if self.is_over || left.is_zero() || !readable(&*self.hold, left)? {
                 return Ok(None);
             }
         }
     }
 
     fn await_outcome(&mut self) -> io::Result<Outcome> {
-        let limits = self.fence.limits();
-        let deadline = Instant::now() + limits.grace + limits.proof * 2;
+        let deadline = Instant::now() + self.limits.grace + self.limits.proof * 2;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.wait_event(left)? {
@@ -149,27 +153,21 @@ impl Living {
     }
 
     fn rescue(&mut self) -> Outcome {
-        let outcome = self.fence.rescue();
-        self.note_end(match &outcome {
-            Outcome::Gone(proof) => End::Gone(*proof),
-            Outcome::Unverified(residue) => End::Unverified(residue.clone()),
-        });
+        let outcome = self.hold.rescue();
+        self.note_end(End::from(&outcome));
         outcome
     }
 
-    fn note_start(&self, pid: i32, level: Level) {
-        // Who is gone already needs no identity: nothing would be signalled by it.
-        let identities = self.fence.guardian_pid().and_then(Identity::of).zip(Identity::of(pid));
-        if let Some((guardian, server)) = identities {
-            let instance = self.fence.id();
-            self.ledger.note(&Record::Started(Start { instance, guardian, server, level }));
-        }
+    fn note_start(&mut self, whereabouts: &Whereabouts, level: Level) {
+        self.whereabouts = Some(whereabouts.clone());
+        let start = Start { instance: self.hold.id(), whereabouts: whereabouts.clone(), level };
+        self.ledger.note(&Record::Started(start));
     }
 
     /// First on record, then the guardian may go: it is the only other witness.
     fn note_end(&mut self, end: End) {
-        self.ledger.note(&Record::Ended { instance: self.fence.id(), end });
-        self.fence.dismiss();
+        self.ledger.note(&Record::Ended { instance: self.hold.id(), end });
+        self.hold.dismiss();
         self.is_over = true;
     }
 
@@ -186,14 +184,14 @@ impl Living {
 
 impl AsFd for Instance {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.living().fence.as_fd()
+        self.living().hold.as_fd()
     }
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(living) = self.living.take().filter(|living| !living.is_over) {
-            living.fence.stop(Step::Closing);
+            living.hold.stop(Step::Closing);
             graveyard::bury(living);
         }
     }

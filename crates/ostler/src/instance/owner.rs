@@ -2,16 +2,16 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::process::getppid;
 
 use super::Instance;
-use crate::cgroup::Leaf;
-use crate::fence::{Fence, FenceOrder, ServerStdio, StartError, Terms};
+use crate::backend::{Backend, StartOrder};
+use crate::fence::{ServerStdio, StartError, Terms};
 use crate::id::{InstanceId, OwnerId};
-use crate::ledger::{Client, End, Intent, Ledger, OwnerRecord, Record};
+use crate::ledger::{Client, End, Ledger, OwnerRecord, Record};
 use crate::places::Places;
+use crate::process::Processes;
 use crate::proctable::{Identity, Process, boot_id};
 use crate::spec::ServerSpec;
 
@@ -29,26 +29,30 @@ impl Owner {
         Ok(Self { ledger: Arc::new(Ledger::new(places, describe(program)?)) })
     }
 
-    /// Starts a server, after its intent is on record. What becomes of it is told by
-    /// [`Instance::next_event`].
+    /// Starts a server as a process of this machine.
     pub fn start(
         &self,
         spec: ServerSpec,
         stdio: ServerStdio,
         terms: &Terms,
     ) -> Result<Instance, StartError> {
+        self.start_on(&Processes, spec, stdio, terms)
+    }
+
+    /// Starts a server, after its intent is on record. What becomes of it is told by
+    /// [`Instance::next_event`].
+    pub fn start_on(
+        &self,
+        backend: &dyn Backend,
+        spec: ServerSpec,
+        stdio: ServerStdio,
+        terms: &Terms,
+    ) -> Result<Instance, StartError> {
         let id = InstanceId::random().map_err(StartError::Guardian)?;
-        let leaf = Leaf::place(id);
-        let intent = Intent {
-            instance: id,
-            name: spec.name.clone(),
-            program: spec.program.to_string_lossy().into_owned(),
-            leaf: leaf.as_ref().ok().cloned(),
-            at: milliseconds_since_1970(),
-        };
-        let book = self.ledger.intend(intent).map_err(StartError::Ledger)?;
-        match Fence::start(FenceOrder { id, spec, stdio, leaf, book }, terms) {
-            Ok(fence) => Ok(Instance::new(fence, Arc::clone(&self.ledger))),
+        let intent = backend.intent(id, &spec);
+        let book = self.ledger.intend(intent.clone()).map_err(StartError::Ledger)?;
+        match backend.start(StartOrder { intent, spec, stdio, book }, terms) {
+            Ok(hold) => Ok(Instance::new(hold, Arc::clone(&self.ledger), terms.limits)),
             Err(error) => {
                 self.ledger.note(&Record::Ended { instance: id, end: End::Refused });
                 Err(error)
@@ -66,9 +70,4 @@ fn describe(program: &str) -> io::Result<OwnerRecord> {
         client: client.map(|process| Client { process: process.identity(), name: process.name }),
         boot: boot_id()?,
     })
-}
-
-fn milliseconds_since_1970() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

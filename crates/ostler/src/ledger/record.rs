@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fence::{Proof, Residue};
+use crate::backend::Whereabouts;
+use crate::fence::{Outcome, Proof, Residue};
 use crate::id::{InstanceId, OwnerId};
 use crate::level::Level;
 use crate::proctable::Identity;
@@ -72,10 +73,9 @@ pub struct Intent {
 pub struct Start {
     /// Which one.
     pub instance: InstanceId,
-    /// Its guardian.
-    pub guardian: Identity,
-    /// The server.
-    pub server: Identity,
+    /// Where it is.
+    #[serde(flatten)]
+    pub whereabouts: Whereabouts,
     /// How firmly it is held.
     pub level: Level,
 }
@@ -90,6 +90,15 @@ pub enum End {
     Gone(Proof),
     /// Something is, or may be.
     Unverified(Residue),
+}
+
+impl From<&Outcome> for End {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Gone(proof) => Self::Gone(*proof),
+            Outcome::Unverified(residue) => Self::Unverified(residue.clone()),
+        }
+    }
 }
 
 impl End {

@@ -1,7 +1,7 @@
 //! What dead owners have left is ended at the next start: beside the server, never before it.
 
 use ostler::sweep::dead_owners;
-use ostler::{Limits, Places};
+use ostler::{Limits, Places, Processes};
 
 /// Sweeps in a thread of its own. If this process ends earlier, the next start goes on.
 pub(super) fn begin() {
@@ -9,7 +9,7 @@ pub(super) fn begin() {
     // Without a thread the next start does it.
     let _ = sweeper.spawn(|| {
         for owner in dead_owners(&Places::of_user()) {
-            owner.settle(Limits::default().proof);
+            owner.settle(&Processes, Limits::default().proof);
         }
     });
 }

@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use ostler::backend::Whereabouts;
 use ostler::{Event, Instance, Outcome, Refusal, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::SIGKILL;
@@ -58,10 +59,10 @@ impl Wrapper {
     pub(super) fn watch(mut self, verbose: bool) -> End {
         loop {
             match self.instance.next_event() {
-                Ok(Some(Event::Started { pid, level })) => {
+                Ok(Some(Event::Started { whereabouts, level })) => {
                     sweep::begin();
                     if verbose {
-                        self.say(&format!("started as process {pid}, containment {level}"));
+                        self.say(&format!("started as {whereabouts}, containment {level}"));
                     }
                 }
                 Ok(Some(Event::Refused(refusal))) => return End::Refused(refusal),
@@ -135,8 +136,8 @@ impl Wrapper {
     }
 
     fn leave(self) -> End {
-        let guardian =
-            self.instance.guardian_pid().map_or(String::new(), |pid| format!(" ({pid})"));
+        let guardian = self.instance.whereabouts().map(Whereabouts::guardian);
+        let guardian = guardian.map_or(String::new(), |guardian| format!(" ({})", guardian.pid));
         self.say(&format!("not everything is gone yet; its guardian{guardian} goes on"));
         self.end()
     }

@@ -1,0 +1,115 @@
+//! The seam below which instances live: processes here, containers, remote servers and clusters
+//! beside them.
+//!
+//! Whoever implements [`Backend`] says how an instance is started, held, found again after its owner
+//! has died, and ended with proof. Nothing above knows what an instance is made of: where it is, is
+//! a [`Whereabouts`] that only its backend reads. `tests/contract.rs` is the contract in executable
+//! form and takes any backend.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fence::{Event, Outcome, ServerStdio, StartError, Terms};
+use crate::id::InstanceId;
+use crate::ladder::Step;
+use crate::ledger::{Entry, Intent};
+use crate::proctable::{Identity, Process};
+use crate::spec::ServerSpec;
+
+/// Where an instance is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Whereabouts {
+    /// On this machine.
+    Process {
+        /// The parent of all that it causes.
+        guardian: Identity,
+        /// The server itself.
+        server: Identity,
+    },
+}
+
+impl Whereabouts {
+    /// The guardian that stays with it as long as anything is left.
+    pub fn guardian(&self) -> Identity {
+        let Self::Process { guardian, .. } = self;
+        *guardian
+    }
+}
+
+impl fmt::Display for Whereabouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Process { server, .. } = self;
+        write!(f, "process {}", server.pid)
+    }
+}
+
+/// What is to be started.
+#[derive(Debug)]
+pub struct StartOrder {
+    /// Already on record.
+    pub intent: Intent,
+    /// What to run.
+    pub spec: ServerSpec,
+    /// What it reads and writes.
+    pub stdio: ServerStdio,
+    /// The owner's directory, for whoever outlives the owner.
+    pub book: PathBuf,
+}
+
+/// What is known of an instance of a dead owner, before anything is done about it.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// The ledger's entry.
+    pub entry: Entry,
+    /// The guardian that still works on it, which is then left to do so.
+    pub guardian: Option<Process>,
+    /// Whether its leaf is still there.
+    pub leaf: bool,
+    /// What carries its mark.
+    pub processes: Vec<Process>,
+}
+
+/// A way to start instances and to be sure that they are gone.
+pub trait Backend: fmt::Debug + Send + Sync {
+    /// What may come to be when the instance is started, for the ledger.
+    fn intent(&self, instance: InstanceId, spec: &ServerSpec) -> Intent;
+
+    /// Starts it. From here on it ends with its owner, whatever becomes of the [`Hold`].
+    fn start(&self, order: StartOrder, terms: &Terms) -> Result<Box<dyn Hold>, StartError>;
+
+    /// What there is of these instances, whose owner is dead. Nothing is touched.
+    fn evidence(&self, open: &[Entry]) -> BTreeMap<InstanceId, Evidence>;
+
+    /// Ends them, within `limit`. Only for what nobody else ends.
+    fn end(&self, abandoned: &[Entry], limit: Duration) -> BTreeMap<InstanceId, Outcome>;
+}
+
+/// The owner's end of the line to a started instance. It polls as readable when there is
+/// something to hear. Letting go of it ends the instance.
+pub trait Hold: AsFd + fmt::Debug + Send {
+    /// Which one it is.
+    fn id(&self) -> InstanceId;
+
+    /// Begins the way down at `step`. Later orders can only shorten it.
+    fn stop(&self, step: Step);
+
+    /// Takes the next step down without waiting for its time.
+    fn hurry(&self);
+
+    /// What has happened since; never waits.
+    fn next_event(&mut self) -> io::Result<Option<Event>>;
+
+    /// Lets go of it once its end is on record.
+    fn dismiss(&mut self);
+
+    /// Ends what is left after [`Event::GuardianLost`].
+    fn rescue(&mut self) -> Outcome;
+}

@@ -1,0 +1,73 @@
+//! The backend for processes of this machine: a guardian for each instance.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::backend::{Backend, Evidence, Hold, StartOrder};
+use crate::cgroup::Leaf;
+use crate::fence::{Fence, Outcome, StartError, Terms};
+use crate::guardian::ROLE;
+use crate::id::InstanceId;
+use crate::ledger::{Entry, Intent};
+use crate::proctable::Process;
+use crate::remains::{self, Remains};
+use crate::spec::ServerSpec;
+
+/// Starts servers as processes, each below a guardian of its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Processes;
+
+impl Backend for Processes {
+    fn intent(&self, instance: InstanceId, spec: &ServerSpec) -> Intent {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Intent {
+            instance,
+            name: spec.name.clone(),
+            program: spec.program.to_string_lossy().into_owned(),
+            leaf: Leaf::place(instance).ok(),
+            at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn start(&self, order: StartOrder, terms: &Terms) -> Result<Box<dyn Hold>, StartError> {
+        Ok(Box::new(Fence::start(order, terms)?))
+    }
+
+    fn evidence(&self, open: &[Entry]) -> BTreeMap<InstanceId, Evidence> {
+        let ids: Vec<InstanceId> = open.iter().map(|entry| entry.intent.instance).collect();
+        let (mut guardians, mut marked) = (guardians(), remains::marked(&ids));
+        let evidence = |(id, entry): (&InstanceId, &Entry)| {
+            let evidence = Evidence {
+                entry: entry.clone(),
+                guardian: guardians.remove(id),
+                leaf: leaf_of(entry).is_some_and(|leaf| leaf.exists()),
+                processes: marked.remove(id).unwrap_or_default(),
+            };
+            (*id, evidence)
+        };
+        ids.iter().zip(open).map(evidence).collect()
+    }
+
+    fn end(&self, abandoned: &[Entry], limit: Duration) -> BTreeMap<InstanceId, Outcome> {
+        let remains = |entry: &Entry| Remains {
+            id: entry.intent.instance,
+            leaf: leaf_of(entry).map(Leaf::at),
+        };
+        let all: Vec<Remains> = abandoned.iter().map(remains).collect();
+        if all.is_empty() { BTreeMap::new() } else { remains::end(&all, limit) }
+    }
+}
+
+/// The leaf that the ledger names, if it is one that we would have made for this instance.
+pub(crate) fn leaf_of(entry: &Entry) -> Option<PathBuf> {
+    let expected = Leaf::name(entry.intent.instance);
+    entry.intent.leaf.clone().filter(|path| path.file_name() == Some(expected.as_ref()))
+}
+
+/// The guardians that run, by the instance on their command line.
+pub(crate) fn guardians() -> BTreeMap<InstanceId, Process> {
+    let instance = |words: &[String]| words.get(1)?.parse().ok();
+    let guardians = Process::called(ROLE).into_iter();
+    guardians.filter_map(|(process, words)| Some((instance(&words)?, process))).collect()
+}

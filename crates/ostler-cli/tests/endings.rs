@@ -5,24 +5,11 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use ostler_testkit::{Launched, Stage, rounds, rows, wait_until, zombies_of};
+use ostler_testkit::{BEHAVIOURS, Launched, Stage, rounds, rows, wait_until, zombies_of};
 use rustix::process::Signal;
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The nine behaviours of a server that were measured to escape one mechanism or another.
-const BEHAVIOURS: [&[&str]; 9] = [
-    &[],
-    &["--ignore-eof", "--ignore-term"],
-    &["--child", "--ignore-eof"],
-    &["--setsid-child"],
-    &["--double-fork", "--empty-env"],
-    &["--double-fork", "--empty-env", "--exit-at-once"],
-    &["--daemons", "20", "--descendants-ignore-term"],
-    &["--hop-ms", "1"],
-    &["--hop-ms", "0"],
-];
 
 const STUBBORN: &[&str] = &["--ignore-eof", "--ignore-term", "--descendants-ignore-term"];
 

@@ -15,8 +15,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Guardian,
-    /// The guardian's fork, on its way to become the server.
+    /// The guardian's fork, on its way to become the server, or the init at `strict`.
     Child,
+    /// The init's fork, on its way to become the server.
+    Grandchild,
+}
+
+/// Who is killed at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victims {
+    Owner,
+    OwnerAndGuardian,
 }
 
 /// The steps of starting that are not the owner's, in their order.
@@ -30,6 +39,21 @@ const STEPS: [(Who, &str); 9] = [
     (Who::Child, "prctl"),
     (Who::Child, "execve"),
     (Who::Guardian, "chdir"),
+];
+
+/// The same where the guardian's child is the init of a namespace.
+const STRICT_STEPS: [(Who, &str); 10] = [
+    (Who::Guardian, "socketpair"),
+    (Who::Guardian, "clone"),
+    // The last one before it asks for a death signal.
+    (Who::Child, "rt_sigaction"),
+    (Who::Child, "prctl"),
+    (Who::Child, "setsid"),
+    (Who::Child, "mount"),
+    (Who::Child, "pipe2"),
+    (Who::Grandchild, "prctl"),
+    (Who::Grandchild, "execve"),
+    (Who::Child, "close_range"),
 ];
 
 /// `ostler run` under a tracer, with a signal at the nth `call` of a process.
@@ -63,8 +87,8 @@ fn is_killed_at(stage: &Stage, nth: usize) -> bool {
     killed
 }
 
-/// Kills the owner while somebody else stands at the entrance of a system call.
-fn kill_while_at(stage: &Stage, who: Who, call: &str) {
+/// Kills them while somebody else stands at the entrance of a system call.
+fn kill_while_at(stage: &Stage, victims: Victims, who: Who, call: &str) {
     let mut run = traced(stage, &["--follow-forks"], call, "SIGSTOP", 1);
     // The tracer also has children of its own for a moment, which are not called ostler.
     let is_owner = |pid: &u32| Process::read(*pid).is_some_and(|p| p.comm == "ostler");
@@ -74,18 +98,25 @@ fn kill_while_at(stage: &Stage, who: Who, call: &str) {
         let wanted = match who {
             Who::Guardian => guardian,
             Who::Child => guardian.and_then(|guardian| child_of(stage, guardian)),
+            Who::Grandchild => guardian
+                .and_then(|guardian| child_of(stage, guardian))
+                .and_then(|init| child_of(stage, init)),
         };
         held(stage).into_iter().any(|pid| {
             if Some(pid) != wanted {
-                resume(stage, pid);
+                stage.signal_if_there(pid, Signal::CONT);
             }
             Some(pid) == wanted
         })
     });
+    let guardian = child_of(stage, owner);
     stage.signal(owner, Signal::KILL);
+    if let (Victims::OwnerAndGuardian, Some(guardian)) = (victims, guardian) {
+        stage.signal(guardian, Signal::KILL);
+    }
     wait_until("everybody goes on, and goes", PATIENCE, || {
         for pid in held(stage) {
-            resume(stage, pid);
+            stage.signal_if_there(pid, Signal::CONT);
         }
         run.try_exit().is_some() && stage.sandbox.survivors().has_no_process()
     });
@@ -105,15 +136,26 @@ fn held(stage: &Stage) -> Vec<u32> {
     pids.filter(|pid| stage.sandbox.cgroup().contains(*pid)).collect()
 }
 
-fn resume(stage: &Stage, pid: u32) {
-    // It may have gone since it was listed.
-    if stage.sandbox.cgroup().contains(pid) {
-        stage.signal(pid, Signal::CONT);
-    }
-}
-
 mod alone {
     use super::*;
+
+    #[test]
+    fn owner_and_guardian_are_killed_at_each_step_of_a_namespace() {
+        let stage = Stage::strict_user();
+        for victims in [Victims::Owner, Victims::OwnerAndGuardian] {
+            for (who, call) in STRICT_STEPS {
+                kill_while_at(&stage, victims, who, call);
+            }
+        }
+    }
+
+    #[test]
+    fn the_owner_is_killed_at_each_system_call_of_a_strict_start() {
+        for stage in [Stage::strict(), Stage::strict_user()] {
+            let reached = (1..2000).take_while(|nth| is_killed_at(&stage, *nth)).count();
+            assert!((50..1999).contains(&reached), "killed at {reached} places");
+        }
+    }
 
     rows! {
         fn the_owner_is_killed_at_each_system_call_of_starting(stage) {
@@ -124,7 +166,7 @@ mod alone {
         fn the_owner_is_killed_at_each_step_of_its_guardian(stage) {
             let has_leaf = stage.level() == "leaf";
             for (who, call) in STEPS.into_iter().filter(|(_, call)| has_leaf || *call != "mkdir") {
-                kill_while_at(&stage, who, call);
+                kill_while_at(&stage, Victims::Owner, who, call);
             }
         }
     }

@@ -41,7 +41,7 @@ pub use crate::process::{
     zombies_of_any,
 };
 pub use crate::sandbox::{Sandbox, User};
-pub use crate::stage::{Host, Stage, rounds};
+pub use crate::stage::{BEHAVIOURS, Host, Stage, rounds};
 pub use crate::survivors::{Survivor, Survivors};
 pub use crate::token::{TOKEN_NAME, Token};
 pub use crate::wait::{Outcome, wait_until};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use crate::{Bystanders, Launched, Process, Sandbox, User, binary, wait_until};
 
@@ -13,6 +13,19 @@ use crate::{Bystanders, Launched, Process, Sandbox, User, binary, wait_until};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Short, so that no test sits through the real one.
 const GRACE: &str = "300ms";
+
+/// The nine behaviours of a server that were measured to escape one mechanism or another.
+pub const BEHAVIOURS: [&[&str]; 9] = [
+    &[],
+    &["--ignore-eof", "--ignore-term"],
+    &["--child", "--ignore-eof"],
+    &["--setsid-child"],
+    &["--double-fork", "--empty-env"],
+    &["--double-fork", "--empty-env", "--exit-at-once"],
+    &["--daemons", "20", "--descendants-ignore-term"],
+    &["--hop-ms", "1"],
+    &["--hop-ms", "0"],
+];
 
 /// Plays each row at both levels, as often as `OSTLER_TEST_ROUNDS` says.
 #[macro_export]
@@ -69,12 +82,25 @@ impl Stage {
         Self::new(sandbox, nobody, "tree")
     }
 
+    /// Root, who may make a PID namespace as it is, and a cgroup leaf.
+    pub fn strict() -> Self {
+        let sandbox = Sandbox::new();
+        Self::new(sandbox, User::Root, "strict")
+    }
+
+    /// An unprivileged user, who needs a user namespace for it, and may not make a leaf.
+    pub fn strict_user() -> Self {
+        let sandbox = Sandbox::new();
+        let nobody = sandbox.nobody();
+        Self::new(sandbox, nobody, "strict")
+    }
+
     fn new(sandbox: Sandbox, user: User, level: &'static str) -> Self {
         let bystanders = Bystanders::start(&sandbox, user);
         Self { bystanders, sandbox, user, level }
     }
 
-    /// The level that is asked for and must be reported: `leaf` or `tree`.
+    /// The level that is asked for and must be reported: `leaf`, `tree` or `strict`.
     pub fn level(&self) -> &'static str {
         self.level
     }
@@ -130,9 +156,13 @@ impl Stage {
 
     /// The guardians that run in the sandbox.
     pub fn guardians(&self) -> Vec<u32> {
+        self.named("ostler-guardian")
+    }
+
+    /// The processes of this name in the sandbox.
+    pub fn named(&self, name: &str) -> Vec<u32> {
         let pids = self.sandbox.cgroup().pids().into_iter();
-        let named = |pid: &u32| Process::read(*pid).is_some_and(|p| p.comm == "ostler-guardian");
-        pids.filter(named).collect()
+        pids.filter(|pid| Process::read(*pid).is_some_and(|p| p.comm == name)).collect()
     }
 
     /// A signal to a process of the sandbox.
@@ -140,6 +170,16 @@ impl Stage {
         assert!(self.sandbox.cgroup().contains(pid), "{pid} is not in the sandbox");
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
         kill_process(pid, signal).expect("kill");
+    }
+
+    /// The same for one that may have ended, and whose pid may mean another one by now.
+    pub fn signal_if_there(&self, pid: u32, signal: Signal) {
+        let target = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
+        let Ok(handle) = pidfd_open(target, PidfdFlags::empty()) else { return };
+        if self.sandbox.cgroup().contains(pid) {
+            // It may have ended since.
+            let _ = pidfd_send_signal(&handle, signal);
+        }
     }
 
     /// Nothing is there at this very moment: for whoever claims to have waited for it.

@@ -13,10 +13,15 @@ pub enum Level {
     Tree,
     /// The guardian, and a cgroup v2 leaf that also holds what has lost its parents.
     Leaf,
+    /// The guardian, and a PID namespace that the kernel ends with its init, so that nothing
+    /// outlives owner and guardian even if both are killed at once. A leaf as well, where one can
+    /// be had. The server sees other pids and a /proc of its own.
+    Strict,
 }
 
 impl Level {
-    const ALL: [(Level, &'static str); 2] = [(Level::Tree, "tree"), (Level::Leaf, "leaf")];
+    const ALL: [(Level, &'static str); 3] =
+        [(Level::Tree, "tree"), (Level::Leaf, "leaf"), (Level::Strict, "strict")];
 }
 
 impl fmt::Display for Level {
@@ -29,7 +34,8 @@ impl fmt::Display for Level {
 /// What is asked for: the best that the machine allows, but never less than a minimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Containment {
-    /// The best level that can be had without moving the host.
+    /// The best that can be had without moving the host or changing what the server sees: a leaf
+    /// or the tree, never strict.
     #[default]
     Auto,
     /// Refuse to start below this level.
@@ -38,7 +44,7 @@ pub enum Containment {
 
 /// Not a level of containment.
 #[derive(Debug, thiserror::Error)]
-#[error("no such level of containment; choose auto, tree or leaf")]
+#[error("no such level of containment; choose auto, tree, leaf or strict")]
 pub struct UnknownContainment;
 
 impl FromStr for Containment {

@@ -7,7 +7,7 @@ mod outcome;
 mod start;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
@@ -60,6 +60,8 @@ pub(crate) struct Fence {
     guardian: Option<Child>,
     /// Where the leaf is, if one could be made.
     leaf: Option<PathBuf>,
+    /// A pidfd of the init at `strict`, once the server has started.
+    init: Option<OwnedFd>,
     limits: Limits,
 }
 
@@ -68,12 +70,18 @@ impl Fence {
         if level < Level::Leaf {
             self.leaf = None;
         }
+        self.init = self.conn.take_descriptors().pop();
         let guardian = self.guardian.as_ref().map_or(0, |guardian| guardian.id().cast_signed());
         // Who is gone already needs no identity: nobody is ever signalled by these.
         let identity = |pid| Identity::of(pid).unwrap_or(Identity { pid, start: 0 });
         let whereabouts =
             Whereabouts::Process { guardian: identity(guardian), server: identity(pid) };
         Event::Started { whereabouts, level }
+    }
+
+    /// The kernel ends it with its init, and the init with the guardian.
+    fn has_namespace_ended(&self) -> bool {
+        self.init.as_ref().is_some_and(|init| readable(init, self.limits.proof).unwrap_or(false))
     }
 
     fn order(&self, order: &Order) {
@@ -121,7 +129,12 @@ impl Hold for Fence {
     fn rescue(&mut self) -> Outcome {
         let one = Remains { id: self.id, leaf: self.leaf.clone().map(Leaf::at) };
         let outcome = remains::end(&[one], self.limits.proof).remove(&self.id);
-        outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched))
+        match outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched)) {
+            Outcome::Unverified(Residue::Unwatched) if self.has_namespace_ended() => {
+                Outcome::Gone(Proof::EndedNamespace)
+            }
+            outcome => outcome,
+        }
     }
 }
 

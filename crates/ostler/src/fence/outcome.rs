@@ -1,12 +1,13 @@
 //! What a fence can say: why nothing was started, why nothing is left, or what is.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::NoLeaf;
+use crate::level::Level;
 use crate::proctable::Process;
 use crate::spec::ServerSpec;
 
@@ -19,6 +20,9 @@ pub enum Proof {
     NoChildAndEmptyLeaf,
     /// The guardian was killed; the leaf was empty and could be removed.
     EmptyLeaf,
+    /// The guardian was killed; the init of the PID namespace has ended, which the kernel lets it
+    /// do only after everybody else in it.
+    EndedNamespace,
 }
 
 /// What may still be there.
@@ -81,8 +85,10 @@ pub enum Refusal {
         errno: i32,
     },
     /// The machine does not offer the level of containment that was asked for.
-    #[error("containment 'leaf' can't be had here: {reason}")]
+    #[error("containment '{level}' can't be had here: {reason}")]
     Containment {
+        /// What was asked for.
+        level: Level,
         /// Why not.
         reason: String,
     },
@@ -116,9 +122,9 @@ impl Refusal {
         Self::WorkingDirectory { path: path.display().to_string(), errno: errno(error) }
     }
 
-    pub(crate) fn containment(reason: &NoLeaf) -> Self {
-        let source = std::error::Error::source(reason).map(|source| format!(": {source}"));
-        Self::Containment { reason: format!("{reason}{}", source.unwrap_or_default()) }
+    pub(crate) fn containment(level: Level, reason: &dyn Error) -> Self {
+        let source = reason.source().map(|source| format!(": {source}"));
+        Self::Containment { level, reason: format!("{reason}{}", source.unwrap_or_default()) }
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err asks for")]

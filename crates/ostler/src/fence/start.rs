@@ -121,7 +121,7 @@ impl Fence {
         };
         let id = order.intent.instance;
         let leaf = order.intent.leaf;
-        if let (None, true) = (&leaf, minimum >= Level::Leaf) {
+        if leaf.is_none() && minimum == Level::Leaf {
             return Err(Leaf::place(id).map_or_else(
                 |reason| StartError::Containment(minimum, reason),
                 |_| StartError::Guardian(io::ErrorKind::NotFound.into()),
@@ -168,6 +168,13 @@ impl Fence {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self { id, conn, guardian: Some(guardian), leaf: None, limits: terms.limits })
+        Ok(Self {
+            id,
+            conn,
+            guardian: Some(guardian),
+            leaf: None,
+            init: None,
+            limits: terms.limits,
+        })
     }
 }

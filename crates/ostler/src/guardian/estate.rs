@@ -1,8 +1,10 @@
 //! All that one server causes: asking it, ending it, and knowing that it is gone.
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, wait};
+use rustix::process::{Signal, WaitOptions, getpid, wait};
 
+use super::line::Listener;
+use super::root::Root;
 use crate::cgroup::{Leaf, Watch};
 use crate::fence::Proof;
 use crate::proctable::Process;
@@ -10,7 +12,7 @@ use crate::proctable::Process;
 /// The processes below this guardian.
 #[derive(Debug)]
 pub(super) struct Estate {
-    server: Pid,
+    root: Root,
     leaf: Option<(Leaf, Watch)>,
     /// The server's own wait status, once it has one.
     status: Option<i32>,
@@ -19,8 +21,13 @@ pub(super) struct Estate {
 }
 
 impl Estate {
-    pub(super) fn new(server: Pid, leaf: Option<(Leaf, Watch)>) -> Self {
-        Self { server, leaf, status: None, childless: false }
+    pub(super) fn new(root: Root, leaf: Option<(Leaf, Watch)>) -> Self {
+        Self { root, leaf, status: None, childless: false }
+    }
+
+    /// Where an init tells of the server's end, which is no end of a child of ours.
+    pub(super) fn line(&self) -> Option<&Listener> {
+        self.root.line()
     }
 
     pub(super) fn watch(&self) -> Option<&Watch> {
@@ -32,14 +39,17 @@ impl Estate {
         let before = self.status;
         loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == self.server => {
-                    self.status = Some(status.as_raw());
+                Ok(Some((pid, status))) if pid == self.root.pid() => {
+                    // An init that was killed had its server killed with it, and by the same.
+                    let told = self.status.or_else(|| self.root.hear());
+                    self.status = told.or(Some(status.as_raw()));
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => break self.childless = false,
                 Err(_) => break self.childless = true,
             }
         }
+        self.status = self.status.or_else(|| self.root.hear());
         self.status.filter(|_| before.is_none())
     }
 

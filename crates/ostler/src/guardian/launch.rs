@@ -45,8 +45,30 @@ impl Inherited {
     }
 }
 
-/// Starts the server inside its leaf. What was ignored when the guardian began is ignored again.
-pub(super) fn launch(
+/// All that a server starts with.
+pub(super) struct Start<'a> {
+    pub(super) orders: &'a Launch,
+    pub(super) leaf: Option<&'a Leaf>,
+    pub(super) stdio: Stdio,
+    pub(super) inherited: Inherited,
+    /// What was ignored when the guardian began is ignored again.
+    pub(super) ignored: Ignored,
+}
+
+impl Start<'_> {
+    /// Starts the server inside its leaf, as a child of this process.
+    pub(super) fn launch(self) -> Result<Pid, Refusal> {
+        let Self { orders, leaf, stdio, inherited, ignored } = self;
+        launch(orders, leaf, stdio, inherited, ignored)
+    }
+
+    /// Lets go of the client's descriptors: somebody else launches the server.
+    pub(super) fn forget(self) {
+        self.inherited.close();
+    }
+}
+
+fn launch(
     orders: &Launch,
     leaf: Option<&Leaf>,
     stdio: Stdio,

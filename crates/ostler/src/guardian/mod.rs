@@ -13,13 +13,20 @@
 //! it has no child left and that the leaf is empty. It reports that as proof and waits to be
 //! dismissed, or leaves if nobody is left to hear it.
 //!
+//! At [`Level::Strict`](crate::Level::Strict) its child is not the server but an init that is the
+//! first process of a PID namespace (see `init`), and the server is a child of that.
+//!
 //! It is single-threaded, has no runtime and never prints: its own standard streams are /dev/null.
 //! It stays outside the leaf, because `cgroup.kill` must not hit it.
 
 mod estate;
+mod init;
 mod launch;
+mod line;
+mod namespace;
 mod notice;
 mod role;
+mod root;
 mod watch;
 pub(crate) mod wire;
 

@@ -12,8 +12,10 @@ use rustix::process::{
 };
 
 use super::estate::Estate;
-use super::launch::{Inherited, Stdio, launch};
+use super::init;
+use super::launch::{Inherited, Start, Stdio};
 use super::notice::Notice;
+use super::root::Root;
 use super::watch::{Charge, Guardian};
 use super::wire::{Conn, Launch, Order, Received, Report};
 use crate::cgroup::{Leaf, Watch};
@@ -54,17 +56,26 @@ fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<
     let stdio = stdio_from(conn).ok_or_else(|| Refusal::guardian(Errno::BADF.into()))?;
     let leaf = make_leaf(&orders)?;
     let entrance = leaf.as_ref().map(|(leaf, _)| leaf);
-    let launched = launch(&orders, entrance, stdio, inherited, ignored);
-    let server = launched.inspect_err(|_| {
+    let start = Start { orders: &orders, leaf: entrance, stdio, inherited, ignored };
+    let launched = match orders.minimum {
+        Level::Tree | Level::Leaf => start.launch().map(Root::Server),
+        Level::Strict => init::launch(start).map(Root::Init),
+    };
+    let root = launched.inspect_err(|_| {
         // Nobody has entered it, so that nothing can refuse its removal.
         let _ = leaf.as_ref().map(|(leaf, _)| leaf.remove());
     })?;
     // Nothing of the owner's file systems is pinned from here on.
     let _ = chdir("/");
-    let level = if leaf.is_some() { Level::Leaf } else { Level::Tree };
+    let level = match (&root, &leaf) {
+        (Root::Init(_), _) => Level::Strict,
+        (Root::Server(_), Some(_)) => Level::Leaf,
+        (Root::Server(_), None) => Level::Tree,
+    };
+    let started = Report::Started { pid: root.server().as_raw_pid(), level };
     // An owner that is gone by now is noticed by the watch.
-    let _ = conn.send(&Report::Started { pid: server.as_raw_pid(), level }, &[]);
-    Ok(Some(Charge { owner, notice, estate: Estate::new(server, leaf), orders }))
+    let _ = conn.send(&started, root.init().as_slice());
+    Ok(Some(Charge { owner, notice, estate: Estate::new(root, leaf), orders }))
 }
 
 fn make_leaf(orders: &Launch) -> Result<Option<(Leaf, Watch)>, Refusal> {
@@ -74,7 +85,9 @@ fn make_leaf(orders: &Launch) -> Result<Option<(Leaf, Watch)>, Refusal> {
             let watch = leaf.watch().map_err(Refusal::leaf)?;
             Ok(Some((leaf, watch)))
         }
-        Err(reason) if orders.minimum >= Level::Leaf => Err(Refusal::containment(&reason)),
+        Err(reason) if orders.minimum == Level::Leaf => {
+            Err(Refusal::containment(Level::Leaf, &reason))
+        }
         Err(_) => Ok(None),
     }
 }

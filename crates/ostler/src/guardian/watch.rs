@@ -118,6 +118,9 @@ impl Guardian {
         if self.owner == Owner::Listening {
             fds.push(PollFd::new(&self.conn, PollFlags::IN));
         }
+        if let Some(line) = self.charge.estate.line() {
+            fds.push(PollFd::new(line, PollFlags::IN));
+        }
         if let (Phase::Stopping(_), Some(watch)) = (&self.phase, self.charge.estate.watch()) {
             fds.push(PollFd::new(watch, PollFlags::PRI));
         }

@@ -52,7 +52,8 @@ pub(crate) struct RunArguments {
     /// What to call the server in messages [default: the command's file name]
     #[arg(long)]
     name: Option<String>,
-    /// Refuse to start below this level: auto, tree or leaf (a cgroup of its own)
+    /// Refuse to start below this level: auto, tree, leaf (a cgroup of its own) or strict (a PID
+    /// namespace: the kernel ends everything, even if nobody is left to do it)
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     containment: Containment,
     /// Working directory of the server [default: this one]

@@ -1,0 +1,127 @@
+//! A PID namespace: its first process, and what that sees of the machine.
+#![expect(unsafe_code, reason = "no safe call makes a namespace together with its first process")]
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::process::{Gid, Pid, Uid, getgid, getuid};
+
+/// Why there is no namespace.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoNamespace {
+    #[error(
+        "this user may make no PID namespace, also not through a user namespace; is one of the \
+         sysctls user.max_user_namespaces and kernel.unprivileged_userns_clone 0, or does a \
+         security module or a container forbid it?"
+    )]
+    Forbidden(#[source] io::Error),
+    #[error("the kernel makes no PID namespace")]
+    Unavailable(#[source] io::Error),
+    #[error("the user could not be mapped into the user namespace")]
+    Unmapped(#[source] io::Error),
+    #[error("the mount namespace can't be made a follower of the machine's")]
+    Mounts(#[source] io::Error),
+    #[error("a private /proc can't be mounted")]
+    Proc(#[source] io::Error),
+}
+
+/// Which of the two processes has returned from [`fork`].
+pub(super) enum Side {
+    Guardian { init: Pid },
+    Init(Users),
+}
+
+/// The user namespace of a new PID namespace.
+pub(super) enum Users {
+    /// The guardian's: it has the rights to make the other ones.
+    Same,
+    /// One of its own, in which the first process has those rights, and nobody has a name yet.
+    Own { uid: Uid, gid: Gid },
+}
+
+/// Forks this process, which has one thread, into PID and mount namespaces of their own.
+pub(super) fn fork() -> Result<Side, NoNamespace> {
+    // In a new user namespace nobody has a name, so that it must be known before.
+    let own = Users::Own { uid: getuid(), gid: getgid() };
+    let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
+    let child = match clone(namespaces) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            clone(namespaces | libc::CLONE_NEWUSER).map(|child| (child, own))
+        }
+        child => child.map(|child| (child, Users::Same)),
+    };
+    match child {
+        Ok((None, users)) => Ok(Side::Init(users)),
+        Ok((Some(init), _)) => Ok(Side::Guardian { init }),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS) => {
+                Err(NoNamespace::Forbidden(error))
+            }
+            _ => Err(NoNamespace::Unavailable(error)),
+        },
+    }
+}
+
+/// `None` in the child.
+fn clone(namespaces: libc::c_int) -> io::Result<Option<Pid>> {
+    let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
+    // SAFETY: without CLONE_VM this is fork, and no other thread of the guardian could hold a lock
+    // in the child's copy of the memory. No stack and no pointers are passed.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    match i32::try_from(pid) {
+        Ok(-1) => Err(io::Error::last_os_error()),
+        Ok(pid) => Ok(Pid::from_raw(pid)),
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+/// Each user keeps the number that it has outside: the server must not see another one.
+pub(super) fn keep_names(users: &Users) -> Result<(), NoNamespace> {
+    let Users::Own { uid, gid } = users else { return Ok(()) };
+    let (uid, gid) = (uid.as_raw(), gid.as_raw());
+    let files = [
+        // Groups could be dropped otherwise, also those that forbid something.
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{uid} {uid} 1")),
+        ("gid_map", format!("{gid} {gid} 1")),
+    ];
+    for (name, content) in files {
+        fs::write(format!("/proc/self/{name}"), content).map_err(NoNamespace::Unmapped)?;
+    }
+    Ok(())
+}
+
+/// A /proc that shows this namespace. What is mounted on the machine later still appears here, and
+/// nothing that is mounted here appears there.
+pub(super) fn mount_proc() -> Result<(), NoNamespace> {
+    let follow = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change("/", follow).map_err(|errno| NoNamespace::Mounts(errno.into()))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", "/proc", "proc", flags, None).map_err(|errno| NoNamespace::Proc(errno.into()))
+}
+
+/// Takes back the guardian's handler, which would tell of the init's children to the guardian.
+pub(super) fn forget_child_notice() {
+    // SAFETY: only a disposition is set.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// Closes every descriptor but `kept` and the standard streams.
+pub(super) fn close_all_but(kept: &impl AsFd) {
+    let kept = kept.as_fd().as_raw_fd().cast_unsigned();
+    let first = libc::STDERR_FILENO.cast_unsigned() + 1;
+    // SAFETY: the init never returns to a frame that owns one of these descriptors. Without the
+    // call (before Linux 5.9) they stay open, and the init uses none of them.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, first, kept - 1, 0);
+        libc::syscall(libc::SYS_close_range, kept + 1, libc::c_uint::MAX, 0);
+    }
+}
+
+/// Ends this process, whose frames are copies of the guardian's and must not be unwound.
+pub(super) fn leave() -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(0) }
+}

@@ -34,7 +34,7 @@ const STEPS: [(Who, &str); 9] = [
     (Who::Guardian, "prctl"),
     (Who::Guardian, "mkdir"),
     (Who::Guardian, "pipe2"),
-    (Who::Guardian, "clone"),
+    (Who::Guardian, "clone3"),
     (Who::Child, "setsid"),
     (Who::Child, "prctl"),
     (Who::Child, "execve"),
@@ -44,7 +44,7 @@ const STEPS: [(Who, &str); 9] = [
 /// The same where the guardian's child is the init of a namespace.
 const STRICT_STEPS: [(Who, &str); 10] = [
     (Who::Guardian, "socketpair"),
-    (Who::Guardian, "clone"),
+    (Who::Guardian, "clone3"),
     // The last one before it asks for a death signal.
     (Who::Child, "rt_sigaction"),
     (Who::Child, "prctl"),

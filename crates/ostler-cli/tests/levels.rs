@@ -1,9 +1,10 @@
 //! Which level of containment is found where, and that it is said as it is.
 
+use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use ostler_testkit::{Launched, Sandbox, User, binary, wait_until};
+use ostler_testkit::{Launched, Process, Sandbox, Stage, User, binary, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -55,4 +56,26 @@ fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
     assert!(stderr.contains("not writable"), "{stderr}");
     assert!(!sandbox.file("started").exists());
     sandbox.expect_nobody_left(PATIENCE);
+}
+
+/// Older kernels, and the filters of some containers, do not know how to fork into a cgroup.
+#[test]
+fn a_leaf_is_entered_where_nobody_can_be_born_in_it() {
+    for stage in [Stage::leaf(), Stage::tree(), Stage::strict()] {
+        let mut command = stage.command("strace");
+        command.args(["--follow-forks", "-o", "/dev/null", "-e", "trace=clone3"]);
+        command.args(["-e", "inject=clone3:error=ENOSYS", "--"]).args(stage.run_words());
+        command.args(stage.stub_words(&["--setsid-child", "--double-fork"]));
+        let mut run = Launched::start(&mut command);
+        stage.sandbox.wait_ready(PATIENCE);
+        let is_stub = |pid: &u32| Process::read(*pid).is_some_and(|p| p.comm == "ostler-stub");
+        let server = stage.sandbox.cgroup().pids().into_iter().find(is_stub).unwrap();
+        let cgroup = fs::read_to_string(format!("/proc/{server}/cgroup")).unwrap();
+        let own = cgroup.lines().find(|line| line.starts_with("0::")).unwrap();
+        let in_leaf = own.rsplit('/').next().unwrap().len() == "ostler-".len() + 32;
+        assert_eq!(in_leaf, stage.level() != "tree", "{own}");
+        run.close_stdin();
+        stage.wait_exit(&mut run);
+        stage.expect_empty();
+    }
 }

@@ -5,7 +5,7 @@
 
 mod mount;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -70,9 +70,14 @@ impl Leaf {
         Self { path }
     }
 
-    /// The file by which a process enters: it writes `0` into it.
-    pub(crate) fn entrance(&self) -> io::Result<File> {
-        OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))
+    /// The directory, for a fork into it.
+    pub(crate) fn directory(&self) -> io::Result<File> {
+        File::open(&self.path)
+    }
+
+    /// Moves this process inside.
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        fs::write(self.path.join("cgroup.procs"), "0")
     }
 
     /// Ends everything inside at once, also what is being forked.

@@ -16,14 +16,13 @@
 //! they are ended, by the guardian, as everywhere. It keeps the guardian's handlers that do nothing
 //! and is deaf to requests like it.
 
-use std::io::Write;
-
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, chdir, pidfd_open, pidfd_send_signal,
     set_parent_process_death_signal, setsid, wait, waitpid,
 };
 
+use super::fork::{Birth, leave};
 use super::launch::Start;
 use super::line::{self, Listener, Speaker, Word};
 use super::namespace::{self, NoNamespace, Side, Users};
@@ -35,11 +34,11 @@ use crate::level::Level;
 /// Starts the server below an init of its own.
 pub(super) fn launch(start: Start<'_>) -> Result<Init, Refusal> {
     let (speaker, listener) = line::pair().map_err(Refusal::guardian)?;
-    match namespace::fork().map_err(refusal)? {
-        Side::Init(users) => {
+    match namespace::fork(start.leaf).map_err(refusal)? {
+        Side::Init(users, birth) => {
             // Its only other holder is the guardian, whose death cuts the line.
             drop(listener);
-            live(&speaker, &users, start)
+            live(&speaker, &users, birth, start)
         }
         Side::Guardian { init } => {
             drop(speaker);
@@ -66,15 +65,17 @@ fn await_server(pid: Pid, line: Listener) -> Result<Init, Refusal> {
 }
 
 /// The init's part, from its first moment to its last.
-fn live(speaker: &Speaker, users: &Users, start: Start<'_>) -> ! {
-    match settle(speaker, users, start.leaf).and_then(|()| start.launch()) {
+fn live(speaker: &Speaker, users: &Users, birth: Birth, mut start: Start<'_>) -> ! {
+    // The server is born where its init is.
+    let leaf = start.leaf.take().filter(|_| matches!(birth, Birth::Outside));
+    match settle(speaker, users, leaf).and_then(|()| start.launch()) {
         Ok(server) => bury(speaker, server),
         Err(refusal) => {
             // A guardian that can't hear it has died, and takes us along.
             let _ = speaker.refused(refusal);
         }
     }
-    namespace::leave()
+    leave()
 }
 
 fn settle(speaker: &Speaker, users: &Users, leaf: Option<&Leaf>) -> Result<(), Refusal> {
@@ -83,12 +84,11 @@ fn settle(speaker: &Speaker, users: &Users, leaf: Option<&Leaf>) -> Result<(), R
     // A guardian that died before the line above could not be noticed by it, and the number of a
     // parent outside of the namespace reads as 0, dead or alive.
     if speaker.is_cut() {
-        namespace::leave();
+        leave();
     }
     namespace::keep_names(users).map_err(refusal)?;
     if let Some(leaf) = leaf {
-        let entered = leaf.entrance().and_then(|mut entrance| entrance.write_all(b"0"));
-        entered.map_err(Refusal::leaf)?;
+        leaf.enter().map_err(Refusal::leaf)?;
     }
     setsid().map_err(post)?;
     rustix::thread::set_name(c"ostler-init").map_err(post)?;

@@ -1,14 +1,17 @@
-//! From fork to exec: the only place with code between the two.
-#![expect(unsafe_code, reason = "a hook between fork and exec can't be had without")]
+//! From fork to exec.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal, setsid};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, getppid, set_parent_process_death_signal, setsid, waitpid,
+};
 
+use super::fork::{Birth, Side, close, fork, ignore, leave};
 use super::wire::Launch;
 use crate::cgroup::Leaf;
 use crate::fence::{Descriptors, Refusal};
@@ -38,10 +41,7 @@ impl Inherited {
     }
 
     fn close(self) {
-        for fd in self.0 {
-            // SAFETY: it was open before this process opened anything, so that nothing owns it.
-            unsafe { libc::close(fd) };
-        }
+        close(self.0);
     }
 }
 
@@ -68,6 +68,9 @@ impl Start<'_> {
     }
 }
 
+/// What a fork says that could not become the server.
+type Failure = Option<Refusal>;
+
 fn launch(
     orders: &Launch,
     leaf: Option<&Leaf>,
@@ -75,13 +78,42 @@ fn launch(
     inherited: Inherited,
     ignored: Ignored,
 ) -> Result<Pid, Refusal> {
-    let spec = &orders.spec;
-    if let Some(cwd) = &spec.cwd {
-        let usable = fs::metadata(cwd).and_then(|found| {
-            found.is_dir().then_some(()).ok_or_else(|| io::ErrorKind::NotADirectory.into())
-        });
-        usable.map_err(|error| Refusal::working_directory(cwd, &error))?;
+    let mut command = command_of(orders, stdio)?;
+    let inherited = match orders.descriptors {
+        Descriptors::Inherited => Some(inherited),
+        Descriptors::StdioOnly => {
+            inherited.close();
+            None
+        }
+    };
+    let (failure, writer) = io::pipe().map_err(Refusal::guardian)?;
+    let guardian = getpid();
+    match fork(0, leaf).map_err(Refusal::guardian)? {
+        Side::Child(birth) => {
+            let prepared = prepare(birth, leaf, ignored, guardian);
+            // Returns only if it fails.
+            let refusal =
+                prepared.err().unwrap_or_else(|| Refusal::exec(&orders.spec, &command.exec()));
+            tell(writer, refusal);
+            leave()
+        }
+        Side::Parent { child } => {
+            drop((writer, command));
+            inherited.into_iter().for_each(Inherited::close);
+            match hear(failure) {
+                None => Ok(child),
+                Some(refusal) => {
+                    // It is about to leave, if it has not left already.
+                    let _ = retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()));
+                    Err(refusal)
+                }
+            }
+        }
     }
+}
+
+fn command_of(orders: &Launch, stdio: Stdio) -> Result<Command, Refusal> {
+    let spec = &orders.spec;
     let mut command = Command::new(&spec.program);
     command
         .args(&spec.args)
@@ -92,62 +124,42 @@ fn launch(
         .stdout(stdio.stdout)
         .stderr(stdio.stderr);
     if let Some(cwd) = &spec.cwd {
+        let usable = fs::metadata(cwd).and_then(|found| {
+            found.is_dir().then_some(()).ok_or_else(|| io::ErrorKind::NotADirectory.into())
+        });
+        usable.map_err(|error| Refusal::working_directory(cwd, &error))?;
         command.current_dir(cwd);
     }
-
-    let (mut failure, entrance) = Entrance::of(leaf).map_err(Refusal::leaf)?;
-    let guardian = getpid();
-    let hook = move || {
-        entrance.enter()?;
-        setsid()?;
-        for signal in ignored.iter() {
-            // SAFETY: `signal` only sets a disposition; it is async-signal-safe.
-            unsafe { libc::signal(signal, libc::SIG_IGN) };
-        }
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A guardian that died before the line above could not be noticed by it.
-        if getppid() == Some(guardian) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
-    };
-    // SAFETY: the hook makes system calls only; it neither allocates nor takes locks.
-    unsafe { command.pre_exec(hook) };
-
-    let spawned = match orders.descriptors {
-        Descriptors::StdioOnly => {
-            inherited.close();
-            command.spawn()
-        }
-        Descriptors::Inherited => {
-            let spawned = command.spawn();
-            inherited.close();
-            spawned
-        }
-    };
-    drop(command);
-    match spawned {
-        Ok(child) => Ok(Pid::from_child(&child)),
-        Err(error) if matches!(failure.read(&mut [0]), Ok(1)) => Err(Refusal::leaf(error)),
-        Err(error) => Err(Refusal::exec(spec, &error)),
-    }
+    Ok(command)
 }
 
-/// The way into the leaf, and a pipe that tells a failure there from one of exec.
-struct Entrance {
-    leaf: Option<File>,
-    failed: io::PipeWriter,
+/// What the child does before it becomes the server.
+fn prepare(
+    birth: Birth,
+    leaf: Option<&Leaf>,
+    ignored: Ignored,
+    guardian: Pid,
+) -> Result<(), Refusal> {
+    if let (Birth::Outside, Some(leaf)) = (birth, leaf) {
+        leaf.enter().map_err(Refusal::leaf)?;
+    }
+    let post = |errno: Errno| Refusal::guardian(errno.into());
+    setsid().map_err(post)?;
+    ignore(ignored);
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(post)?;
+    // A guardian that died before the line above could not be noticed by it.
+    if getppid() == Some(guardian) { Ok(()) } else { Err(post(Errno::SRCH)) }
 }
 
-impl Entrance {
-    fn of(leaf: Option<&Leaf>) -> io::Result<(io::PipeReader, Self)> {
-        let leaf = leaf.map(Leaf::entrance).transpose()?;
-        let (reader, failed) = io::pipe()?;
-        Ok((reader, Self { leaf, failed }))
-    }
+fn tell(mut writer: io::PipeWriter, refusal: Refusal) {
+    let failure: Failure = Some(refusal);
+    // If it can't be told, the guardian sees a server that ends at once.
+    let _ = postcard::to_stdvec(&failure).map(|bytes| writer.write_all(&bytes));
+}
 
-    fn enter(&self) -> io::Result<()> {
-        let Some(mut leaf) = self.leaf.as_ref() else { return Ok(()) };
-        leaf.write_all(b"0").inspect_err(|_| {
-            // Lost only if memory is short as well: then the error counts as one of exec.
-            let _ = (&self.failed).write(&[1]);
-        })
-    }
+/// Waits for the exec, which closes the pipe, or for the reason why there was none.
+fn hear(mut failure: io::PipeReader) -> Failure {
+    let mut bytes = Vec::new();
+    let _ = failure.read_to_end(&mut bytes);
+    postcard::from_bytes(&bytes).ok().flatten()
 }

@@ -20,6 +20,7 @@
 //! It stays outside the leaf, because `cgroup.kill` must not hit it.
 
 mod estate;
+mod fork;
 mod init;
 mod launch;
 mod line;

@@ -1,5 +1,8 @@
 //! A PID namespace: its first process, and what that sees of the machine.
-#![expect(unsafe_code, reason = "no safe call makes a namespace together with its first process")]
+#![expect(
+    unsafe_code,
+    reason = "std can neither restore a handler nor close what it has not opened"
+)]
 
 use std::fs;
 use std::io;
@@ -7,6 +10,9 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Gid, Pid, Uid, getgid, getuid};
+
+use super::fork::{self, Birth};
+use crate::cgroup::Leaf;
 
 /// Why there is no namespace.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +36,7 @@ pub(super) enum NoNamespace {
 /// Which of the two processes has returned from [`fork`].
 pub(super) enum Side {
     Guardian { init: Pid },
-    Init(Users),
+    Init(Users, Birth),
 }
 
 /// The user namespace of a new PID namespace.
@@ -41,39 +47,26 @@ pub(super) enum Users {
     Own { uid: Uid, gid: Gid },
 }
 
-/// Forks this process, which has one thread, into PID and mount namespaces of their own.
-pub(super) fn fork() -> Result<Side, NoNamespace> {
+/// Forks this process into PID and mount namespaces of their own, and into the leaf.
+pub(super) fn fork(leaf: Option<&Leaf>) -> Result<Side, NoNamespace> {
     // In a new user namespace nobody has a name, so that it must be known before.
     let own = Users::Own { uid: getuid(), gid: getgid() };
     let namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
-    let child = match clone(namespaces) {
+    let forked = match fork::fork(namespaces, leaf) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-            clone(namespaces | libc::CLONE_NEWUSER).map(|child| (child, own))
+            fork::fork(namespaces | libc::CLONE_NEWUSER, leaf).map(|side| (side, own))
         }
-        child => child.map(|child| (child, Users::Same)),
+        side => side.map(|side| (side, Users::Same)),
     };
-    match child {
-        Ok((None, users)) => Ok(Side::Init(users)),
-        Ok((Some(init), _)) => Ok(Side::Guardian { init }),
+    match forked {
+        Ok((fork::Side::Child(birth), users)) => Ok(Side::Init(users, birth)),
+        Ok((fork::Side::Parent { child }, _)) => Ok(Side::Guardian { init: child }),
         Err(error) => match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS) => {
                 Err(NoNamespace::Forbidden(error))
             }
             _ => Err(NoNamespace::Unavailable(error)),
         },
-    }
-}
-
-/// `None` in the child.
-fn clone(namespaces: libc::c_int) -> io::Result<Option<Pid>> {
-    let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
-    // SAFETY: without CLONE_VM this is fork, and no other thread of the guardian could hold a lock
-    // in the child's copy of the memory. No stack and no pointers are passed.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
-    match i32::try_from(pid) {
-        Ok(-1) => Err(io::Error::last_os_error()),
-        Ok(pid) => Ok(Pid::from_raw(pid)),
-        Err(error) => Err(io::Error::other(error)),
     }
 }
 
@@ -118,10 +111,4 @@ pub(super) fn close_all_but(kept: &impl AsFd) {
         libc::syscall(libc::SYS_close_range, first, kept - 1, 0);
         libc::syscall(libc::SYS_close_range, kept + 1, libc::c_uint::MAX, 0);
     }
-}
-
-/// Ends this process, whose frames are copies of the guardian's and must not be unwound.
-pub(super) fn leave() -> ! {
-    // SAFETY: _exit has no preconditions.
-    unsafe { libc::_exit(0) }
 }

@@ -23,6 +23,7 @@ mod ambient;
 mod binary;
 mod bystanders;
 mod cgroup;
+mod controllers;
 mod launched;
 mod pipes;
 mod process;

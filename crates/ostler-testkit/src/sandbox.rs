@@ -11,13 +11,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
 use crate::ambient::keep_descriptors_from_programs;
+use crate::controllers::Controllers;
 use crate::process::all_pids;
 use crate::survivors::Survivors;
 use crate::wait::{poll, wait_until};
 use crate::{Cgroup, Token, binary};
 
-/// Joins the cgroup `$0` before the program starts, without a hook between fork and exec.
-const JOIN: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
+/// Joins each cgroup of the list `$0` before the program starts, without a hook between fork and exec.
+const JOIN: &str =
+    r#"IFS=:; for cgroup in $0; do echo $$ > "$cgroup/cgroup.procs" || exit; done; exec "$@""#;
 /// Writable for every user, because the program under test may be any.
 const SUBDIRECTORIES: [&str; 4] = ["state", "runtime", "home", "files"];
 
@@ -35,6 +37,7 @@ pub enum User {
 pub struct Sandbox {
     // First, so that the processes are gone before their directories.
     cgroup: Cgroup,
+    controllers: Option<Controllers>,
     token: Token,
     directory: TempDir,
 }
@@ -57,7 +60,7 @@ impl Sandbox {
             // After the creation, because the umask applies to it.
             fs::set_permissions(&path, Permissions::from_mode(0o777)).expect("chmod");
         }
-        Self { cgroup, token, directory }
+        Self { cgroup, controllers: None, token, directory }
     }
 
     /// Its token.
@@ -107,9 +110,31 @@ impl Sandbox {
         self.command_as(User::Root, program)
     }
 
+    /// A new one with a cgroup also in each v1 hierarchy that limits a resource.
+    pub fn with_controllers() -> Self {
+        let mut sandbox = Self::new();
+        let name = format!("ostler-test-{}", sandbox.token.hex());
+        sandbox.controllers = Some(Controllers::create(&name));
+        sandbox
+    }
+
+    /// The cgroups below the test's own in the v1 hierarchy of that controller.
+    pub fn limited_by(&self, controller: &str) -> Vec<PathBuf> {
+        let own = self.controllers.as_ref().and_then(|controllers| controllers.of(controller));
+        own.map(crate::controllers::children).unwrap_or_default()
+    }
+
+    /// All that was made below the test's cgroups.
+    pub(crate) fn cgroups_left(&self) -> Vec<PathBuf> {
+        let limits = self.controllers.iter().flat_map(Controllers::children);
+        self.cgroup.children().into_iter().chain(limits).collect()
+    }
+
     /// A command that runs inside of the sandbox as that user. Arguments may be added.
     pub fn command_as(&self, user: User, program: impl AsRef<OsStr>) -> Command {
-        let mut command = command_in(&self.cgroup, &self.token, user, program.as_ref());
+        let controllers = self.controllers.iter().flat_map(Controllers::paths);
+        let cgroups: Vec<&Path> = std::iter::once(self.cgroup.path()).chain(controllers).collect();
+        let mut command = command_in(&cgroups, &self.token, user, program.as_ref());
         command
             .env("XDG_STATE_HOME", self.state())
             .env("XDG_RUNTIME_DIR", self.runtime())
@@ -148,6 +173,11 @@ impl Sandbox {
         for name in ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"] {
             chown(directory.join(name), Some(uid), Some(uid)).expect("chown of the cgroup's files");
         }
+    }
+
+    /// The same with the cgroups of [`Sandbox::with_controllers`], and those alone.
+    pub fn delegate_controllers_to(&self, uid: u32) {
+        self.controllers.as_ref().expect("a sandbox with controllers").delegate_to(uid);
     }
 
     /// Gives the state, runtime and home directories to a user alone, as a login does.
@@ -223,11 +253,12 @@ impl Drop for Sandbox {
     }
 }
 
-/// The command that joins the cgroup, becomes the user, and then the program.
-pub(crate) fn command_in(cgroup: &Cgroup, token: &Token, user: User, program: &OsStr) -> Command {
+/// The command that joins the cgroups, becomes the user, and then the program.
+pub(crate) fn command_in(cgroups: &[&Path], token: &Token, user: User, program: &OsStr) -> Command {
     let (name, value) = token.env();
     let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(JOIN).arg(cgroup.path()).env(name, value);
+    let cgroups: Vec<&OsStr> = cgroups.iter().map(|path| path.as_os_str()).collect();
+    command.arg("-c").arg(JOIN).arg(cgroups.join(OsStr::new(":"))).env(name, value);
     if let User::Nobody(uid) = user {
         let uid = uid.to_string();
         command.args(["setpriv", "--reuid", &uid, "--regid", &uid]);

@@ -95,6 +95,19 @@ impl Stage {
         Self::new(sandbox, nobody, "strict")
     }
 
+    /// Root in a sandbox where limits can be looked at, at this level.
+    pub fn limited(level: &'static str) -> Self {
+        Self::new(Sandbox::with_controllers(), User::Root, level)
+    }
+
+    /// An unprivileged user to whom nothing is delegated but the cgroups of limits.
+    pub fn limited_user() -> Self {
+        let sandbox = Sandbox::with_controllers();
+        let nobody = sandbox.nobody();
+        sandbox.delegate_controllers_to(sandbox.token().uid());
+        Self::new(sandbox, nobody, "tree")
+    }
+
     fn new(sandbox: Sandbox, user: User, level: &'static str) -> Self {
         let bystanders = Bystanders::start(&sandbox, user);
         Self { bystanders, sandbox, user, level }
@@ -112,9 +125,15 @@ impl Stage {
 
     /// `ostler run` up to the `--`.
     pub fn run_words(&self) -> Vec<String> {
+        self.run_words_with(&[])
+    }
+
+    /// The same with further options.
+    pub fn run_words_with(&self, options: &[&str]) -> Vec<String> {
         let ostler = text(self.sandbox.reachable(&binary("ostler")));
-        let words = ["run", "--verbose", "--grace", GRACE, "--containment", self.level, "--"];
-        std::iter::once(ostler).chain(words.map(String::from)).collect()
+        let words = ["run", "--verbose", "--grace", GRACE, "--containment", self.level];
+        let words = words.iter().chain(options).chain(&["--"]).map(ToString::to_string);
+        std::iter::once(ostler).chain(words).collect()
     }
 
     /// The stub's path and the switches for [`Sandbox::wait_ready`] and [`Sandbox::pids`].

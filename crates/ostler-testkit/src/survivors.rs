@@ -29,7 +29,7 @@ pub struct Survivors {
     /// The ended processes of the test's cgroup that their parent has not reaped. Those of the machine's init are not
     /// counted: it reaps when it likes, and nobody else can.
     pub zombies: Vec<Process>,
-    /// The cgroups below the test's.
+    /// The cgroups below the test's, in every hierarchy where it has one.
     pub cgroups: Vec<PathBuf>,
     /// The files in the state and runtime directories.
     pub files: Vec<PathBuf>,
@@ -44,7 +44,7 @@ impl Survivors {
         Self {
             processes: processes(sandbox),
             zombies: zombies(sandbox),
-            cgroups: sandbox.cgroup().children(),
+            cgroups: sandbox.cgroups_left(),
             files,
             is_populated: sandbox.cgroup().is_populated(),
         }

@@ -80,7 +80,7 @@ pub struct Evidence {
 /// A way to start instances and to be sure that they are gone.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// What may come to be when the instance is started, for the ledger.
-    fn intent(&self, instance: InstanceId, spec: &ServerSpec) -> Intent;
+    fn intent(&self, instance: InstanceId, spec: &ServerSpec, terms: &Terms) -> Intent;
 
     /// Starts it. From here on it ends with its owner, whatever becomes of the [`Hold`].
     fn start(&self, order: StartOrder, terms: &Terms) -> Result<Box<dyn Hold>, StartError>;

@@ -3,7 +3,11 @@
 //! Three files are all that is needed: `cgroup.procs` to enter, `cgroup.kill` to end everything
 //! inside, also what forks meanwhile, and `cgroup.events` for the proof that it is empty.
 
+mod control;
 mod mount;
+
+pub(crate) use control::Control;
+pub use control::NoControl;
 
 use std::fs::{self, File};
 use std::io;
@@ -12,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+use self::mount::Hierarchy;
 use crate::id::InstanceId;
 
 /// Why there is no leaf.
@@ -38,7 +43,10 @@ impl Leaf {
     /// Where the leaf of `id` may be made: below the cgroup of this process, which itself is
     /// never moved.
     pub(crate) fn place(id: InstanceId) -> Result<PathBuf, NoLeaf> {
-        let own = mount::own_cgroup()?;
+        let own = match mount::own_cgroup(Hierarchy::V2) {
+            Ok(own) => own.ok_or(NoLeaf::NotMounted(None))?,
+            Err(error) => return Err(NoLeaf::NotMounted(Some(error))),
+        };
         // The kernel lets a process move only between cgroups whose common ancestor is writable.
         match access(own.join("cgroup.procs"), Access::WRITE_OK) {
             Ok(()) => Ok(own.join(Self::name(id))),
@@ -136,7 +144,8 @@ fn pids_below(path: &Path) -> Vec<i32> {
     own.lines().flat_map(str::parse).chain(below).collect()
 }
 
-fn remove_tree(path: &Path) -> io::Result<()> {
+/// Removes a cgroup with all below it; one that is gone counts as removed.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,

@@ -54,12 +54,13 @@ mod places;
 mod process;
 mod proctable;
 mod remains;
+mod resources;
 mod signals;
 mod snapshot;
 mod spec;
 pub mod sweep;
 
-pub use cgroup::NoLeaf;
+pub use cgroup::{NoControl, NoLeaf};
 pub use fence::{
     Descriptors, Event, GuardianProgram, Outcome, Pipe, Proof, Refusal, Residue, ServerStdio,
     StartError, Terms,
@@ -72,6 +73,7 @@ pub use limits::Limits;
 pub use places::Places;
 pub use process::Processes;
 pub use proctable::{Identity, Process};
+pub use resources::{Bytes, Cpus, Excess, InvalidResource, Resources};
 pub use signals::Ignored;
 pub use snapshot::{State, View, snapshot};
 pub use spec::ServerSpec;

@@ -1,11 +1,11 @@
 //! The backend for processes of this machine: a guardian for each instance.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::backend::{Backend, Evidence, Hold, StartOrder};
-use crate::cgroup::Leaf;
+use crate::cgroup::{Control, Leaf};
 use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
 use crate::id::InstanceId;
@@ -19,13 +19,18 @@ use crate::spec::ServerSpec;
 pub struct Processes;
 
 impl Backend for Processes {
-    fn intent(&self, instance: InstanceId, spec: &ServerSpec) -> Intent {
+    fn intent(&self, instance: InstanceId, spec: &ServerSpec, terms: &Terms) -> Intent {
+        let leaf = Leaf::place(instance).ok();
+        // A limit that has no place is refused by the start.
+        let controls = Control::places(&terms.resources, instance, leaf.as_deref());
+        let controls = controls.unwrap_or_default();
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Intent {
             instance,
             name: spec.name.clone(),
             program: spec.program.to_string_lossy().into_owned(),
-            leaf: Leaf::place(instance).ok(),
+            leaf,
+            cgroups: controls.iter().filter_map(Control::cgroup).map(Path::to_owned).collect(),
             at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -53,6 +58,7 @@ impl Backend for Processes {
         let remains = |entry: &Entry| Remains {
             id: entry.intent.instance,
             leaf: leaf_of(entry).map(Leaf::at),
+            cgroups: entry.intent.cgroups.iter().filter(|c| is_of(entry, c)).cloned().collect(),
         };
         let all: Vec<Remains> = abandoned.iter().map(remains).collect();
         if all.is_empty() { BTreeMap::new() } else { remains::end(&all, limit) }
@@ -61,8 +67,11 @@ impl Backend for Processes {
 
 /// The leaf that the ledger names, if it is one that we would have made for this instance.
 pub(crate) fn leaf_of(entry: &Entry) -> Option<PathBuf> {
-    let expected = Leaf::name(entry.intent.instance);
-    entry.intent.leaf.clone().filter(|path| path.file_name() == Some(expected.as_ref()))
+    entry.intent.leaf.clone().filter(|path| is_of(entry, path))
+}
+
+fn is_of(entry: &Entry, cgroup: &Path) -> bool {
+    cgroup.file_name() == Some(Leaf::name(entry.intent.instance).as_ref())
 }
 
 /// The guardians that run, by the instance on their command line.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::cgroup::{Leaf, Watch};
+use crate::cgroup::{Leaf, Watch, remove_tree};
 use crate::fence::{Outcome, Proof, Residue};
 use crate::id::{INSTANCE_VARIABLE, InstanceId};
 use crate::proctable::Process;
@@ -20,6 +21,8 @@ pub(crate) struct Remains {
     pub(crate) id: InstanceId,
     /// Where its leaf is, if it has one.
     pub(crate) leaf: Option<Leaf>,
+    /// The cgroups that may have been made to limit it.
+    pub(crate) cgroups: Vec<PathBuf>,
 }
 
 /// Ends all of them, within `limit`: what is in their leaves, and what carries their marks.
@@ -33,6 +36,7 @@ pub(crate) fn end(all: &[Remains], limit: Duration) -> BTreeMap<InstanceId, Outc
     let emptied: Vec<bool> = all.iter().map(|one| is_emptied(one, deadline)).collect();
     let ids: Vec<InstanceId> = all.iter().map(|one| one.id).collect();
     let mut left = end_marked(&ids, deadline);
+    remove(all.iter().flat_map(|one| &one.cgroups).collect(), deadline);
     let outcome = |(one, emptied): (&Remains, bool)| match (left.remove(&one.id), emptied) {
         (Some(processes), _) => (one.id, Outcome::Unverified(Residue::Processes(processes))),
         (None, true) => (one.id, Outcome::Gone(Proof::EmptyLeaf)),
@@ -50,6 +54,17 @@ pub(crate) fn marked(ids: &[InstanceId]) -> BTreeMap<InstanceId, Vec<Process>> {
         }
     }
     found
+}
+
+/// Whoever was killed a moment ago may still be inside. What stays inside is told as residue.
+fn remove(mut cgroups: Vec<&PathBuf>, deadline: Instant) {
+    loop {
+        cgroups.retain(|cgroup| remove_tree(cgroup).is_err());
+        if cgroups.is_empty() || Instant::now() > deadline {
+            return;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
 }
 
 fn is_emptied(one: &Remains, deadline: Instant) -> bool {

@@ -1,38 +1,69 @@
-//! Where the cgroup v2 of this process is: pure, beside v1, or inside a container.
+//! Where the cgroups of this process are: v2 alone, v2 beside v1, or inside a container.
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::NoLeaf;
-
-/// The directory of the cgroup v2 that this process is in.
-pub(super) fn own_cgroup() -> Result<PathBuf, NoLeaf> {
-    let read = |path| fs::read(path).map_err(|error| NoLeaf::NotMounted(Some(error)));
-    locate(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
-        .ok_or(NoLeaf::NotMounted(None))
+/// A tree of cgroups. Each process is somewhere in each of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Hierarchy {
+    V2,
+    /// The one of this controller.
+    V1(&'static str),
 }
 
-fn locate(mountinfo: &[u8], cgroup: &[u8]) -> Option<PathBuf> {
-    let own = lines(cgroup).find_map(|line| line.strip_prefix(b"0::")).map(path_of)?;
+impl Hierarchy {
+    /// The path in a line of `/proc/self/cgroup`, if that is of this hierarchy.
+    fn path_in(self, line: &[u8]) -> Option<&[u8]> {
+        let mut fields = line.splitn(3, |b| *b == b':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let is_this = match self {
+            Self::V2 => controllers.is_empty(),
+            Self::V1(controller) => lists(controllers, controller),
+        };
+        is_this.then_some(path)
+    }
+
+    /// Whether a mount with this type and these options is of this hierarchy.
+    fn is_mounted_as(self, kind: &[u8], options: &[u8]) -> bool {
+        match self {
+            Self::V2 => kind == b"cgroup2",
+            Self::V1(controller) => kind == b"cgroup" && lists(options, controller),
+        }
+    }
+}
+
+/// The directory of the cgroup that this process is in, if it can see that.
+pub(super) fn own_cgroup(hierarchy: Hierarchy) -> io::Result<Option<PathBuf>> {
+    let (mountinfo, cgroup) = (fs::read("/proc/self/mountinfo")?, fs::read("/proc/self/cgroup")?);
+    Ok(locate(&mountinfo, &cgroup, hierarchy))
+}
+
+fn locate(mountinfo: &[u8], cgroup: &[u8], hierarchy: Hierarchy) -> Option<PathBuf> {
+    let own = lines(cgroup).find_map(|line| hierarchy.path_in(line)).map(path_of)?;
     // A path with `..` lies outside of the cgroup namespace: nothing there can be reached.
     if own.components().any(|part| part == Component::ParentDir) {
         return None;
     }
     // The last mount lies on top of the earlier ones.
-    lines(mountinfo).filter_map(|line| directory_in(line, &own)).last()
+    lines(mountinfo).filter_map(|line| directory_in(line, &own, hierarchy)).last()
 }
 
 /// The directory of the cgroup `own`, if `line` of mountinfo is a mount that shows it.
-fn directory_in(line: &[u8], own: &Path) -> Option<PathBuf> {
+fn directory_in(line: &[u8], own: &Path, hierarchy: Hierarchy) -> Option<PathBuf> {
     let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
     let separator = fields.iter().position(|field| *field == b"-")?;
-    if *fields.get(separator + 1)? != b"cgroup2" {
+    if !hierarchy.is_mounted_as(fields.get(separator + 1)?, fields.get(separator + 3)?) {
         return None;
     }
     let (root, point) = (path_of(fields.get(3)?), path_of(fields.get(4)?));
     Some(point.join(own.strip_prefix(root).ok()?))
+}
+
+fn lists(names: &[u8], name: &str) -> bool {
+    names.split(|b| *b == b',').any(|listed| listed == name.as_bytes())
 }
 
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -60,7 +91,19 @@ mod tests {
     use super::*;
 
     fn located(mountinfo: &str, cgroup: &str) -> Option<PathBuf> {
-        locate(mountinfo.as_bytes(), cgroup.as_bytes())
+        locate(mountinfo.as_bytes(), cgroup.as_bytes(), Hierarchy::V2)
+    }
+
+    #[test]
+    fn a_controller_of_v1_is_found_beside_v2_and_under_any_name() {
+        let mounts = "30 23 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      31 23 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
+                      32 23 0:28 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
+        let own = "4:cpu,cpuacct:/a:b\n5:name=systemd:/x\n0::/y\n";
+        let find = |name| locate(mounts.as_bytes(), own.as_bytes(), Hierarchy::V1(name));
+        assert_eq!(find("cpu"), Some("/sys/fs/cgroup/cpu,cpuacct/a:b".into()));
+        assert_eq!(find("memory"), None);
+        assert_eq!(find("systemd"), None);
     }
 
     #[test]
@@ -93,6 +136,6 @@ mod tests {
         let v2 = "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         assert_eq!(located(v2, "4:memory:/\n"), None);
         assert_eq!(located(v2, "0::/../outside\n"), None);
-        assert_eq!(located("garbage\n- cgroup2\n", "0::/\n"), None);
+        assert_eq!(located("garbage\n- cgroup2\n", "0::/\n:\n"), None);
     }
 }

@@ -28,6 +28,7 @@ use crate::level::Level;
 use crate::limits::Limits;
 use crate::proctable::Identity;
 use crate::remains::{self, Remains};
+use crate::resources::Excess;
 
 /// What happens to an instance.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub enum Event {
     Exited(ExitStatus),
     /// KILL has not emptied the fence within its limit; the guardian goes on.
     Remaining(Residue),
+    /// A limit on what it may use has had its effect. Told when nothing is left of it.
+    Exceeded(Excess),
     /// Nothing is left; nothing else will happen.
     Empty(Proof),
     /// The guardian was killed; what it has left must be ended without it.
@@ -60,6 +63,8 @@ pub(crate) struct Fence {
     guardian: Option<Child>,
     /// Where the leaf is, if one could be made.
     leaf: Option<PathBuf>,
+    /// The cgroups that may have been made to limit it.
+    cgroups: Vec<PathBuf>,
     /// A pidfd of the init at `strict`, once the server has started.
     init: Option<OwnedFd>,
     limits: Limits,
@@ -111,6 +116,7 @@ impl Hold for Fence {
             Received::Message(Report::Refused(refusal)) => Event::Refused(refusal),
             Received::Message(Report::Exited(raw)) => Event::Exited(ExitStatus::from_raw(raw)),
             Received::Message(Report::Remaining(residue)) => Event::Remaining(residue),
+            Received::Message(Report::Exceeded(excess)) => Event::Exceeded(excess),
             Received::Message(Report::Empty(proof)) => Event::Empty(proof),
         }))
     }
@@ -127,7 +133,8 @@ impl Hold for Fence {
     }
 
     fn rescue(&mut self) -> Outcome {
-        let one = Remains { id: self.id, leaf: self.leaf.clone().map(Leaf::at) };
+        let (leaf, cgroups) = (self.leaf.clone().map(Leaf::at), self.cgroups.clone());
+        let one = Remains { id: self.id, leaf, cgroups };
         let outcome = remains::end(&[one], self.limits.proof).remove(&self.id);
         match outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched)) {
             Outcome::Unverified(Residue::Unwatched) if self.has_namespace_ended() => {

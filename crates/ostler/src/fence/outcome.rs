@@ -92,6 +92,14 @@ pub enum Refusal {
         /// Why not.
         reason: String,
     },
+    /// A limit could not be set.
+    #[error("the limit on {name} can't be set: {}", text(*.errno))]
+    Limit {
+        /// Which one.
+        name: String,
+        /// What the kernel said.
+        errno: i32,
+    },
     /// The server could not be put into its leaf.
     #[error("the server could not enter its cgroup: {}", text(*.errno))]
     Leaf {
@@ -125,6 +133,10 @@ impl Refusal {
     pub(crate) fn containment(level: Level, reason: &dyn Error) -> Self {
         let source = reason.source().map(|source| format!(": {source}"));
         Self::Containment { level, reason: format!("{reason}{}", source.unwrap_or_default()) }
+    }
+
+    pub(crate) fn limit(name: &str, error: &io::Error) -> Self {
+        Self::Limit { name: name.to_owned(), errno: errno(error) }
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err asks for")]

@@ -11,13 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Fence;
 use crate::backend::{Hold, StartOrder};
-use crate::cgroup::{Leaf, NoLeaf};
+use crate::cgroup::{Control, Leaf, NoControl, NoLeaf};
 use crate::guardian::ROLE;
 use crate::guardian::wire::{Conn, Launch, Order};
 use crate::id::InstanceId;
 use crate::ledger::NoLedger;
 use crate::level::{Containment, Level};
 use crate::limits::Limits;
+use crate::resources::Resources;
 
 /// On what terms an instance is held.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,8 @@ pub struct Terms {
     pub guardian: GuardianProgram,
     /// What the server gets beside its stdio.
     pub descriptors: Descriptors,
+    /// How much of the machine it may use.
+    pub resources: Resources,
 }
 
 /// What becomes of descriptors that a host has open without close-on-exec.
@@ -94,6 +97,9 @@ pub enum StartError {
     /// The machine does not offer the level that was asked for.
     #[error("containment '{0}' can't be had here")]
     Containment(Level, #[source] NoLeaf),
+    /// The machine does not let us enforce a limit that was asked for.
+    #[error("a limit on {0} can't be enforced here")]
+    Limit(&'static str, #[source] NoControl),
     /// The program runs as a guardian and does not know it.
     #[error("call ostler::guardian::run_if_asked() first in main")]
     NoRole,
@@ -127,13 +133,17 @@ impl Fence {
                 |_| StartError::Guardian(io::ErrorKind::NotFound.into()),
             ));
         }
+        let controls = Control::places(&terms.resources, id, leaf.as_deref())
+            .map_err(|(name, reason)| StartError::Limit(name, reason))?;
         let spawned = Self::spawn_guardian(id, &order.spec.name, terms);
         let mut fence = spawned.map_err(StartError::Guardian)?;
         fence.leaf.clone_from(&leaf);
+        fence.cgroups = order.intent.cgroups;
         let launch = Launch {
             id,
             spec: order.spec,
             leaf,
+            controls,
             minimum,
             descriptors: terms.descriptors,
             ladder: terms.limits.ladder(),
@@ -173,6 +183,7 @@ impl Fence {
             conn,
             guardian: Some(guardian),
             leaf: None,
+            cgroups: Vec::new(),
             init: None,
             limits: terms.limits,
         })

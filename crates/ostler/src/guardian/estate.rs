@@ -5,15 +5,19 @@ use rustix::process::{Signal, WaitOptions, getpid, wait};
 
 use super::line::Listener;
 use super::root::Root;
-use crate::cgroup::{Leaf, Watch};
+use crate::cgroup::{Control, Leaf, Watch};
 use crate::fence::Proof;
 use crate::proctable::Process;
+use crate::resources::Excess;
 
 /// The processes below this guardian.
 #[derive(Debug)]
 pub(super) struct Estate {
     root: Root,
     leaf: Option<(Leaf, Watch)>,
+    controls: Vec<Control>,
+    /// Asked when nothing is left, before the cgroups that know it are removed.
+    excesses: Vec<Excess>,
     /// The server's own wait status, once it has one.
     status: Option<i32>,
     /// The kernel has said that this guardian has no child left.
@@ -21,8 +25,8 @@ pub(super) struct Estate {
 }
 
 impl Estate {
-    pub(super) fn new(root: Root, leaf: Option<(Leaf, Watch)>) -> Self {
-        Self { root, leaf, status: None, childless: false }
+    pub(super) fn new(root: Root, leaf: Option<(Leaf, Watch)>, controls: Vec<Control>) -> Self {
+        Self { root, leaf, controls, excesses: Vec::new(), status: None, childless: false }
     }
 
     /// Where an init tells of the server's end, which is no end of a child of ours.
@@ -65,13 +69,29 @@ impl Estate {
     }
 
     /// Why we may say that nothing is left, if nothing is.
-    pub(super) fn proof(&self) -> Option<Proof> {
-        let Some((leaf, watch)) = &self.leaf else {
-            return self.childless.then_some(Proof::NoChild);
-        };
+    pub(super) fn proof(&mut self) -> Option<Proof> {
         // Always looked at: a change that nobody has read would wake the next poll at once.
-        let empty = matches!(watch.populated(), Ok(false));
-        (empty && self.childless && leaf.remove().is_ok()).then_some(Proof::NoChildAndEmptyLeaf)
+        let empty =
+            self.leaf.as_ref().is_none_or(|(_, watch)| matches!(watch.populated(), Ok(false)));
+        if !empty || !self.childless {
+            return None;
+        }
+        if self.excesses.is_empty() {
+            self.excesses = self.controls.iter().filter_map(Control::excess).collect();
+        }
+        // One that is gone already counts as removed, so that this can be repeated.
+        let removed = self.controls.iter().all(|control| control.remove().is_ok());
+        match &self.leaf {
+            None => removed.then_some(Proof::NoChild),
+            Some((leaf, _)) => {
+                (removed && leaf.remove().is_ok()).then_some(Proof::NoChildAndEmptyLeaf)
+            }
+        }
+    }
+
+    /// What the limits have done to it.
+    pub(super) fn excesses(&self) -> &[Excess] {
+        &self.excesses
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::process::{
 
 use super::fork::{Birth, Side, close, fork, ignore, leave};
 use super::wire::Launch;
-use crate::cgroup::Leaf;
+use crate::cgroup::{Control, Leaf};
 use crate::fence::{Descriptors, Refusal};
 use crate::id::INSTANCE_VARIABLE;
 use crate::signals::Ignored;
@@ -90,7 +90,7 @@ fn launch(
     let guardian = getpid();
     match fork(0, leaf).map_err(Refusal::guardian)? {
         Side::Child(birth) => {
-            let prepared = prepare(birth, leaf, ignored, guardian);
+            let prepared = prepare(birth, leaf, &orders.controls, ignored, guardian);
             // Returns only if it fails.
             let refusal =
                 prepared.err().unwrap_or_else(|| Refusal::exec(&orders.spec, &command.exec()));
@@ -137,12 +137,14 @@ fn command_of(orders: &Launch, stdio: Stdio) -> Result<Command, Refusal> {
 fn prepare(
     birth: Birth,
     leaf: Option<&Leaf>,
+    controls: &[Control],
     ignored: Ignored,
     guardian: Pid,
 ) -> Result<(), Refusal> {
     if let (Birth::Outside, Some(leaf)) = (birth, leaf) {
         leaf.enter().map_err(Refusal::leaf)?;
     }
+    controls.iter().try_for_each(Control::enter).map_err(Refusal::leaf)?;
     let post = |errno: Errno| Refusal::guardian(errno.into());
     setsid().map_err(post)?;
     ignore(ignored);

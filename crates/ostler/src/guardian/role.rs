@@ -18,7 +18,7 @@ use super::notice::Notice;
 use super::root::Root;
 use super::watch::{Charge, Guardian};
 use super::wire::{Conn, Launch, Order, Received, Report};
-use crate::cgroup::{Leaf, Watch};
+use crate::cgroup::{Control, Leaf, Watch};
 use crate::fence::Refusal;
 use crate::level::Level;
 use crate::signals::Ignored;
@@ -57,14 +57,12 @@ fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<
     let leaf = make_leaf(&orders)?;
     let entrance = leaf.as_ref().map(|(leaf, _)| leaf);
     let start = Start { orders: &orders, leaf: entrance, stdio, inherited, ignored };
+    make_controls(&orders).inspect_err(|_| forsake(leaf.as_ref(), &orders.controls))?;
     let launched = match orders.minimum {
         Level::Tree | Level::Leaf => start.launch().map(Root::Server),
         Level::Strict => init::launch(start).map(Root::Init),
     };
-    let root = launched.inspect_err(|_| {
-        // Nobody has entered it, so that nothing can refuse its removal.
-        let _ = leaf.as_ref().map(|(leaf, _)| leaf.remove());
-    })?;
+    let root = launched.inspect_err(|_| forsake(leaf.as_ref(), &orders.controls))?;
     // Nothing of the owner's file systems is pinned from here on.
     let _ = chdir("/");
     let level = match (&root, &leaf) {
@@ -75,7 +73,8 @@ fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<
     let started = Report::Started { pid: root.server().as_raw_pid(), level };
     // An owner that is gone by now is noticed by the watch.
     let _ = conn.send(&started, root.init().as_slice());
-    Ok(Some(Charge { owner, notice, estate: Estate::new(root, leaf), orders }))
+    let estate = Estate::new(root, leaf, orders.controls.clone());
+    Ok(Some(Charge { owner, notice, estate, orders }))
 }
 
 fn make_leaf(orders: &Launch) -> Result<Option<(Leaf, Watch)>, Refusal> {
@@ -90,6 +89,23 @@ fn make_leaf(orders: &Launch) -> Result<Option<(Leaf, Watch)>, Refusal> {
         }
         Err(_) => Ok(None),
     }
+}
+
+fn make_controls(orders: &Launch) -> Result<(), Refusal> {
+    // The init is in the leaf, and is not the server's.
+    let strangers = u64::from(orders.minimum == Level::Strict);
+    for control in &orders.controls {
+        control.make(strangers).map_err(|error| Refusal::limit(control.name(), &error))?;
+    }
+    Ok(())
+}
+
+/// Nobody is in them any more, if anybody was: so nothing can refuse their removal.
+fn forsake(leaf: Option<&(Leaf, Watch)>, controls: &[Control]) {
+    for control in controls {
+        let _ = control.remove();
+    }
+    let _ = leaf.map(|(leaf, _)| leaf.remove());
 }
 
 /// Moves the control socket away from descriptor 0, where a server could inherit it.

@@ -233,6 +233,9 @@ impl Guardian {
         }
         if let Some(proof) = self.charge.estate.proof() {
             self.phase = Phase::Proven(proof);
+            for excess in self.charge.estate.excesses() {
+                self.report(&Report::Exceeded(*excess));
+            }
             self.report(&Report::Empty(proof));
         }
     }

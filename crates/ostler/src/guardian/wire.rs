@@ -17,10 +17,12 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup::Control;
 use crate::fence::{Descriptors, Proof, Refusal, Residue};
 use crate::id::InstanceId;
 use crate::ladder::{Ladder, Step};
 use crate::level::Level;
+use crate::resources::Excess;
 use crate::spec::ServerSpec;
 
 /// From the owner to the guardian.
@@ -43,6 +45,8 @@ pub(crate) struct Launch {
     pub(crate) spec: ServerSpec,
     /// Where a leaf may be made. The guardian makes it, so that no death of the owner leaves one.
     pub(crate) leaf: Option<PathBuf>,
+    /// What limits it, and where. The guardian makes the cgroups for that, too.
+    pub(crate) controls: Vec<Control>,
     pub(crate) minimum: Level,
     pub(crate) descriptors: Descriptors,
     pub(crate) ladder: Ladder,
@@ -64,6 +68,8 @@ pub(crate) enum Report {
     Exited(i32),
     /// KILL has not emptied the fence in time; the guardian goes on.
     Remaining(Residue),
+    /// A limit has had its effect. Told before the fence is empty.
+    Exceeded(Excess),
     Empty(Proof),
 }
 

@@ -119,7 +119,7 @@ impl Living {
                 let (instance, end) = (self.hold.id(), End::Unverified(residue.clone()));
                 self.ledger.note(&Record::Ended { instance, end });
             }
-            Some(Event::Exited(_) | Event::GuardianLost) | None => {}
+            Some(Event::Exited(_) | Event::Exceeded(_) | Event::GuardianLost) | None => {}
         }
         Ok(event)
     }
@@ -146,7 +146,7 @@ impl Living {
                 Some(Event::GuardianLost) => return Ok(self.rescue()),
                 Some(Event::Remaining(residue)) => return Ok(Outcome::Unverified(residue)),
                 Some(Event::Refused(_)) => return Ok(Outcome::Gone(Proof::NoChild)),
-                Some(Event::Started { .. } | Event::Exited(_)) => {}
+                Some(Event::Started { .. } | Event::Exited(_) | Event::Exceeded(_)) => {}
                 None => return Ok(Outcome::Unverified(Residue::Processes(Vec::new()))),
             }
         }

@@ -49,7 +49,7 @@ impl Owner {
         terms: &Terms,
     ) -> Result<Instance, StartError> {
         let id = InstanceId::random().map_err(StartError::Guardian)?;
-        let intent = backend.intent(id, &spec);
+        let intent = backend.intent(id, &spec, terms);
         let book = self.ledger.intend(intent.clone()).map_err(StartError::Ledger)?;
         match backend.start(StartOrder { intent, spec, stdio, book }, terms) {
             Ok(hold) => Ok(Instance::new(hold, Arc::clone(&self.ledger), terms.limits)),

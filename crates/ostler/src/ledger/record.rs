@@ -64,6 +64,9 @@ pub struct Intent {
     pub program: String,
     /// The leaf that may be made for it.
     pub leaf: Option<PathBuf>,
+    /// The cgroups that may be made to limit it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<PathBuf>,
     /// Milliseconds since 1970.
     pub at: u64,
 }

@@ -14,6 +14,7 @@ mod watch;
 
 use std::ffi::OsString;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,8 +22,8 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use ostler::{
-    Containment, Descriptors, GuardianProgram, Ignored, Limits, Owner, Places, Refusal, ServerSpec,
-    ServerStdio, StartError, Terms,
+    Bytes, Containment, Cpus, Descriptors, GuardianProgram, Ignored, Limits, Owner, Places,
+    Refusal, Resources, ServerSpec, ServerStdio, StartError, Terms,
 };
 
 use crate::say::{chain, say};
@@ -36,6 +37,7 @@ const EXAMPLES: &str = "\
 Examples:
   ostler run -- npx -y @modelcontextprotocol/server-everything
   ostler run --name github --grace 3s -- docker run -i --rm ghcr.io/github/github-mcp-server
+  ostler run --memory 512m --pids 100 -- uvx some-server
 
 In a client's configuration, put it in front of the server's command:
   \"command\": \"ostler\", \"args\": [\"run\", \"--\", \"npx\", \"-y\", \"some-server\"]
@@ -56,6 +58,15 @@ pub(crate) struct RunArguments {
     /// namespace: the kernel ends everything, even if nobody is left to do it)
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     containment: Containment,
+    /// Memory for all that the server causes, together: 512m, 2g; over it, the kernel kills
+    #[arg(long, value_name = "SIZE", help_heading = "Limits")]
+    memory: Option<Bytes>,
+    /// Processor time for it, as a number of processors: 1.5
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    cpus: Option<Cpus>,
+    /// Processes and threads that it may have at a time
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    pids: Option<NonZeroU64>,
     /// Working directory of the server [default: this one]
     #[arg(long, value_name = "DIRECTORY")]
     cwd: Option<PathBuf>,
@@ -120,6 +131,11 @@ fn plan(arguments: RunArguments) -> (ServerSpec, Terms) {
         limits,
         descriptors: Descriptors::Inherited,
         guardian: GuardianProgram::Myself,
+        resources: Resources {
+            memory: arguments.memory,
+            cpus: arguments.cpus,
+            pids: arguments.pids,
+        },
     };
     (spec, terms)
 }
@@ -145,8 +161,9 @@ fn code_of(refusal: &Refusal) -> u8 {
     match refusal {
         Refusal::NotFound { .. } => exit::COMMAND_NOT_FOUND,
         Refusal::NotExecutable { .. } | Refusal::WorkingDirectory { .. } => exit::NOT_EXECUTABLE,
-        Refusal::Containment { .. } | Refusal::Leaf { .. } | Refusal::Guardian { .. } => {
-            exit::FAILED
-        }
+        Refusal::Containment { .. }
+        | Refusal::Limit { .. }
+        | Refusal::Leaf { .. }
+        | Refusal::Guardian { .. } => exit::FAILED,
     }
 }

@@ -70,6 +70,7 @@ impl Wrapper {
                 Ok(Some(Event::Remaining(residue))) => {
                     self.say(&format!("not gone yet: {residue}"));
                 }
+                Ok(Some(Event::Exceeded(excess))) => self.say(&excess.to_string()),
                 Ok(Some(Event::Empty(_))) => return self.end(),
                 Ok(Some(Event::GuardianLost)) | Err(_) => return self.rescue(),
                 Ok(None) if self.is_overdue() => return self.leave(),

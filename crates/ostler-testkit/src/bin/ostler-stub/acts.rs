@@ -9,6 +9,7 @@ use rustix::process::{
 };
 
 use crate::args::ServerArgs;
+use crate::raw::Side;
 use crate::{idle, raw};
 
 /// The name of every sandbox's cgroup begins like this; the tests themselves are never inside of one.
@@ -42,6 +43,12 @@ impl Display for Refused {
 
 /// Does what the switches ask for, in this order.
 pub(crate) fn perform(args: &ServerArgs) -> Result<(), Refused> {
+    if let Some(megabytes) = args.eat_memory {
+        eat_memory(megabytes);
+    }
+    if let Some(children) = args.fork_bomb {
+        fork_bomb(children, args);
+    }
     if args.kill_parent {
         kill_parent()?;
     }
@@ -66,6 +73,30 @@ pub(crate) fn endless_line() -> ! {
     let mut stdout = io::stdout().lock();
     while stdout.write_all(&chunk).is_ok() {}
     idle::forever();
+}
+
+fn eat_memory(megabytes: usize) {
+    for _ in 0..megabytes {
+        std::mem::forget(std::hint::black_box(vec![1u8; 1 << 20]));
+    }
+}
+
+/// Bounded by `wanted`, whatever the kernel allows. The children end with their lifetime at the latest.
+fn fork_bomb(wanted: u32, args: &ServerArgs) {
+    let mut born = 0;
+    for _ in 0..wanted {
+        match raw::fork() {
+            Ok(Side::Parent) => born += 1,
+            Ok(Side::Child) => {
+                raw::alarm(args.lifetime);
+                idle::forever();
+            }
+            Err(_) => break,
+        }
+    }
+    if let Some(path) = &args.pid_file {
+        let _ = fs::write(path.with_extension("born"), format!("{born}\n"));
+    }
 }
 
 fn kill_parent() -> Result<(), Refused> {

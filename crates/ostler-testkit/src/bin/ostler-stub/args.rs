@@ -115,6 +115,13 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "INODE")]
     pub(crate) host_pidns: Option<u64>,
 
+    /// Touch that much memory after the start, and keep it
+    #[arg(long, value_name = "MB")]
+    pub(crate) eat_memory: Option<usize>,
+    /// Start that many children after the start, as far as the kernel lets it, and write how many there are
+    #[arg(long, value_name = "N", requires = "pid_file")]
+    pub(crate) fork_bomb: Option<u32>,
+
     /// A child in the same process group
     #[arg(long)]
     pub(crate) child: bool,

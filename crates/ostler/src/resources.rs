@@ -1,0 +1,163 @@
+//! How much of the machine a server may use.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Limits for all that a server causes, taken together. None of them is set by default.
+///
+/// A limit that can't be enforced on this machine is refused at start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Memory with swap. Who needs more is killed by the kernel, and that is reported.
+    pub memory: Option<Bytes>,
+    /// Processor time. Who wants more has to wait.
+    pub cpus: Option<Cpus>,
+    /// Processes and threads. Starting more fails, and that is reported.
+    pub pids: Option<NonZeroU64>,
+}
+
+/// An amount of memory that is not nothing, written as `512m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bytes(pub NonZeroU64);
+
+/// Processor time as a number of processors, written as `1.5`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cpus {
+    thousandths: u32,
+}
+
+/// What a limit has done to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Excess {
+    /// The kernel has killed processes, because together they needed more memory.
+    Memory {
+        /// What they were allowed.
+        limit: Bytes,
+        /// How many were killed.
+        killed: u64,
+    },
+    /// The kernel has refused to start processes or threads.
+    Pids {
+        /// How many were allowed.
+        limit: NonZeroU64,
+        /// How often it refused.
+        refused: u64,
+    },
+}
+
+/// Neither a size nor a number of processors.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidResource {
+    /// For [`Bytes`].
+    #[error("write a whole number above 0 and a unit (k, m or g), for example 512m or 2g")]
+    Bytes,
+    /// For [`Cpus`].
+    #[error("write a number of processors between 0.01 and 1000, for example 1.5")]
+    Cpus,
+}
+
+const UNITS: [(char, u32); 3] = [('g', 30), ('m', 20), ('k', 10)];
+
+impl FromStr for Bytes {
+    type Err = InvalidResource;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unit = text.chars().next_back().map(|last| last.to_ascii_lowercase());
+        let shift = UNITS.iter().find(|(name, _)| Some(*name) == unit).map(|(_, shift)| *shift);
+        let digits = if shift.is_some() { &text[..text.len() - 1] } else { text };
+        if !digits.chars().all(|digit| digit.is_ascii_digit()) {
+            return Err(InvalidResource::Bytes);
+        }
+        let number: u64 = digits.parse().map_err(|_| InvalidResource::Bytes)?;
+        let bytes = number.checked_mul(1 << shift.unwrap_or(0));
+        // The kernel counts in signed numbers.
+        let bytes = bytes.filter(|bytes| i64::try_from(*bytes).is_ok()).and_then(NonZeroU64::new);
+        bytes.map(Self).ok_or(InvalidResource::Bytes)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0.get();
+        match UNITS.iter().find(|(_, shift)| bytes.trailing_zeros() >= *shift) {
+            Some((unit, shift)) => write!(f, "{}{unit}", bytes >> shift),
+            None => write!(f, "{bytes} bytes"),
+        }
+    }
+}
+
+impl Cpus {
+    /// Microseconds of processor time in each of `period` microseconds.
+    pub(crate) fn quota(self, period: u64) -> u64 {
+        u64::from(self.thousandths) * period / 1000
+    }
+}
+
+impl FromStr for Cpus {
+    type Err = InvalidResource;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let plain = |digits: &str| digits.chars().all(|digit| digit.is_ascii_digit());
+        if whole.is_empty() || fraction.len() > 3 || !plain(whole) || !plain(fraction) {
+            return Err(InvalidResource::Cpus);
+        }
+        // Digit by digit, so that 1.1 is 1100 and not what a float makes of it.
+        let thousandths: u32 =
+            format!("{whole}{fraction:0<3}").parse().map_err(|_| InvalidResource::Cpus)?;
+        // Less is below the kernel's own granularity.
+        let sane = (10..=1_000_000).contains(&thousandths);
+        sane.then_some(Self { thousandths }).ok_or(InvalidResource::Cpus)
+    }
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory { limit, killed: 1 } => {
+                write!(f, "killed: over its memory limit of {limit}")
+            }
+            Self::Memory { limit, killed } => {
+                write!(f, "{killed} processes killed: over its memory limit of {limit}")
+            }
+            Self::Pids { limit, refused } => {
+                write!(f, "held back {refused} times: over its limit of {limit} processes")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_written_as_people_do() {
+        for (text, bytes) in [("512m", 512 << 20), ("2G", 2 << 30), ("64k", 64 << 10), ("77", 77)] {
+            assert_eq!(text.parse::<Bytes>().unwrap().0.get(), bytes, "{text}");
+        }
+        for text in ["512m", "2g", "1536k"] {
+            assert_eq!(text.parse::<Bytes>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_size() {
+        for text in ["", "m", "0", "0g", "-1m", "+1m", "1.5g", "1t", "1mb", "1 m", "99999999999g"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn processors_become_a_quota() {
+        for (text, quota) in [("1.5", 150_000), ("0.01", 1000), ("2", 200_000), ("1.1", 110_000)] {
+            assert_eq!(text.parse::<Cpus>().unwrap().quota(100_000), quota, "{text}");
+        }
+        for text in ["", "0", "0.001", ".5", "-1", "1,5", "1e3", "1.2345", "1001", "one"] {
+            assert!(text.parse::<Cpus>().is_err(), "{text}");
+        }
+    }
+}

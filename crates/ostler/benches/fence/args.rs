@@ -15,6 +15,8 @@ pub(crate) enum Benchmark {
     Memory,
     Stop,
     Killed,
+    Ledger,
+    Sweep,
 }
 
 /// How many repetitions: enough for the record, or only enough to see that everything works.
@@ -32,12 +34,14 @@ pub(crate) enum Request {
 }
 
 impl Benchmark {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 7] = [
         (Self::Start, "start"),
         (Self::Heap, "heap"),
         (Self::Memory, "memory"),
         (Self::Stop, "stop"),
         (Self::Killed, "killed"),
+        (Self::Ledger, "ledger"),
+        (Self::Sweep, "sweep"),
     ];
 
     fn named(name: &str) -> Result<Self> {

@@ -17,6 +17,7 @@
 mod args;
 mod bench;
 mod killed;
+mod ledger;
 mod machine;
 mod memory;
 mod owner;
@@ -24,6 +25,7 @@ mod sample;
 mod server;
 mod start;
 mod stop;
+mod sweep;
 mod table;
 
 use std::error::Error;
@@ -66,6 +68,8 @@ fn run(benchmarks: &[Benchmark], effort: Effort) -> Result<()> {
             Benchmark::Memory => memory::of_guardians(&bench, effort)?,
             Benchmark::Stop => stop::in_parallel(&bench.owner, effort)?,
             Benchmark::Killed => killed::owner(effort)?,
+            Benchmark::Ledger => ledger::per_start(&bench.owner, effort)?,
+            Benchmark::Sweep => sweep::of_dead_owner(effort)?,
         };
         for table in tables {
             println!("{table}");

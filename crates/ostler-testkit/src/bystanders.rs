@@ -82,6 +82,11 @@ impl Bystanders {
         self.before.keys().copied().collect()
     }
 
+    /// Their cgroup.
+    pub fn cgroup(&self) -> &Cgroup {
+        &self.cgroup
+    }
+
     /// What has happened to them, one line each; empty if nothing has.
     pub fn harm(&self) -> Vec<String> {
         let after = conditions(self.before.keys().copied());

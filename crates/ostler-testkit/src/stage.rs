@@ -2,12 +2,13 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use serde_json::Value;
 
-use crate::{Bystanders, Launched, Process, Sandbox, User, binary, wait_until};
+use crate::{Bystanders, Launched, Process, Sandbox, User, binary, is_alive, wait_until};
 
 /// Ten times what a user is promised, because the machine may be loaded.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -111,6 +112,11 @@ impl Stage {
     fn new(sandbox: Sandbox, user: User, level: &'static str) -> Self {
         let bystanders = Bystanders::start(&sandbox, user);
         Self { bystanders, sandbox, user, level }
+    }
+
+    /// Who must stay untouched.
+    pub fn bystanders(&self) -> &Bystanders {
+        &self.bystanders
     }
 
     /// The level that is asked for and must be reported: `leaf`, `tree` or `strict`.
@@ -227,10 +233,48 @@ impl Stage {
 
     /// What a command of ostler prints to the stage's user. Panics if it fails.
     pub fn ostler(&self, words: &[&str]) -> String {
-        let output = self.command(&self.run_words()[0]).args(words).output().expect("ostler");
+        let output = self.try_ostler(words);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "ostler {words:?}: {}: {stderr}", output.status);
         String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// The same as JSON.
+    pub fn ostler_json(&self, words: &[&str]) -> Value {
+        let text = self.ostler(words);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("not JSON ({error}): {text}"))
+    }
+
+    /// How a command of ostler ends, and what it says.
+    pub fn try_ostler(&self, words: &[&str]) -> Output {
+        self.command(&self.run_words()[0]).args(words).output().expect("ostler")
+    }
+
+    /// The directories of the owners whose ledgers are in the state directory.
+    pub fn ledgers(&self) -> Vec<PathBuf> {
+        let owners = self.sandbox.state().join("ostler/owners");
+        let entries = std::fs::read_dir(owners).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+
+    /// The guardians of one owner.
+    pub fn guardians_of(&self, owner: u32) -> Vec<u32> {
+        let is_its = |pid: &u32| Process::read(*pid).is_some_and(|p| p.ppid == owner);
+        self.guardians().into_iter().filter(is_its).collect()
+    }
+
+    /// Ends an owner and its guardians so that none of them can react to the other's death: what
+    /// its servers have caused is left to the next sweep.
+    pub fn abandon(&self, owner: &mut Launched) {
+        let all: Vec<u32> =
+            std::iter::once(owner.pid()).chain(self.guardians_of(owner.pid())).collect();
+        for signal in [Signal::STOP, Signal::KILL] {
+            all.iter().for_each(|pid| self.signal(*pid, signal));
+            let is_heeded = |pid: &u32| Process::read(*pid).is_none_or(|p| "TZX".contains(p.state));
+            wait_until("they are held", PATIENCE, || all.iter().all(is_heeded));
+        }
+        self.wait_exit(owner);
+        wait_until("they are dead", PATIENCE, || !all.iter().any(|pid| is_alive(*pid)));
     }
 
     /// [`Launched::wait_exit`] with patience.

@@ -38,6 +38,14 @@ impl Places {
     }
 }
 
+/// Whether only this user can have put anything into the directory. What anybody could have written
+/// is not read: among temporary files somebody else may have made a directory of our name first.
+pub(crate) fn is_private(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| {
+        found.is_dir() && found.uid() == getuid().as_raw() && found.mode() & 0o022 == 0
+    })
+}
+
 /// Makes `path` a directory that nobody else can enter, and refuses one that is somebody else's.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;

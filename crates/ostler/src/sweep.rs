@@ -16,7 +16,7 @@ use crate::id::InstanceId;
 use crate::ledger::{
     Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, unfinished,
 };
-use crate::places::Places;
+use crate::places::{Places, is_private};
 use crate::proctable::{Identity, boot_id};
 
 /// An owner that is dead, and whose ledger is ours to settle.
@@ -107,9 +107,14 @@ impl DeadOwner {
 }
 
 fn directories(places: &Places) -> impl Iterator<Item = PathBuf> {
-    let owners = places.directories().flat_map(|place| fs::read_dir(owners_in(place)));
-    let names = owners.flatten().flatten().map(|entry| entry.path());
-    names.filter(|path| !is_unfinished(path))
+    entries(places).filter(|path| !is_unfinished(path))
+}
+
+/// Whatever is where owners have their directories.
+fn entries(places: &Places) -> impl Iterator<Item = PathBuf> {
+    let owners = places.directories().filter(|place| is_private(place)).map(owners_in);
+    let entries = owners.filter(|owners| is_private(owners)).flat_map(fs::read_dir);
+    entries.flatten().flatten().map(|entry| entry.path())
 }
 
 /// A directory gets its real name when its lock is held.
@@ -120,8 +125,7 @@ fn is_unfinished(path: &Path) -> bool {
 /// Removes what an owner has left that died before it could start anything.
 fn remove_unfinished(places: &Places) {
     let _unmade = unfinished();
-    let owners = places.directories().flat_map(|place| fs::read_dir(owners_in(place)));
-    for path in owners.flatten().flatten().map(|entry| entry.path()).filter(|p| is_unfinished(p)) {
+    for path in entries(places).filter(|path| is_unfinished(path)) {
         match LifeLine::take_over(&lock_in(&path), Patience::GiveUp) {
             Ok(Some(_held)) => drop(fs::remove_dir_all(&path)),
             Ok(None) => {}

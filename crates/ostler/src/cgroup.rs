@@ -9,15 +9,19 @@ mod mount;
 pub(crate) use control::Control;
 pub use control::NoControl;
 
-use std::fs::{self, File};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, FsWord, access, statfs};
 
 use self::mount::Hierarchy;
 use crate::id::InstanceId;
+
+/// The kernel's numbers for these kinds of file systems.
+const CGROUP2: FsWord = 0x6367_7270;
+const CGROUP1: FsWord = 0x0027_e0eb;
 
 /// Why there is no leaf.
 #[derive(Debug, thiserror::Error)]
@@ -73,9 +77,9 @@ impl Leaf {
         Err(NoLeaf::NoKill(leaf.path))
     }
 
-    /// The leaf at `path`, whoever has made it.
-    pub(crate) fn at(path: PathBuf) -> Self {
-        Self { path }
+    /// The leaf of `id` at `path`, if there is one.
+    pub(crate) fn find(path: &Path, id: InstanceId) -> Option<Self> {
+        is_of(id, path, CGROUP2).then(|| Self { path: path.to_owned() })
     }
 
     /// The directory, for a fork into it.
@@ -90,7 +94,7 @@ impl Leaf {
 
     /// Ends everything inside at once, also what is being forked.
     pub(crate) fn kill(&self) -> io::Result<()> {
-        fs::write(self.path.join("cgroup.kill"), "1")
+        OpenOptions::new().write(true).open(self.path.join("cgroup.kill"))?.write_all(b"1")
     }
 
     /// The pids inside, at any depth.
@@ -134,6 +138,19 @@ impl std::os::fd::AsFd for Watch {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Whether there is a v1 cgroup of `id` at `path`, which limits it.
+pub(crate) fn is_limit_of(id: InstanceId, path: &Path) -> bool {
+    is_of(id, path, CGROUP1)
+}
+
+/// A cgroup, and of the name that we give: whatever else a ledger may name is not touched.
+fn is_of(id: InstanceId, path: &Path, kind: FsWord) -> bool {
+    let is_named = path.file_name() == Some(Leaf::name(id).as_ref());
+    // Through a link the name says nothing about what is there.
+    let is_directory = || fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    is_named && is_directory() && statfs(path).is_ok_and(|found| found.f_type == kind)
 }
 
 fn pids_below(path: &Path) -> Vec<i32> {

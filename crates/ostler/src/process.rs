@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::backend::{Backend, Evidence, Hold, StartOrder};
-use crate::cgroup::{Control, Leaf};
+use crate::cgroup::{Control, Leaf, is_limit_of};
 use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
 use crate::id::InstanceId;
@@ -46,7 +46,7 @@ impl Backend for Processes {
             let evidence = Evidence {
                 entry: entry.clone(),
                 guardian: guardians.remove(id),
-                leaf: leaf_of(entry).is_some_and(|leaf| leaf.exists()),
+                leaf: leaf_of(entry).is_some(),
                 processes: marked.remove(id).unwrap_or_default(),
             };
             (*id, evidence)
@@ -57,21 +57,22 @@ impl Backend for Processes {
     fn end(&self, abandoned: &[Entry], limit: Duration) -> BTreeMap<InstanceId, Outcome> {
         let remains = |entry: &Entry| Remains {
             id: entry.intent.instance,
-            leaf: leaf_of(entry).map(Leaf::at),
-            cgroups: entry.intent.cgroups.iter().filter(|c| is_of(entry, c)).cloned().collect(),
+            leaf: leaf_of(entry),
+            cgroups: limits_of(entry),
         };
         let all: Vec<Remains> = abandoned.iter().map(remains).collect();
         if all.is_empty() { BTreeMap::new() } else { remains::end(&all, limit) }
     }
 }
 
-/// The leaf that the ledger names, if it is one that we would have made for this instance.
-pub(crate) fn leaf_of(entry: &Entry) -> Option<PathBuf> {
-    entry.intent.leaf.clone().filter(|path| is_of(entry, path))
+/// The leaf that the ledger names, if it is there and one that we would have made.
+pub(crate) fn leaf_of(entry: &Entry) -> Option<Leaf> {
+    Leaf::find(entry.intent.leaf.as_deref()?, entry.intent.instance)
 }
 
-fn is_of(entry: &Entry, cgroup: &Path) -> bool {
-    cgroup.file_name() == Some(Leaf::name(entry.intent.instance).as_ref())
+fn limits_of(entry: &Entry) -> Vec<PathBuf> {
+    let cgroups = entry.intent.cgroups.iter();
+    cgroups.filter(|path| is_limit_of(entry.intent.instance, path)).cloned().collect()
 }
 
 /// The guardians that run, by the instance on their command line.

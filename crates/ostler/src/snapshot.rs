@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -131,12 +130,12 @@ fn state_of(entry: &Entry, owner: &OwnerRecord, guardian: Option<&Process>) -> S
 
 /// Below the guardian, in the leaf, or with the mark: none of them alone shows all.
 fn processes_of(
-    leaf: Option<PathBuf>,
+    leaf: Option<Leaf>,
     guardian: Option<&Process>,
     marked: Vec<Process>,
 ) -> Vec<Process> {
     let below = guardian.map(|guardian| Process::descendants_of(guardian.pid)).unwrap_or_default();
-    let inside = leaf.map(|leaf| Leaf::at(leaf).pids()).unwrap_or_default();
+    let inside = leaf.map(|leaf| leaf.pids()).unwrap_or_default();
     let inside = inside.into_iter().filter_map(Process::with_pid);
     let mut seen = BTreeSet::new();
     below

@@ -133,8 +133,8 @@ impl Hold for Fence {
     }
 
     fn rescue(&mut self) -> Outcome {
-        let (leaf, cgroups) = (self.leaf.clone().map(Leaf::at), self.cgroups.clone());
-        let one = Remains { id: self.id, leaf, cgroups };
+        let leaf = self.leaf.as_ref().and_then(|path| Leaf::find(path, self.id));
+        let one = Remains { id: self.id, leaf, cgroups: self.cgroups.clone() };
         let outcome = remains::end(&[one], self.limits.proof).remove(&self.id);
         match outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched)) {
             Outcome::Unverified(Residue::Unwatched) if self.has_namespace_ended() => {

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ostler_testkit::{is_alive, rows, wait_until};
+use ostler_testkit::{Stage, is_alive, rows, wait_until};
+use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -14,13 +15,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Freezer(PathBuf);
 
 impl Freezer {
-    fn create(name: &str) -> Self {
+    fn create(stage: &Stage) -> Self {
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
         let is_freezer = |fields: &Vec<&str>| {
             fields[2] == "cgroup" && fields[3].split(',').any(|option| option == "freezer")
         };
         let mount = mounts.lines().map(|line| line.split(' ').collect()).find(is_freezer);
-        let path = PathBuf::from(mount.expect("scripts/prepare mounts a v1 freezer")[1]).join(name);
+        let mount = PathBuf::from(mount.expect("scripts/prepare mounts a v1 freezer")[1]);
+        let path = mount.join(format!("ostler-test-{}", stage.sandbox.token().hex()));
         fs::create_dir(&path).unwrap();
         Self(path)
     }
@@ -49,7 +51,7 @@ impl Drop for Freezer {
 
 rows! {
     fn l09_a_server_that_cannot_be_killed_is_named_and_goes_later(stage) {
-        let freezer = Freezer::create(&format!("ostler-test-{}", stage.sandbox.token().hex()));
+        let freezer = Freezer::create(&stage);
         let mut run = stage.wrap(&["--setsid-child"]);
         let server = stage.sandbox.pids()[0];
         let guardian = stage.guardians()[0];
@@ -63,4 +65,48 @@ rows! {
         freezer.thaw();
         stage.expect_empty();
     }
+
+    fn f3_remains_that_cannot_be_killed_delay_no_start_and_go_later(stage) {
+        let freezer = Freezer::create(&stage);
+        let mut run = stage.wrap(&["--setsid-child"]);
+        stage.abandon(&mut run);
+        let orphan = stage.sandbox.pids()[1];
+        freezer.freeze(orphan);
+
+        // The sweep of this start will still be at it when the server answers.
+        let mut next = stage.wrap(&[]);
+        next.initialize();
+        assert!(is_alive(orphan));
+        next.close_stdin();
+        assert!(stage.wait_exit(&mut next).success());
+        assert_left_and_then_gone(&stage, &freezer, orphan);
+    }
+}
+
+/// `ostler reap` says what is left, as long as it is.
+fn assert_left_and_then_gone(stage: &Stage, freezer: &Freezer, orphan: u32) {
+    for _ in 0..2 {
+        let output = stage.try_ostler(&["reap", "--yes", "--json"]);
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert_eq!((said.as_array().unwrap().len(), &said[0]["outcome"]), (1, &json!("left")));
+        let shown = stage.ostler_json(&["ps", "--json"]);
+        assert_eq!(shown[0]["processes"][0]["pid"], orphan);
+        assert_eq!(shown[0]["state"], "orphaned");
+    }
+    freezer.thaw();
+    stage.ostler(&["reap", "--yes"]);
+    stage.assert_empty_now();
+}
+
+/// It has no mark in its environment: only the leaf shows that it is still there.
+#[test]
+fn f3_unmarked_remains_that_cannot_be_killed_are_not_forgotten() {
+    let stage = Stage::leaf();
+    let freezer = Freezer::create(&stage);
+    let mut run = stage.wrap(&["--setsid-child", "--empty-env"]);
+    stage.abandon(&mut run);
+    let orphan = stage.sandbox.pids()[1];
+    freezer.freeze(orphan);
+    assert_left_and_then_gone(&stage, &freezer, orphan);
 }

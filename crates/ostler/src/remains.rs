@@ -33,16 +33,25 @@ pub(crate) fn end(all: &[Remains], limit: Duration) -> BTreeMap<InstanceId, Outc
         // A leaf that can't be killed is not proven empty below.
         let _ = leaf.kill();
     }
-    let emptied: Vec<bool> = all.iter().map(|one| is_emptied(one, deadline)).collect();
+    let leaves: Vec<Emptied> = all.iter().map(|one| empty(one.leaf.as_ref(), deadline)).collect();
     let ids: Vec<InstanceId> = all.iter().map(|one| one.id).collect();
     let mut left = end_marked(&ids, deadline);
     remove(all.iter().flat_map(|one| &one.cgroups).collect(), deadline);
-    let outcome = |(one, emptied): (&Remains, bool)| match (left.remove(&one.id), emptied) {
-        (Some(processes), _) => (one.id, Outcome::Unverified(Residue::Processes(processes))),
-        (None, true) => (one.id, Outcome::Gone(Proof::EmptyLeaf)),
-        (None, false) => (one.id, Outcome::Unverified(Residue::Unwatched)),
-    };
-    all.iter().zip(emptied).map(outcome).collect()
+    let outcome = |(one, leaf)| (one, outcome_of(leaf, left.remove(&one).unwrap_or_default()));
+    ids.into_iter().zip(leaves).map(outcome).collect()
+}
+
+fn outcome_of(leaf: Emptied, mut marked: Vec<Process>) -> Outcome {
+    match leaf {
+        Emptied::Yes if marked.is_empty() => Outcome::Gone(Proof::EmptyLeaf),
+        Emptied::NoLeaf if marked.is_empty() => Outcome::Unverified(Residue::Unwatched),
+        Emptied::Yes | Emptied::NoLeaf => Outcome::Unverified(Residue::Processes(marked)),
+        Emptied::No(inside) => {
+            let known: Vec<i32> = marked.iter().map(|process| process.pid).collect();
+            marked.extend(inside.into_iter().filter(|process| !known.contains(&process.pid)));
+            Outcome::Unverified(Residue::Processes(marked))
+        }
+    }
 }
 
 /// The processes that carry the mark of one of these instances, with their instance.
@@ -67,11 +76,24 @@ fn remove(mut cgroups: Vec<&PathBuf>, deadline: Instant) {
     }
 }
 
-fn is_emptied(one: &Remains, deadline: Instant) -> bool {
-    one.leaf.as_ref().is_some_and(|leaf| empty(leaf, deadline).is_ok())
+/// What became of a leaf.
+enum Emptied {
+    Yes,
+    /// These are inside, as far as they show.
+    No(Vec<Process>),
+    NoLeaf,
 }
 
-fn empty(leaf: &Leaf, deadline: Instant) -> io::Result<()> {
+fn empty(leaf: Option<&Leaf>, deadline: Instant) -> Emptied {
+    let Some(leaf) = leaf else { return Emptied::NoLeaf };
+    match wait_and_remove(leaf, deadline) {
+        Ok(()) => Emptied::Yes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Emptied::NoLeaf,
+        Err(_) => Emptied::No(leaf.pids().into_iter().filter_map(Process::with_pid).collect()),
+    }
+}
+
+fn wait_and_remove(leaf: &Leaf, deadline: Instant) -> io::Result<()> {
     let watch = leaf.watch()?;
     while watch.populated()? {
         wait_for_change(&watch, deadline)?;

@@ -87,6 +87,18 @@ fn is_killed_at(stage: &Stage, nth: usize) -> bool {
     killed
 }
 
+/// Kills the owner at its nth `call` while it removes its ledger; `false` if it makes fewer.
+fn is_killed_while_settling(stage: &Stage, call: &str, nth: usize) -> bool {
+    let mut run = traced(stage, &[], call, "SIGKILL", nth);
+    stage.sandbox.wait_ready(PATIENCE);
+    run.close_stdin();
+    let killed = !stage.wait_exit(&mut run).success();
+    // Without a sweep: the guardian has not been dismissed yet, and looks after it.
+    stage.expect_empty();
+    assert_eq!(stage.ledgers().len(), 0);
+    killed
+}
+
 /// Kills them while somebody else stands at the entrance of a system call.
 fn kill_while_at(stage: &Stage, victims: Victims, who: Who, call: &str) {
     let mut run = traced(stage, &["--follow-forks"], call, "SIGSTOP", 1);
@@ -161,6 +173,14 @@ mod alone {
         fn the_owner_is_killed_at_each_system_call_of_starting(stage) {
             let reached = (1..2000).take_while(|nth| is_killed_at(&stage, *nth)).count();
             assert!((50..1999).contains(&reached), "killed at {reached} places");
+        }
+
+        fn the_owner_is_killed_at_each_step_of_settling_its_ledger(stage) {
+            let steps_by = |call: &&str| {
+                (1..20).take_while(|nth| is_killed_while_settling(&stage, call, *nth)).count()
+            };
+            let steps: usize = ["unlink", "unlinkat", "rmdir"].iter().map(steps_by).sum();
+            assert!((3..19).contains(&steps), "killed at {steps} places");
         }
 
         fn the_owner_is_killed_at_each_step_of_its_guardian(stage) {

@@ -1,5 +1,5 @@
 //! What dead owners have left is ended: by their guardians, by the next start, by `ostler reap`.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

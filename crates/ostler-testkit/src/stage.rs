@@ -269,7 +269,9 @@ impl Stage {
         let all: Vec<u32> =
             std::iter::once(owner.pid()).chain(self.guardians_of(owner.pid())).collect();
         for signal in [Signal::STOP, Signal::KILL] {
-            all.iter().for_each(|pid| self.signal(*pid, signal));
+            for pid in &all {
+                self.signal(*pid, signal);
+            }
             let is_heeded = |pid: &u32| Process::read(*pid).is_none_or(|p| "TZX".contains(p.state));
             wait_until("they are held", PATIENCE, || all.iter().all(is_heeded));
         }

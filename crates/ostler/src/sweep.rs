@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::backend::{Backend, Evidence};
 use crate::fence::Outcome;
 use crate::id::InstanceId;
 use crate::ledger::{
-    Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, unfinished,
+    Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, remove, unfinished,
 };
 use crate::places::{Places, is_private};
 use crate::proctable::{Identity, boot_id};
@@ -42,7 +43,13 @@ pub fn dead_owners(places: &Places) -> Vec<DeadOwner> {
 
 impl DeadOwner {
     pub(crate) fn at(directory: &Path, patience: Patience) -> Option<Self> {
-        let book = Book::read(directory).ok()?;
+        let book = Book::read(directory).inspect_err(|error| {
+            // Without an owner nothing that it says can be acted upon, and nobody adds to it.
+            if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) {
+                remove_if_free(directory);
+            }
+        });
+        let book = book.ok()?;
         if Identity::own() == Some(book.owner.process) {
             return None;
         }
@@ -95,8 +102,7 @@ impl DeadOwner {
 
     fn remove_if_settled(&self) {
         if self.book.open_entries().next().is_none() || self.is_of_another_boot() {
-            // The lock goes last: nobody else may take a directory that is being removed.
-            let _ = fs::remove_dir_all(&self.book.directory);
+            remove(&self.book.directory);
         }
     }
 
@@ -126,11 +132,15 @@ fn is_unfinished(path: &Path) -> bool {
 fn remove_unfinished(places: &Places) {
     let _unmade = unfinished();
     for path in entries(places).filter(|path| is_unfinished(path)) {
-        match LifeLine::take_over(&lock_in(&path), Patience::GiveUp) {
-            Ok(Some(_held)) => drop(fs::remove_dir_all(&path)),
-            Ok(None) => {}
-            // Only an empty one goes; its owner, if it lives, makes it anew.
-            Err(_) => drop(fs::remove_dir(&path)),
-        }
+        remove_if_free(&path);
+    }
+}
+
+fn remove_if_free(directory: &Path) {
+    match LifeLine::take_over(&lock_in(directory), Patience::GiveUp) {
+        Ok(Some(_held)) => remove(directory),
+        Ok(None) => {}
+        // Only an empty one goes; its owner, if it lives, makes it anew.
+        Err(_) => drop(fs::remove_dir(directory)),
     }
 }

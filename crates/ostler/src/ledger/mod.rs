@@ -27,6 +27,9 @@ use crate::id::InstanceId;
 use crate::places::{Places, make_private};
 use book::{LEDGER, LOCK};
 
+/// What becomes the ledger when it is rewritten.
+const LEDGER_ASIDE: &str = "ledger.new";
+
 /// Settled lines beyond this many are dropped when they outnumber the others.
 const COMPACT_BEYOND: usize = 128;
 
@@ -160,7 +163,7 @@ impl Page {
                 })
             }
             Err(error) => {
-                let _ = fs::remove_dir_all(&aside);
+                remove(&aside);
                 Err(error)
             }
         }
@@ -192,7 +195,7 @@ impl Page {
         if self.lines < COMPACT_BEYOND || self.lines < 2 * needed {
             return Ok(());
         }
-        let aside = self.directory.join("ledger.new");
+        let aside = self.directory.join(LEDGER_ASIDE);
         let file = OpenOptions::new().append(true).create_new(true).open(&aside)?;
         let owner = Record::Owner(self.owner.clone());
         for record in std::iter::once(&owner).chain(self.open.values().flatten()) {
@@ -208,9 +211,19 @@ impl Drop for Page {
     /// With open entries it stays, for the guardians and the next sweep.
     fn drop(&mut self) {
         if self.open.is_empty() {
-            let _ = fs::remove_dir_all(&self.directory);
+            remove(&self.directory);
         }
     }
+}
+
+/// Removes an owner's directory. The lock goes last, so that what is left of it if this process is
+/// killed meanwhile can still be told from a living owner's.
+pub(crate) fn remove(directory: &Path) {
+    // What can't be removed now is found by the next sweep.
+    for name in [LEDGER_ASIDE, LEDGER] {
+        let _ = fs::remove_file(directory.join(name));
+    }
+    let _ = fs::remove_dir_all(directory);
 }
 
 /// Held by whoever in this process makes a directory, or sweeps those that were never finished: to

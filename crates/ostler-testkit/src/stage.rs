@@ -51,6 +51,28 @@ macro_rules! rows {
     )*};
 }
 
+/// Plays each row at `strict`, as root and as an unprivileged user.
+#[macro_export]
+macro_rules! strict_rows {
+    ($(fn $name:ident($stage:ident) $body:block)*) => {$(
+        mod $name {
+            use super::*;
+
+            fn row($stage: $crate::Stage) $body
+
+            #[test]
+            fn root() {
+                $crate::rounds(|| row($crate::Stage::strict()));
+            }
+
+            #[test]
+            fn user() {
+                $crate::rounds(|| row($crate::Stage::strict_user()));
+            }
+        }
+    )*};
+}
+
 /// Repeats a row: once in CI, more often in the full run.
 pub fn rounds(row: impl Fn()) {
     let rounds = std::env::var("OSTLER_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);

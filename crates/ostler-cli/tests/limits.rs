@@ -147,6 +147,20 @@ limit_rows! {
         stage.expect_empty();
     }
 
+    fn owner_and_guardian_are_killed_and_the_next_sweep_removes_all(stage) {
+        let limits = ["--memory", "256m", "--cpus", "1", "--pids", "100"];
+        let mut run = limited(&stage, &limits, &["--daemons", "3", "--setsid-child"]);
+        let guardian = stage.guardians()[0];
+        for signal in [Signal::STOP, Signal::KILL] {
+            stage.signal(run.pid(), signal);
+            stage.signal(guardian, signal);
+        }
+        stage.wait_exit(&mut run);
+        assert_eq!(stage.sandbox.limited_by("memory").len(), 1);
+        stage.ostler(&["reap", "--yes"]);
+        stage.expect_empty();
+    }
+
     fn there_is_no_such_command(stage) {
         let own = stage.run_words_with(&["--memory", "64m", "--pids", "9"]);
         let mut command = stage.command(&own[0]);

@@ -12,6 +12,8 @@
 mod book;
 mod life_line;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -58,8 +60,8 @@ struct Page {
     owner: OwnerRecord,
     directory: PathBuf,
     file: File,
-    /// The last write has failed, perhaps in mid-line.
-    torn: bool,
+    /// The last write has failed, perhaps in mid-line: the file does not say all that `open` does.
+    behind: bool,
     lines: usize,
     /// The lines that still matter.
     open: BTreeMap<InstanceId, Vec<Record>>,
@@ -156,7 +158,7 @@ impl Page {
                     owner,
                     directory,
                     file,
-                    torn: false,
+                    behind: false,
                     lines: 1,
                     open,
                     _life_line: life_line,
@@ -169,11 +171,23 @@ impl Page {
         }
     }
 
+    /// After an error an intent is not on record, and anything else is so in memory only, until the
+    /// next write.
     fn write(&mut self, record: &Record) -> io::Result<()> {
-        let written = write_line(&self.file, record, self.torn);
-        self.torn = written.is_err();
-        written?;
-        self.lines += 1;
+        self.remember(record);
+        let written = if self.behind { self.rewrite() } else { self.append(record) };
+        self.behind = written.is_err();
+        if let (Err(_), Record::Intent(intent)) = (&written, record) {
+            self.open.remove(&intent.instance);
+        }
+        if written.is_ok() && self.lines >= COMPACT_BEYOND && self.lines >= 2 * self.needed() {
+            // It is whole as it is: this only makes it shorter.
+            let _ = self.rewrite();
+        }
+        written
+    }
+
+    fn remember(&mut self, record: &Record) {
         match record {
             Record::Intent(intent) => {
                 self.open.insert(intent.instance, vec![record.clone()]);
@@ -186,23 +200,31 @@ impl Page {
             }
             Record::Owner(_) => {}
         }
-        self.compact()
     }
 
-    /// Rewrites the ledger without what is settled, beside it and then in its place.
-    fn compact(&mut self) -> io::Result<()> {
-        let needed = 1 + self.open.values().map(Vec::len).sum::<usize>();
-        if self.lines < COMPACT_BEYOND || self.lines < 2 * needed {
-            return Ok(());
-        }
+    fn append(&mut self, record: &Record) -> io::Result<()> {
+        write_line(&self.file, record, false)?;
+        self.lines += 1;
+        Ok(())
+    }
+
+    /// How many lines are not settled, the owner's among them.
+    fn needed(&self) -> usize {
+        1 + self.open.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Writes what is not settled, beside the ledger and then in its place.
+    fn rewrite(&mut self) -> io::Result<()> {
         let aside = self.directory.join(LEDGER_ASIDE);
+        // From an attempt that has failed.
+        let _ = fs::remove_file(&aside);
         let file = OpenOptions::new().append(true).create_new(true).open(&aside)?;
         let owner = Record::Owner(self.owner.clone());
         for record in std::iter::once(&owner).chain(self.open.values().flatten()) {
             write_line(&file, record, false)?;
         }
         fs::rename(&aside, self.directory.join(LEDGER))?;
-        (self.file, self.lines) = (file, needed);
+        (self.file, self.lines) = (file, self.needed());
         Ok(())
     }
 }

@@ -1,0 +1,218 @@
+//! Where the ledger is, and what happens if it can't be there.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ostler_testkit::{Launched, Stage, User, rows, wait_until};
+use rustix::process::Signal;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A small file system, mounted for as long as this lives.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn mount(path: &Path) -> Self {
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=64k,mode=0777", "ostler-test"])
+            .arg(path)
+            .status();
+        assert!(status.unwrap().success());
+        Self(path.to_owned())
+    }
+
+    /// Not a byte more.
+    fn fill(&self) {
+        assert!(fs::write(self.0.join("filler"), vec![0; 1 << 20]).is_err());
+    }
+
+    fn empty(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+
+    fn make_read_only(&self) {
+        let status = Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status();
+        assert!(status.unwrap().success());
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+fn uid_of(stage: &Stage) -> u32 {
+    if let User::Nobody(uid) = stage.user { uid } else { 0 }
+}
+
+/// `ostler run`, with a directory for temporary files of its own.
+fn run_with(stage: &Stage, temporary: &Path) -> Command {
+    let mut command = stage.command(&stage.run_words()[0]);
+    command.args(["run", "--"]).env("TMPDIR", temporary);
+    command
+}
+
+/// A directory for temporary files, open to all as usual.
+fn temporary(stage: &Stage) -> PathBuf {
+    let path = stage.sandbox.file("tmp");
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o1777)).unwrap();
+    path
+}
+
+/// The place cannot be used by anybody, not even by root: it is a file.
+fn obstruct(place: &Path) {
+    fs::remove_dir(place).unwrap();
+    fs::write(place, "").unwrap();
+}
+
+fn ledgers_in(place: &Path) -> usize {
+    fs::read_dir(place.join("owners")).map_or(0, Iterator::count)
+}
+
+/// Runs a server whose ledger must be in `place`: it is there while the server lives, also after
+/// both of its keepers have died, and a sweep finds it there.
+fn assert_kept_in(stage: &Stage, temporary: &Path, place: &Path) {
+    let start = || {
+        let _ = fs::remove_file(stage.sandbox.file("ready"));
+        let words = stage.stub_words(&["--setsid-child"]);
+        let run = Launched::start(run_with(stage, temporary).args(words));
+        stage.sandbox.wait_ready(PATIENCE);
+        assert_eq!(ledgers_in(place), 1, "{}", run.stderr());
+        let found = fs::metadata(place).unwrap();
+        assert_eq!((found.mode() & 0o777, found.uid()), (0o700, uid_of(stage)));
+        run
+    };
+    let mut run = start();
+    run.close_stdin();
+    assert!(stage.wait_exit(&mut run).success());
+    assert_eq!(ledgers_in(place), 0);
+
+    let mut run = start();
+    run.signal(Signal::KILL);
+    stage.wait_exit(&mut run);
+    wait_until("its guardian has settled the ledger", PATIENCE, || ledgers_in(place) == 0);
+
+    let mut run = start();
+    stage.abandon(&mut run);
+    assert_eq!(ledgers_in(place), 1);
+    let mut reap = stage.command(&stage.run_words()[0]);
+    assert!(
+        reap.args(["reap", "--yes"]).env("TMPDIR", temporary).output().unwrap().status.success()
+    );
+    assert_eq!(ledgers_in(place), 0);
+    stage.sandbox.expect_no_process_left(PATIENCE);
+    stage.bystanders().assert_untouched();
+}
+
+/// One line says why, and nothing was started.
+fn assert_refused(stage: &Stage, temporary: &Path, reasons: &[&str]) {
+    let started = stage.sandbox.file("started");
+    let mut command = run_with(stage, temporary);
+    let output = command.arg("touch").arg(&started).stdin(Stdio::null()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.starts_with("ostler: touch: no directory can hold the ledger ("), "{stderr}");
+    for reason in reasons {
+        assert!(stderr.contains(reason), "{reason} is not said: {stderr}");
+    }
+    assert!(!started.exists());
+    stage.sandbox.expect_no_process_left(PATIENCE);
+    assert_eq!(stage.sandbox.survivors().cgroups, Vec::<PathBuf>::new());
+    stage.bystanders().assert_untouched();
+}
+
+rows! {
+    fn the_state_directory_is_the_first_choice(stage) {
+        let temporary = temporary(&stage);
+        assert_kept_in(&stage, &temporary, &stage.sandbox.state().join("ostler"));
+        assert_eq!(fs::read_dir(stage.sandbox.runtime()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(temporary).unwrap().count(), 0);
+    }
+
+    fn a_state_directory_that_cannot_be_written_is_followed_by_the_runtime_directory(stage) {
+        match stage.user {
+            User::Root => obstruct(&stage.sandbox.state()),
+            User::Nobody(_) => {
+                fs::set_permissions(stage.sandbox.state(), Permissions::from_mode(0o555)).unwrap();
+            }
+        }
+        let temporary = temporary(&stage);
+        assert_kept_in(&stage, &temporary, &stage.sandbox.runtime().join("ostler"));
+    }
+
+    fn a_read_only_state_directory_is_followed_by_the_runtime_directory(stage) {
+        let tmpfs = Tmpfs::mount(&stage.sandbox.state());
+        tmpfs.make_read_only();
+        let temporary = temporary(&stage);
+        assert_kept_in(&stage, &temporary, &stage.sandbox.runtime().join("ostler"));
+    }
+
+    fn a_full_state_directory_is_followed_by_the_runtime_directory(stage) {
+        let tmpfs = Tmpfs::mount(&stage.sandbox.state());
+        tmpfs.fill();
+        let temporary = temporary(&stage);
+        assert_kept_in(&stage, &temporary, &stage.sandbox.runtime().join("ostler"));
+        // Nothing has been left there by the attempts.
+        tmpfs.empty();
+        assert_eq!(ledgers_in(&stage.sandbox.state().join("ostler")), 0);
+    }
+
+    /// What is on record stays on record, and the end is noticed although it can't be written.
+    fn a_state_directory_that_fills_up_while_a_server_runs(stage) {
+        let tmpfs = Tmpfs::mount(&stage.sandbox.state());
+        let mut host = stage.host(3, &["--setsid-child"], &[]);
+        tmpfs.fill();
+        assert_eq!(stage.ostler_json(&["ps", "--json"]).as_array().unwrap().len(), 3);
+        assert!(host.obey("stop").starts_with("gone: 3 "));
+        assert_eq!(stage.ostler_json(&["ps", "--json"]), serde_json::json!([]));
+        assert!(stage.ledgers().is_empty());
+        assert!(host.obey("cycle").starts_with("gone: 3 "));
+        host.order("exit");
+        stage.wait_exit(&mut host.0);
+        tmpfs.empty();
+        stage.expect_empty();
+    }
+
+    fn without_both_it_is_among_the_temporary_files(stage) {
+        obstruct(&stage.sandbox.state());
+        obstruct(&stage.sandbox.runtime());
+        let temporary = temporary(&stage);
+        let place = temporary.join(format!("ostler-{}", uid_of(&stage)));
+        assert_kept_in(&stage, &temporary, &place);
+    }
+
+    fn without_any_place_nothing_is_started(stage) {
+        obstruct(&stage.sandbox.state());
+        obstruct(&stage.sandbox.runtime());
+        assert_refused(&stage, Path::new("/dev/null"), &[
+            &format!("{}/ostler: Not a directory", stage.sandbox.state().display()),
+            &format!("{}/ostler: Not a directory", stage.sandbox.runtime().display()),
+            &format!("/dev/null/ostler-{}: Not a directory", uid_of(&stage)),
+            "set XDG_STATE_HOME to one that can",
+        ]);
+    }
+
+    fn a_temporary_directory_of_somebody_else_is_refused(stage) {
+        obstruct(&stage.sandbox.state());
+        obstruct(&stage.sandbox.runtime());
+        let temporary = temporary(&stage);
+        let place = temporary.join(format!("ostler-{}", uid_of(&stage)));
+        fs::create_dir(&place).unwrap();
+        fs::set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
+        chown(&place, Some(12345), Some(12345)).unwrap();
+        assert_refused(&stage, &temporary, &[&format!("{} belongs to somebody else", place.display())]);
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+
+        // Nor is a link followed, wherever it leads.
+        fs::remove_dir(&place).unwrap();
+        std::os::unix::fs::symlink(stage.sandbox.home(), &place).unwrap();
+        assert_refused(&stage, &temporary, &[&place.display().to_string()]);
+        assert_eq!(fs::read_dir(stage.sandbox.home()).unwrap().count(), 0);
+    }
+}

@@ -276,8 +276,8 @@ rows! {
         assert_eq!(lines[0]["boot"], boot.trim());
         assert_eq!(lines[1]["instance"], lines[2]["instance"]);
         assert_eq!(lines[1]["leaf"].is_string(), stage.level() == "leaf");
-        assert_eq!(lines[2]["guardian"], identity(stage.guardians()[0]));
-        assert_eq!(lines[2]["server"], identity(stage.sandbox.pids()[0]));
+        assert_eq!(lines[2]["process"]["guardian"], identity(stage.guardians()[0]));
+        assert_eq!(lines[2]["process"]["server"], identity(stage.sandbox.pids()[0]));
         // Nobody else may read it, or take the lock.
         for private in [ledgers[0].parent().unwrap(), ledgers[0].ancestors().nth(2).unwrap()] {
             assert_eq!(fs::metadata(private).unwrap().permissions().mode() & 0o777, 0o700);

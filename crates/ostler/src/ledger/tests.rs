@@ -3,6 +3,7 @@ use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
 use super::*;
+use crate::backend::Whereabouts;
 use crate::fence::{Proof, Residue};
 use crate::id::OwnerId;
 use crate::level::Level;
@@ -56,13 +57,16 @@ impl Scene {
     fn intend(&self) -> InstanceId {
         let instance = InstanceId::random().unwrap();
         let (name, program) = ("name".to_owned(), "program".to_owned());
-        self.ledger.intend(Intent { instance, name, program, leaf: None, at: 0 }).unwrap();
+        self.ledger
+            .intend(Intent { instance, name, program, leaf: None, cgroups: Vec::new(), at: 0 })
+            .unwrap();
         instance
     }
 
     fn start(&self, instance: InstanceId) {
         let (guardian, server) = (SOMEBODY, SOMEBODY);
-        let start = Start { instance, guardian, server, level: Level::Tree };
+        let whereabouts = Whereabouts::Process { guardian, server };
+        let start = Start { instance, whereabouts, level: Level::Tree };
         self.ledger.note(&Record::Started(start));
     }
 
@@ -203,6 +207,7 @@ fn without_any_place_nothing_can_be_intended() {
         name: "name".into(),
         program: "program".into(),
         leaf: None,
+        cgroups: Vec::new(),
         at: 0,
     };
     let refusal = ledger.intend(intent).unwrap_err().to_string();

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::Duration;
 
-use ostler_testkit::{Launched, Process, Sandbox, Stage, rows, wait_until, zombies_of};
+use ostler_testkit::{Launched, Process, Sandbox, Stage, wait_until, zombies_of};
 use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,23 +51,23 @@ fn it_passes_signals_on_and_ends_with_the_servers_status() {
     sandbox.expect_nobody_left(PATIENCE);
 }
 
-rows! {
-    /// Inside a pid namespace of its own, under a throw-away user: anywhere else this would end
-    /// far more than the test.
-    fn f6_the_server_kills_all_that_it_may(stage) {
-        let sandbox = &stage.sandbox;
-        let host_pidns = std::fs::metadata("/proc/self/ns/pid").unwrap().ino().to_string();
-        let uid = sandbox.token().uid().to_string();
-        let mut command = sandbox.command("unshare");
-        command.args(NAMESPACE);
-        command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups", "--"]);
-        command.arg(&stage.run_words()[0]).args(["run", "--"]);
-        command.args(stage.stub_words(&["--kill-all", "--host-pidns", &host_pidns, "--setsid-child"]));
-        let mut run = Launched::start(&mut command);
-        // All but pid 1 was killed, which says so.
-        assert_eq!(stage.wait_exit(&mut run).code(), Some(128 + 9));
-        stage.expect_empty_but_for_the_ledger();
-    }
+/// Inside a pid namespace of its own, under a throw-away user: anywhere else this would end
+/// far more than the test.
+#[test]
+fn f6_the_server_kills_all_that_it_may() {
+    let stage = Stage::tree();
+    let sandbox = &stage.sandbox;
+    let host_pidns = std::fs::metadata("/proc/self/ns/pid").unwrap().ino().to_string();
+    let uid = sandbox.token().uid().to_string();
+    let mut command = sandbox.command("unshare");
+    command.args(NAMESPACE);
+    command.args(["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups", "--"]);
+    command.arg(&stage.run_words()[0]).args(["run", "--"]);
+    command.args(stage.stub_words(&["--kill-all", "--host-pidns", &host_pidns, "--setsid-child"]));
+    let mut run = Launched::start(&mut command);
+    // All but pid 1 was killed, which says so.
+    assert_eq!(stage.wait_exit(&mut run).code(), Some(128 + 9));
+    stage.expect_empty_but_for_the_ledger();
 }
 
 /// On the engine that the test command starts.

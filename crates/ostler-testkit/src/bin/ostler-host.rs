@@ -31,6 +31,9 @@ struct Arguments {
     /// How many servers
     #[arg(long, default_value_t = 1)]
     count: usize,
+    /// How many owners, among which the servers are dealt out
+    #[arg(long, default_value_t = 1)]
+    owners: usize,
     /// The grace in milliseconds
     #[arg(long, default_value_t = 300)]
     grace_ms: u64,
@@ -48,6 +51,8 @@ struct Arguments {
 /// A server and our end of its input.
 struct Server {
     instance: Instance,
+    /// The number of its owner.
+    owner: usize,
     input: Option<PipeWriter>,
 }
 
@@ -56,8 +61,9 @@ fn main() {
     let arguments = Arguments::parse();
     let heap = vec![1u8; arguments.heap_mb << 20];
     std::hint::black_box(&heap);
-    let owner = Owner::new(Places::of_user(), "ostler-host").expect("an owner");
-    let mut servers = start_all(&owner, &arguments);
+    let new_owner = |_| Owner::new(Places::of_user(), "ostler-host").expect("an owner");
+    let mut owners: Vec<Owner> = (0..arguments.owners).map(new_owner).collect();
+    let mut servers = start_all(&owners, &arguments);
     // Later than the servers: their start may not depend on it either way.
     if arguments.steal_children {
         std::thread::Builder::new().spawn(steal_children).expect("a thread");
@@ -69,6 +75,11 @@ fn main() {
         match line.as_str() {
             "stop" => stop(std::mem::take(&mut servers)),
             "drop" => servers.clear(),
+            "drop-first-owner" => {
+                servers.retain(|server| server.owner != 0);
+                owners.remove(0);
+            }
+            "learn" => servers.iter_mut().for_each(learn),
             "panic" => panic_with(std::mem::take(&mut servers)),
             "exit" => std::process::exit(0),
             "abort" => std::process::abort(),
@@ -76,7 +87,7 @@ fn main() {
             "close-first-input" => servers[0].input = None,
             "leak-control" => leaked.push(leak_control(&servers)),
             "own-child" => println!("own child: {}", own_child()),
-            "cycle" => stop(start_all(&owner, &arguments)),
+            "cycle" => stop(start_all(&owners, &arguments)),
             other => panic!("no such command: {other}"),
         }
         println!("done: {line}");
@@ -87,14 +98,16 @@ fn main() {
     }
 }
 
-fn start_all(owner: &Owner, arguments: &Arguments) -> Vec<Server> {
+fn start_all(owners: &[Owner], arguments: &Arguments) -> Vec<Server> {
     let start = |index: usize| {
         let switches = &arguments.server[index % arguments.server.len()];
+        let owner = index % owners.len();
+        let start = || Server { owner, ..start(&owners[owner], arguments, switches) };
         if arguments.from_thread {
-            std::thread::scope(|scope| scope.spawn(|| start(owner, arguments, switches)).join())
+            std::thread::scope(|scope| scope.spawn(start).join())
                 .expect("a thread that starts a server")
         } else {
-            start(owner, arguments, switches)
+            start()
         }
     };
     let mut servers: Vec<Server> = (0..arguments.count).map(start).collect();
@@ -116,13 +129,24 @@ fn start(owner: &Owner, arguments: &Arguments, switches: &str) -> Server {
     let grace = Duration::from_millis(arguments.grace_ms);
     let terms = Terms { limits: Limits { grace, ..Limits::default() }, ..Terms::default() };
     let instance = owner.start(spec, stdio, &terms).expect("an instance");
-    Server { instance, input: Some(input) }
+    Server { instance, owner: 0, input: Some(input) }
 }
 
 fn await_start(server: &mut Server) {
     match server.instance.wait_event(PATIENCE) {
         Ok(Some(Event::Started { .. })) => {}
         other => panic!("the server did not start: {other:?}"),
+    }
+}
+
+/// Waits for an end that somebody else has asked for.
+fn learn(server: &mut Server) {
+    loop {
+        match server.instance.wait_event(PATIENCE) {
+            Ok(Some(Event::Exited(status))) => println!("learned: {status}"),
+            Ok(Some(Event::Empty(_))) => return println!("learned: empty"),
+            other => panic!("nobody has ended it: {other:?}"),
+        }
     }
 }
 

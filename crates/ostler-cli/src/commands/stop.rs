@@ -15,6 +15,9 @@ use crate::{duration, exit, render};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// How much of an id has to be said.
+const SHORTEST_ID: usize = 4;
+
 /// What `ostler stop` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -51,24 +54,37 @@ struct Verdict {
 pub(crate) fn run(arguments: &StopArguments) -> ExitCode {
     let places = Places::of_user();
     let views = snapshot(&places);
-    let unknown =
-        arguments.targets.iter().find(|target| !views.iter().any(|v| is_meant(v, target)));
-    if let Some(target) = unknown {
-        say(format_args!("there is no server '{target}'; `ostler ps` lists them"));
-        return exit::NOT_FOUND.into();
+    let mut wanted = BTreeSet::new();
+    for target in &arguments.targets {
+        let meant = meant_by(target, &views);
+        if meant.is_empty() {
+            say(format_args!("there is no server '{target}'; `ostler ps` lists them"));
+            return exit::NOT_FOUND.into();
+        }
+        wanted.extend(meant);
     }
-    let is_target = |view: &View| arguments.targets.iter().any(|target| is_meant(view, target));
-    let targets: Vec<View> =
-        views.into_iter().filter(|view| arguments.all || is_target(view)).collect();
+    let is_target = |view: &View| arguments.all || wanted.contains(&view.instance);
+    let targets: Vec<View> = views.into_iter().filter(is_target).collect();
     ask(&places, &targets);
     let left = wait(&places, &targets, arguments.timeout);
     report(&targets, &left, arguments.json)
 }
 
-fn is_meant(view: &View, target: &str) -> bool {
+/// A pid may by chance be the beginning of another server's id, so that names and pids come first.
+fn meant_by(target: &str, views: &[View]) -> Vec<InstanceId> {
+    let by = |is_meant: &dyn Fn(&View) -> bool| -> Vec<InstanceId> {
+        views.iter().filter(|view| is_meant(view)).map(|view| view.instance).collect()
+    };
+    let exactly = by(&|view| is_called(view, target));
+    if !exactly.is_empty() || target.len() < SHORTEST_ID {
+        return exactly;
+    }
+    by(&|view| view.instance.to_string().starts_with(target))
+}
+
+fn is_called(view: &View, target: &str) -> bool {
     let is_pid = |pid: i32| target == pid.to_string();
     view.name == target
-        || (target.len() >= 4 && view.instance.to_string().starts_with(target))
         || view.processes.iter().any(|process| is_pid(process.pid))
         || view.guardian.as_ref().is_some_and(|guardian| is_pid(guardian.pid))
         || is_pid(view.owner.process.pid)

@@ -30,6 +30,7 @@ pub(crate) enum Command {
     /// Find what dead owners have left, and end it
     Reap(ReapArguments),
     /// Show on this machine how rude servers are left behind, and how they are not
+    #[command(after_help = "Example:\n  ostler demo")]
     Demo,
     /// Print a completion script for a shell
     #[command(

@@ -301,10 +301,10 @@ fn f25_the_pids_in_the_ledger_belong_to_others_by_now() {
     let strangers: Vec<u64> =
         said.strip_prefix("strangers ").unwrap().split(' ').map(|p| p.parse().unwrap()).collect();
 
-    let parsed = |name: &str| -> Value {
+    let written = |name: &str| -> Value {
         serde_json::from_slice(&fs::read(stage.sandbox.file(name)).unwrap()).unwrap()
     };
-    let (ps, reap) = (parsed("ps"), parsed("reap"));
+    let (ps, reap) = (written("ps"), written("reap"));
     assert_eq!((&ps[0]["state"], &ps[0]["guardian"]), (&json!("orphaned"), &Value::Null));
     let own: Vec<u64> = ps[0]["processes"]
         .as_array()

@@ -4,7 +4,7 @@
 //! starts one as an [`Instance`], through a small [`guardian`] process that is the parent of all of
 //! them, and takes it down again in a way that needs neither a destructor nor a runtime nor even its
 //! host: when the host is killed, the guardian still ends everything; when both are killed, the
-//! [ledger](ledger) tells the next owner what to [sweep](sweep).
+//! [`ledger`] tells the next owner what to [`sweep`].
 //!
 //! ```standalone_crate
 //! use std::io::{BufRead, BufReader, Write};

@@ -97,7 +97,9 @@ mod engine {
             command.args(["--volume", &format!("{directory}:{directory}:ro")]);
         }
         let files = sandbox.path().display().to_string();
-        command.args(["--volume", &format!("{files}:{files}")]).args(options).arg(IMAGE);
+        // Any image has a directory for temporary files, but one without files.
+        command.args(["--tmpfs", "/tmp", "--volume", &format!("{files}:{files}")]);
+        command.args(options).arg(IMAGE);
         command.arg(sandbox.reachable(&ostler_testkit::binary("ostler")));
         command
     }

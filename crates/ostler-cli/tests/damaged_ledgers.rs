@@ -92,26 +92,6 @@ fn forged(instance: &str, owner: &Value, named: &Value, leaf: &Value) -> Vec<u8>
 }
 
 rows! {
-    fn f25_a_ledger_that_ends_at_any_byte(stage) {
-        let remains = Remains::leave(&stage);
-        let ledger = &remains.ledger;
-        let known = ledger.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(1).unwrap().0;
-        for end in 0..known {
-            plant(&stage, end, &ledger[..end]);
-        }
-        assert_eq!(stage.ostler(&["reap", "--yes"]), NOTHING);
-        remains.assert_untouched();
-        // They tell nothing, and nobody will ever add to them.
-        assert_eq!(stage.ledgers(), Vec::<PathBuf>::new());
-
-        plant(&stage, known, &ledger[..known]);
-        reap_all(&stage);
-        for end in known..=ledger.len() {
-            plant(&stage, end, &ledger[..end]);
-        }
-        reap_all(&stage);
-    }
-
     fn f25_garbage_between_the_lines(stage) {
         let huge = vec![b'x'; 1 << 20];
         let huge_name = format!("{{\"record\":\"intent\",\"name\":\"{}\"}}", "x".repeat(1 << 20));
@@ -316,4 +296,30 @@ fn f25_the_pids_in_the_ledger_belong_to_others_by_now() {
     assert!(!strangers.contains(&own[0]));
     assert_eq!(reap[0]["outcome"], "gone");
     stage.expect_empty();
+}
+
+mod alone {
+    use super::*;
+
+    rows! {
+        fn f25_a_ledger_that_ends_at_any_byte(stage) {
+            let remains = Remains::leave(&stage);
+            let ledger = &remains.ledger;
+            let known = ledger.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(1).unwrap().0;
+            for end in 0..known {
+                plant(&stage, end, &ledger[..end]);
+            }
+            assert_eq!(stage.ostler(&["reap", "--yes"]), NOTHING);
+            remains.assert_untouched();
+            // They tell nothing, and nobody will ever add to them.
+            assert_eq!(stage.ledgers(), Vec::<PathBuf>::new());
+
+            plant(&stage, known, &ledger[..known]);
+            reap_all(&stage);
+            for end in known..=ledger.len() {
+                plant(&stage, end, &ledger[..end]);
+            }
+            reap_all(&stage);
+        }
+    }
 }

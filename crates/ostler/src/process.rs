@@ -40,18 +40,23 @@ impl Backend for Processes {
     }
 
     fn evidence(&self, open: &[Entry]) -> BTreeMap<InstanceId, Evidence> {
-        let ids: Vec<InstanceId> = open.iter().map(|entry| entry.intent.instance).collect();
-        let (mut guardians, mut marked) = (guardians(), remains::marked(&ids));
-        let evidence = |(id, entry): (&InstanceId, &Entry)| {
+        let (guarded, unclear): (Vec<&Entry>, Vec<&Entry>) =
+            open.iter().partition(|entry| known_guardian(entry).is_some());
+        // The whole process table is looked at only if somebody may be in it that nobody guards.
+        let ids: Vec<InstanceId> = unclear.iter().map(|entry| entry.intent.instance).collect();
+        let (mut guardians, mut marked) =
+            if ids.is_empty() { Default::default() } else { (guardians(), remains::marked(&ids)) };
+        let evidence = |entry: &Entry| {
+            let id = entry.intent.instance;
             let evidence = Evidence {
                 entry: entry.clone(),
-                guardian: guardians.remove(id),
+                guardian: known_guardian(entry).or_else(|| guardians.remove(&id)),
                 leaf: leaf_of(entry).is_some(),
-                processes: marked.remove(id).unwrap_or_default(),
+                processes: marked.remove(&id).unwrap_or_default(),
             };
-            (*id, evidence)
+            (id, evidence)
         };
-        ids.iter().zip(open).map(evidence).collect()
+        guarded.into_iter().chain(unclear).map(evidence).collect()
     }
 
     fn end(&self, abandoned: &[Entry], limit: Duration) -> BTreeMap<InstanceId, Outcome> {
@@ -73,6 +78,12 @@ pub(crate) fn leaf_of(entry: &Entry) -> Option<Leaf> {
 fn limits_of(entry: &Entry) -> Vec<PathBuf> {
     let cgroups = entry.intent.cgroups.iter();
     cgroups.filter(|path| is_limit_of(entry.intent.instance, path)).cloned().collect()
+}
+
+/// The guardian that the ledger names, if it lives. Nothing is ever done to it but to leave it alone.
+fn known_guardian(entry: &Entry) -> Option<Process> {
+    let guardian = entry.start.as_ref()?.whereabouts.guardian();
+    guardian.is_alive().then(|| Process::with_pid(guardian.pid)).flatten()
 }
 
 /// The guardians that run, by the instance on their command line.

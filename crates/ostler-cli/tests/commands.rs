@@ -6,12 +6,13 @@ use std::os::unix::fs::chown;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use ostler_testkit::{Launched, Process, Sandbox, Stage, User, is_alive, rows, wait_until};
+use ostler_testkit::{
+    Launched, Process, STUBBORN, Sandbox, Stage, User, is_alive, rows, wait_until,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const STUBBORN: &[&str] = &["--ignore-eof", "--ignore-term", "--descendants-ignore-term"];
 
 /// A wrapped stub that is called `name`, up and running, with its own pids: the server first.
 fn start(stage: &Stage, name: &str, switches: &[&str]) -> (Launched, Vec<u32>) {

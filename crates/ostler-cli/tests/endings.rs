@@ -5,13 +5,11 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use ostler_testkit::{BEHAVIOURS, Launched, Stage, rounds, rows, wait_until, zombies_of};
+use ostler_testkit::{BEHAVIOURS, Launched, STUBBORN, Stage, rounds, rows, wait_until, zombies_of};
 use rustix::process::Signal;
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-
-const STUBBORN: &[&str] = &["--ignore-eof", "--ignore-term", "--descendants-ignore-term"];
 
 /// `words` as one line of a shell.
 fn shell(script: &str, words: &[String]) -> Vec<String> {

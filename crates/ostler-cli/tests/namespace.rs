@@ -5,31 +5,18 @@ use std::fs;
 use std::process::Stdio;
 
 use ostler_testkit::{Process, Stage, strict_rows};
-use serde_json::Value;
-
-/// What a stub says of itself, started by `prefix`.
-fn dump_of(stage: &Stage, prefix: &[String]) -> Value {
-    let file = stage.sandbox.file("dump");
-    let words = [prefix, &stage.stub_words(&["--exit-at-once", "--dump"])].concat();
-    let mut command = stage.command(&words[0]);
-    command.args(&words[1..]).arg(&file).current_dir("/usr").env("EXOTIC", "a=b\n\u{1F434}");
-    assert!(command.stdin(Stdio::null()).status().unwrap().success());
-    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
-}
 
 /// What a command writes when it is run at this stage.
 fn output_of(stage: &Stage, words: &[&str]) -> String {
-    let own = stage.run_words();
-    let mut command = stage.command(&own[0]);
-    let output = command.args(&own[1..]).args(words).stdin(Stdio::null()).output().unwrap();
+    let output = stage.run(words).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 strict_rows! {
     fn the_server_is_told_nothing_new_but_its_pid(stage) {
-        let direct = dump_of(&stage, &[]);
-        let mut fenced = dump_of(&stage, &stage.run_words());
+        let direct = stage.dump_of(&[]);
+        let mut fenced = stage.dump_of(&stage.run_words());
         assert!(fenced["env"].as_object_mut().unwrap().remove("OSTLER_INSTANCE").is_some());
         for field in ["argv", "cwd", "env", "umask", "sigign", "sigblk", "uid"] {
             assert_eq!(direct[field], fenced[field], "{field}");

@@ -46,10 +46,7 @@ fn fetch(stage: &Stage, words: &[&str]) {
 
 /// The server behind `ostler run`, after a client has talked to it.
 fn start(stage: &Stage, server: &Published) -> Launched {
-    let words = stage.run_words();
-    let mut command = stage.command(&words[0]);
-    command.args(&words[1..]).args(server.start);
-    let mut run = Launched::start(cached(&mut command));
+    let mut run = Launched::start(cached(&mut stage.run(server.start)));
     run.initialize();
     let tools = run.call("tools/list", &json!({}));
     assert!(tools["result"]["tools"].as_array().is_some_and(|tools| !tools.is_empty()), "{tools}");

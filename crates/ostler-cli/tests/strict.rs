@@ -6,12 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use ostler_testkit::{BEHAVIOURS, Launched, Stage, fds_of, strict_rows, wait_until, zombies_of};
+use ostler_testkit::{
+    BEHAVIOURS, Launched, STUBBORN, Stage, fds_of, strict_rows, wait_until, zombies_of,
+};
 use rustix::process::Signal;
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const STUBBORN: &[&str] = &["--ignore-eof", "--ignore-term", "--descendants-ignore-term"];
 
 fn close_and_expect_nothing(stage: &Stage, switches: &[&str]) {
     let mut run = stage.wrap(switches);
@@ -61,9 +62,8 @@ strict_rows! {
         let asked = stage.sandbox.file("asked");
         let helper = r#"trap ': > "$0"; exit' TERM; : > "$0.up"; while :; do sleep 0.02; done"#;
         let leader = r#"sh -c "$1" "$0" & while ! [ -e "$0.up" ]; do sleep 0.02; done; exit 5"#;
-        let own = stage.run_words();
-        let mut command = stage.command(&own[0]);
-        command.args(&own[1..]).args(["sh", "-c", leader]).arg(&asked).arg(helper);
+        let mut command = stage.run(&["sh", "-c", leader]);
+        command.arg(&asked).arg(helper);
         let mut run = Launched::start(&mut command);
         assert_eq!(stage.wait_exit(&mut run).code(), Some(5));
         assert!(asked.exists());

@@ -10,7 +10,8 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use ostler_testkit::{
-    Host, Launched, Process, Stage, fds_of, is_alive, rows, threads_of, wait_until, zombies_of,
+    Host, Launched, Process, RUDE, Stage, fds_of, is_alive, rows, threads_of, wait_until,
+    zombies_of,
 };
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::{Value, json};
@@ -32,18 +33,6 @@ const HIDDEN: [&[&str]; 4] = [
     &["--setsid-child", "--empty-env", "--descendants-ignore-term"],
     &["--hop-ms", "1"],
     &["--hop-ms", "0"],
-];
-
-/// One of each habit that defeats one mechanism or another.
-const RUDE: [&str; 8] = [
-    "",
-    "--ignore-eof --ignore-term",
-    "--child --ignore-eof --descendants-ignore-term",
-    "--setsid-child --double-fork --empty-env",
-    "--daemons 5 --descendants-ignore-term",
-    "--hop-ms 1",
-    "--nested --ignore-term",
-    "--spin-on-eof",
 ];
 
 /// Who is killed first, and how much later the other one.

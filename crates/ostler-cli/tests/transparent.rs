@@ -15,23 +15,6 @@ use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn run_of(stage: &Stage, words: &[&str]) -> Command {
-    let own = stage.run_words();
-    let mut command = stage.command(&own[0]);
-    command.args(&own[1..]).args(words);
-    command
-}
-
-/// What a stub says of itself, started by `prefix`.
-fn dump_of(stage: &Stage, prefix: &[String]) -> Value {
-    let file = stage.sandbox.file("dump");
-    let words = [prefix, &stage.stub_words(&["--exit-at-once", "--dump"])].concat();
-    let mut command = stage.command(&words[0]);
-    command.args(&words[1..]).arg(&file).current_dir("/usr").env("EXOTIC", "a=b\n\u{1F434}");
-    assert!(command.stdin(Stdio::null()).status().unwrap().success());
-    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
-}
-
 /// One complaint on one line, and the exit code that shells use.
 fn assert_refused(mut command: Command, code: i32, complaint: &str) {
     let output = command.stdin(Stdio::null()).output().unwrap();
@@ -53,18 +36,18 @@ fn below_a_client(stage: &Stage, redirection: &str, switches: &[&str]) -> Launch
 
 rows! {
     fn there_is_no_such_command(stage) {
-        assert_refused(run_of(&stage, &["no-such-command"]), 127, "command not found");
-        assert_refused(run_of(&stage, &["./no/such/command"]), 127, "command not found");
+        assert_refused(stage.run(&["no-such-command"]), 127, "command not found");
+        assert_refused(stage.run(&["./no/such/command"]), 127, "command not found");
         stage.assert_empty_now();
     }
 
     fn the_command_cannot_be_executed(stage) {
-        assert_refused(run_of(&stage, &["/etc/passwd"]), 126, "permission denied");
-        assert_refused(run_of(&stage, &["/usr"]), 126, "permission denied");
+        assert_refused(stage.run(&["/etc/passwd"]), 126, "permission denied");
+        assert_refused(stage.run(&["/usr"]), 126, "permission denied");
         let script = stage.sandbox.file("script");
         fs::write(&script, "#!/no/such/interpreter\n").unwrap();
         assert!(Command::new("chmod").arg("+x").arg(&script).status().unwrap().success());
-        assert_refused(run_of(&stage, &[script.to_str().unwrap()]), 126, "cannot be executed");
+        assert_refused(stage.run(&[script.to_str().unwrap()]), 126, "cannot be executed");
         stage.assert_empty_now();
     }
 
@@ -78,8 +61,8 @@ rows! {
     }
 
     fn arguments_environment_and_signals_are_the_same(stage) {
-        let direct = dump_of(&stage, &[]);
-        let mut fenced = dump_of(&stage, &stage.run_words());
+        let direct = stage.dump_of(&[]);
+        let mut fenced = stage.dump_of(&stage.run_words());
         assert!(fenced["env"].as_object_mut().unwrap().remove("OSTLER_INSTANCE").is_some());
         for field in ["argv", "cwd", "env", "umask", "sigign", "sigblk", "uid"] {
             assert!(!direct[field].is_null(), "{field}");
@@ -106,7 +89,7 @@ rows! {
     }
 
     fn the_end_of_output_is_the_servers_to_decide(stage) {
-        let mut run = Launched::start(&mut run_of(&stage, &["sh", "-c", "exec sleep 600 >&-"]));
+        let mut run = Launched::start(&mut stage.run(&["sh", "-c", "exec sleep 600 >&-"]));
         assert_eq!(run.line(PATIENCE).unwrap(), None);
         assert!(run.try_exit().is_none());
         run.signal(Signal::TERM);
@@ -116,7 +99,7 @@ rows! {
 
     fn every_byte_passes(stage) {
         let sent: Vec<u8> = (0..5_000_000u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
-        let mut command = run_of(&stage, &["cat"]);
+        let mut command = stage.run(&["cat"]);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -136,7 +119,7 @@ rows! {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let words = stage.stub_words(&["--ignore-eof", "--setsid-child"]);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut command = run_of(&stage, &words);
+        let mut command = stage.run(&words);
         let mut run = command.stdin(OwnedFd::from(theirs)).stderr(Stdio::null()).spawn().unwrap();
         drop(command);
         stage.sandbox.wait_ready(PATIENCE);
@@ -149,7 +132,7 @@ rows! {
         let file = stage.sandbox.file("requests");
         fs::write(&file, "one\ntwo\n").unwrap();
         let output =
-            run_of(&stage, &["cat"]).stdin(fs::File::open(file).unwrap()).output().unwrap();
+            stage.run(&["cat"]).stdin(fs::File::open(file).unwrap()).output().unwrap();
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"one\ntwo\n"[..]));
         stage.assert_empty_now();
     }

@@ -24,9 +24,11 @@ mod binary;
 mod bystanders;
 mod cgroup;
 mod controllers;
+mod host;
 mod launched;
 mod pipes;
 mod process;
+mod rows;
 mod sandbox;
 mod stage;
 mod survivors;
@@ -36,13 +38,15 @@ mod wait;
 pub use crate::binary::binary;
 pub use crate::bystanders::Bystanders;
 pub use crate::cgroup::Cgroup;
+pub use crate::host::Host;
 pub use crate::launched::Launched;
 pub use crate::process::{
     Process, cpu_ticks_of, fds_of, is_alive, pids_in, pss_of, rss_of, threads_of, zombies_of,
     zombies_of_any,
 };
+pub use crate::rows::{BEHAVIOURS, RUDE, STUBBORN, rounds};
 pub use crate::sandbox::{Sandbox, User};
-pub use crate::stage::{BEHAVIOURS, Host, Stage, rounds};
+pub use crate::stage::Stage;
 pub use crate::survivors::{Survivor, Survivors};
 pub use crate::token::{TOKEN_NAME, Token};
 pub use crate::wait::{Outcome, wait_until};

@@ -2,82 +2,18 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 
-use crate::{Bystanders, Launched, Process, Sandbox, User, binary, is_alive, wait_until};
+use crate::{Bystanders, Host, Launched, Process, Sandbox, User, binary, is_alive, wait_until};
 
 /// Ten times what a user is promised, because the machine may be loaded.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Short, so that no test sits through the real one.
 const GRACE: &str = "300ms";
-
-/// The nine behaviours of a server that were measured to escape one mechanism or another.
-pub const BEHAVIOURS: [&[&str]; 9] = [
-    &[],
-    &["--ignore-eof", "--ignore-term"],
-    &["--child", "--ignore-eof"],
-    &["--setsid-child"],
-    &["--double-fork", "--empty-env"],
-    &["--double-fork", "--empty-env", "--exit-at-once"],
-    &["--daemons", "20", "--descendants-ignore-term"],
-    &["--hop-ms", "1"],
-    &["--hop-ms", "0"],
-];
-
-/// Plays each row at both levels, as often as `OSTLER_TEST_ROUNDS` says.
-#[macro_export]
-macro_rules! rows {
-    ($($(#[$attribute:meta])* fn $name:ident($stage:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        mod $name {
-            use super::*;
-
-            fn row($stage: $crate::Stage) $body
-
-            #[test]
-            fn leaf() {
-                $crate::rounds(|| row($crate::Stage::leaf()));
-            }
-
-            #[test]
-            fn tree() {
-                $crate::rounds(|| row($crate::Stage::tree()));
-            }
-        }
-    )*};
-}
-
-/// Plays each row at `strict`, as root and as an unprivileged user.
-#[macro_export]
-macro_rules! strict_rows {
-    ($(fn $name:ident($stage:ident) $body:block)*) => {$(
-        mod $name {
-            use super::*;
-
-            fn row($stage: $crate::Stage) $body
-
-            #[test]
-            fn root() {
-                $crate::rounds(|| row($crate::Stage::strict()));
-            }
-
-            #[test]
-            fn user() {
-                $crate::rounds(|| row($crate::Stage::strict_user()));
-            }
-        }
-    )*};
-}
-
-/// Repeats a row: once in CI, more often in the full run.
-pub fn rounds(row: impl Fn()) {
-    let rounds = std::env::var("OSTLER_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    (0..rounds).for_each(|_: u32| row());
-}
 
 /// A sandbox, who runs ostler in it, and the level of containment which that must give.
 #[derive(Debug)]
@@ -164,6 +100,26 @@ impl Stage {
         std::iter::once(ostler).chain(words).collect()
     }
 
+    /// `ostler run` with a server's command.
+    pub fn run(&self, words: &[impl AsRef<OsStr>]) -> Command {
+        let own = self.run_words();
+        let mut command = self.command(&own[0]);
+        command.args(&own[1..]).args(words);
+        command
+    }
+
+    /// What a stub says of itself and its surroundings, started by `prefix`.
+    pub fn dump_of(&self, prefix: &[String]) -> Value {
+        let file = self.sandbox.file("dump");
+        let words = [prefix, &self.stub_words(&["--exit-at-once", "--dump"])].concat();
+        let mut command = self.command(&words[0]);
+        command.args(&words[1..]).arg(&file).current_dir("/usr").env("EXOTIC", "a=b\n\u{1F434}");
+        let status = command.stdin(Stdio::null()).status().expect("a stub");
+        assert!(status.success(), "{words:?}: {status}");
+        let dump = std::fs::read(file).expect("a dump");
+        serde_json::from_slice(&dump).expect("a dump in JSON")
+    }
+
     /// The stub's path and the switches for [`Sandbox::wait_ready`] and [`Sandbox::pids`].
     pub fn stub_words(&self, switches: &[&str]) -> Vec<String> {
         let stub = text(self.sandbox.reachable(&binary("ostler-stub")));
@@ -180,8 +136,7 @@ impl Stage {
     /// The same for a command of any kind that starts [`Stage::stub_words`].
     pub fn wrap_words(&self, words: &[impl AsRef<OsStr>]) -> Launched {
         let _ = std::fs::remove_file(self.sandbox.file("ready"));
-        let own = self.run_words();
-        let run = Launched::start(self.command(&own[0]).args(&own[1..]).args(words));
+        let run = Launched::start(&mut self.run(words));
         self.sandbox.wait_ready(PATIENCE);
         let expected = format!("containment {}", self.level);
         wait_until("the level is reported", PATIENCE, || run.stderr().contains(&expected));
@@ -309,36 +264,4 @@ impl Stage {
 
 fn text(path: PathBuf) -> String {
     path.into_os_string().into_string().expect("a path in UTF-8")
-}
-
-/// A running `ostler-host`.
-#[derive(Debug)]
-pub struct Host(pub Launched);
-
-impl Host {
-    /// Gives an order and does not wait for it.
-    pub fn order(&mut self, order: &str) {
-        self.0.write(format!("{order}\n").as_bytes(), PATIENCE).expect("the host listens");
-    }
-
-    /// Gives an order, waits until it is carried out and returns what the host said meanwhile.
-    pub fn obey(&mut self, order: &str) -> String {
-        self.order(order);
-        self.expect(&format!("done: {order}"))
-    }
-
-    /// Waits for a line and returns the lines before it.
-    fn expect(&mut self, expected: &str) -> String {
-        let mut before = String::new();
-        loop {
-            let line = self.0.line(PATIENCE).expect("a line from the host");
-            let line = line.unwrap_or_else(|| panic!("the host has ended: {}", self.0.stderr()));
-            let line = String::from_utf8_lossy(&line).into_owned();
-            if line.trim_end() == expected {
-                return before;
-            }
-            before.push_str(&line);
-            before.push('\n');
-        }
-    }
 }

@@ -5,22 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ostler_testkit::{Host, Stage, rows, wait_until, zombies_of};
+use ostler_testkit::{Host, RUDE, Stage, rows, wait_until, zombies_of};
 use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// One of each habit that defeats one mechanism or another.
-const RUDE: [&str; 8] = [
-    "",
-    "--ignore-eof --ignore-term",
-    "--child --ignore-eof --descendants-ignore-term",
-    "--setsid-child --double-fork --empty-env",
-    "--daemons 5 --descendants-ignore-term",
-    "--hop-ms 1",
-    "--nested --ignore-term",
-    "--spin-on-eof",
-];
 
 /// Gives the order that ends the host, and waits for its end.
 fn end_by(stage: &Stage, host: &mut Host, order: &str) {

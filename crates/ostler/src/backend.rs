@@ -54,8 +54,6 @@ impl fmt::Display for Whereabouts {
 /// What is to be started.
 #[derive(Debug)]
 pub struct StartOrder {
-    /// Already on record.
-    pub intent: Intent,
     /// What to run.
     pub spec: ServerSpec,
     /// What it reads and writes.
@@ -79,17 +77,30 @@ pub struct Evidence {
 
 /// A way to start instances and to be sure that they are gone.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// What may come to be when the instance is started, for the ledger.
-    fn intent(&self, instance: InstanceId, spec: &ServerSpec, terms: &Terms) -> Intent;
-
-    /// Starts it. From here on it ends with its owner, whatever becomes of the [`Hold`].
-    fn start(&self, order: StartOrder, terms: &Terms) -> Result<Box<dyn Hold>, StartError>;
+    /// Makes ready what goes by itself if nothing follows; everything else waits until the intent is
+    /// on record.
+    fn prepare(
+        &self,
+        instance: InstanceId,
+        spec: &ServerSpec,
+        terms: &Terms,
+    ) -> Result<Box<dyn Prepared>, StartError>;
 
     /// What there is of these instances, whose owner is dead. Nothing is touched.
     fn evidence(&self, open: &[Entry]) -> BTreeMap<InstanceId, Evidence>;
 
     /// Ends them, within `limit`. Only for what nobody else ends.
     fn end(&self, abandoned: &[Entry], limit: Duration) -> BTreeMap<InstanceId, Outcome>;
+}
+
+/// An instance that can be started.
+pub trait Prepared: fmt::Debug {
+    /// What may come to be when it is, for the ledger.
+    fn intent(&self) -> &Intent;
+
+    /// Starts it, now that the intent is on record. From here on it ends with its owner, whatever
+    /// becomes of the [`Hold`].
+    fn start(self: Box<Self>, order: StartOrder) -> Result<Box<dyn Hold>, StartError>;
 }
 
 /// The owner's end of the line to a started instance. It polls as readable when there is

@@ -42,6 +42,16 @@ pub enum Containment {
     AtLeast(Level),
 }
 
+impl Containment {
+    /// The level below which nothing is started.
+    pub(crate) fn minimum(self) -> Level {
+        match self {
+            Self::Auto => Level::Tree,
+            Self::AtLeast(level) => level,
+        }
+    }
+}
+
 /// Not a level of containment.
 #[derive(Debug, thiserror::Error)]
 #[error("no such level of containment; choose auto, tree, leaf or strict")]

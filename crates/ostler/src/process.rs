@@ -1,15 +1,18 @@
 //! The backend for processes of this machine: a guardian for each instance.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::backend::{Backend, Evidence, Hold, StartOrder};
+use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
-use crate::fence::{Fence, Outcome, StartError, Terms};
+use crate::fence::{Cgroups, Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
+use crate::guardian::wire::Launch;
 use crate::id::InstanceId;
 use crate::ledger::{Entry, Intent};
+use crate::level::Level;
 use crate::proctable::Process;
 use crate::remains::{self, Remains};
 use crate::spec::ServerSpec;
@@ -18,25 +21,37 @@ use crate::spec::ServerSpec;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Processes;
 
-impl Backend for Processes {
-    fn intent(&self, instance: InstanceId, spec: &ServerSpec, terms: &Terms) -> Intent {
-        let leaf = Leaf::place(instance).ok();
-        // A limit that has no place is refused by the start.
-        let controls = Control::places(&terms.resources, instance, leaf.as_deref());
-        let controls = controls.unwrap_or_default();
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Intent {
-            instance,
-            name: spec.name.clone(),
-            program: spec.program.to_string_lossy().into_owned(),
-            leaf,
-            cgroups: controls.iter().filter_map(Control::cgroup).map(Path::to_owned).collect(),
-            at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
-        }
-    }
+/// A guardian that has taken up its post and is not told yet what to start. It does so while the
+/// intent is being written down.
+#[derive(Debug)]
+struct Post {
+    intent: Intent,
+    controls: Vec<Control>,
+    terms: Terms,
+    /// Taken when it is told.
+    guardian: Option<Fence>,
+}
 
-    fn start(&self, order: StartOrder, terms: &Terms) -> Result<Box<dyn Hold>, StartError> {
-        Ok(Box::new(Fence::start(order, terms)?))
+impl Backend for Processes {
+    fn prepare(
+        &self,
+        instance: InstanceId,
+        spec: &ServerSpec,
+        terms: &Terms,
+    ) -> Result<Box<dyn Prepared>, StartError> {
+        let leaf = match Leaf::place(instance) {
+            Err(reason) if terms.containment.minimum() == Level::Leaf => {
+                return Err(StartError::Containment(Level::Leaf, reason));
+            }
+            place => place.ok(),
+        };
+        let controls = Control::places(&terms.resources, instance, leaf.as_deref())
+            .map_err(|(name, reason)| StartError::Limit(name, reason))?;
+        let limits = controls.iter().filter_map(Control::cgroup).map(Path::to_owned).collect();
+        let cgroups = Cgroups { leaf, limits };
+        let guardian = Some(Fence::spawn(instance, &spec.name, cgroups.clone(), terms)?);
+        let intent = intent(instance, spec, cgroups);
+        Ok(Box::new(Post { intent, controls, terms: terms.clone(), guardian }))
     }
 
     fn evidence(&self, open: &[Entry]) -> BTreeMap<InstanceId, Evidence> {
@@ -67,6 +82,56 @@ impl Backend for Processes {
         };
         let all: Vec<Remains> = abandoned.iter().map(remains).collect();
         if all.is_empty() { BTreeMap::new() } else { remains::end(&all, limit) }
+    }
+}
+
+impl Prepared for Post {
+    fn intent(&self) -> &Intent {
+        &self.intent
+    }
+
+    fn start(mut self: Box<Self>, order: StartOrder) -> Result<Box<dyn Hold>, StartError> {
+        let nobody = || StartError::Control(io::ErrorKind::NotConnected.into());
+        let mut guardian = self.guardian.take().ok_or_else(nobody)?;
+        let Terms { containment, limits, descriptors, .. } = &self.terms;
+        let launch = Launch {
+            id: self.intent.instance,
+            spec: order.spec,
+            leaf: self.intent.leaf.clone(),
+            controls: std::mem::take(&mut self.controls),
+            minimum: containment.minimum(),
+            descriptors: *descriptors,
+            ladder: limits.ladder(),
+            orphan_ladder: limits.orphan_ladder(),
+            proof_limit: limits.proof,
+            book: order.book,
+        };
+        let told = guardian.tell(launch, order.stdio);
+        if told.is_err() {
+            guardian.dismiss();
+        }
+        told.map(|()| -> Box<dyn Hold> { Box::new(guardian) })
+    }
+}
+
+impl Drop for Post {
+    /// A guardian that has nothing to guard leaves.
+    fn drop(&mut self) {
+        if let Some(mut guardian) = self.guardian.take() {
+            guardian.dismiss();
+        }
+    }
+}
+
+fn intent(instance: InstanceId, spec: &ServerSpec, cgroups: Cgroups) -> Intent {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Intent {
+        instance,
+        name: spec.name.clone(),
+        program: spec.program.to_string_lossy().into_owned(),
+        leaf: cgroups.leaf,
+        cgroups: cgroups.limits,
+        at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
     }
 }
 

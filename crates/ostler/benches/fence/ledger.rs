@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use ostler::backend::{Backend, Evidence, Hold, StartOrder, Whereabouts};
+use ostler::backend::{Backend, Evidence, Hold, Prepared, StartOrder, Whereabouts};
 use ostler::ledger::{Entry, Intent};
 use ostler::{
-    Event, Identity, InstanceId, Level, Outcome, Owner, Processes, Proof, ServerSpec, ServerStdio,
-    StartError, Step, Terms,
+    Event, Identity, InstanceId, Level, Outcome, Owner, Proof, ServerSpec, ServerStdio, StartError,
+    Step, Terms,
 };
 
 use crate::Result;
@@ -32,24 +32,20 @@ struct Nobody {
     events: Vec<Event>,
 }
 
-impl Backend for Nothing {
-    fn intent(&self, instance: InstanceId, spec: &ServerSpec, terms: &Terms) -> Intent {
-        Processes.intent(instance, spec, terms)
-    }
+/// Ready to start nothing.
+#[derive(Debug)]
+struct Ready(Intent);
 
-    fn start(
+impl Backend for Nothing {
+    fn prepare(
         &self,
-        order: StartOrder,
+        instance: InstanceId,
+        spec: &ServerSpec,
         _: &Terms,
-    ) -> std::result::Result<Box<dyn Hold>, StartError> {
-        let nobody = Identity { pid: 0, start: 0 };
-        let whereabouts = Whereabouts::Process { guardian: nobody, server: nobody };
-        let started = Event::Started { whereabouts, level: Level::Tree };
-        Ok(Box::new(Nobody {
-            id: order.intent.instance,
-            descriptor: order.stdio.stdin,
-            events: vec![Event::Empty(Proof::NoChild), started],
-        }))
+    ) -> std::result::Result<Box<dyn Prepared>, StartError> {
+        let (name, program) = (spec.name.clone(), spec.program.to_string_lossy().into_owned());
+        let (leaf, cgroups) = (Some("/sys/fs/cgroup/ostler".into()), Vec::new());
+        Ok(Box::new(Ready(Intent { instance, name, program, leaf, cgroups, at: 0 })))
     }
 
     fn evidence(&self, _: &[Entry]) -> BTreeMap<InstanceId, Evidence> {
@@ -58,6 +54,23 @@ impl Backend for Nothing {
 
     fn end(&self, _: &[Entry], _: Duration) -> BTreeMap<InstanceId, Outcome> {
         BTreeMap::new()
+    }
+}
+
+impl Prepared for Ready {
+    fn intent(&self) -> &Intent {
+        &self.0
+    }
+
+    fn start(self: Box<Self>, order: StartOrder) -> std::result::Result<Box<dyn Hold>, StartError> {
+        let nobody = Identity { pid: 0, start: 0 };
+        let whereabouts = Whereabouts::Process { guardian: nobody, server: nobody };
+        let started = Event::Started { whereabouts, level: Level::Tree };
+        Ok(Box::new(Nobody {
+            id: self.0.instance,
+            descriptor: order.stdio.stdin,
+            events: vec![Event::Empty(Proof::NoChild), started],
+        }))
     }
 }
 

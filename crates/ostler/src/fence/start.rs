@@ -4,14 +4,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use serde::{Deserialize, Serialize};
 
 use super::Fence;
-use crate::backend::{Hold, StartOrder};
-use crate::cgroup::{Control, Leaf, NoControl, NoLeaf};
+use crate::cgroup::{NoControl, NoLeaf};
 use crate::guardian::ROLE;
 use crate::guardian::wire::{Conn, Launch, Order};
 use crate::id::InstanceId;
@@ -114,78 +113,57 @@ pub enum StartError {
     Control(#[source] io::Error),
 }
 
+/// The cgroups of an instance, as far as they may be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Cgroups {
+    pub(crate) leaf: Option<PathBuf>,
+    /// Those that limit it beside the leaf.
+    pub(crate) limits: Vec<PathBuf>,
+}
+
 impl Fence {
-    /// Starts a server below a guardian of its own.
-    pub(crate) fn start(order: StartOrder, terms: &Terms) -> Result<Self, StartError> {
+    /// Starts a guardian, which leaves again if it is told nothing.
+    pub(crate) fn spawn(
+        id: InstanceId,
+        name: &str,
+        cgroups: Cgroups,
+        terms: &Terms,
+    ) -> Result<Self, StartError> {
         // A host that forgot the role would start itself for ever.
         if std::env::args_os().next().is_some_and(|name| name == ROLE) {
             return Err(StartError::NoRole);
         }
-        let minimum = match terms.containment {
-            Containment::Auto => Level::Tree,
-            Containment::AtLeast(level) => level,
-        };
-        let id = order.intent.instance;
-        let leaf = order.intent.leaf;
-        if leaf.is_none() && minimum == Level::Leaf {
-            return Err(Leaf::place(id).map_or_else(
-                |reason| StartError::Containment(minimum, reason),
-                |_| StartError::Guardian(io::ErrorKind::NotFound.into()),
-            ));
-        }
-        let controls = Control::places(&terms.resources, id, leaf.as_deref())
-            .map_err(|(name, reason)| StartError::Limit(name, reason))?;
-        let spawned = Self::spawn_guardian(id, &order.spec.name, terms);
-        let mut fence = spawned.map_err(StartError::Guardian)?;
-        fence.leaf.clone_from(&leaf);
-        fence.cgroups = order.intent.cgroups;
-        let launch = Launch {
-            id,
-            spec: order.spec,
-            leaf,
-            controls,
-            minimum,
-            descriptors: terms.descriptors,
-            ladder: terms.limits.ladder(),
-            orphan_ladder: terms.limits.orphan_ladder(),
-            proof_limit: terms.limits.proof,
-            book: order.book,
-        };
-        let ServerStdio { stdin, stdout, stderr } = order.stdio;
-        let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        let told = fence.conn.send(&Order::Start(Box::new(launch)), &fds);
-        if let Err(error) = told {
-            fence.dismiss();
-            return Err(StartError::Control(error));
-        }
-        Ok(fence)
+        let spawned = spawn_guardian(id, name, terms);
+        let (conn, guardian) = spawned.map_err(StartError::Guardian)?;
+        let guardian = Some(guardian);
+        Ok(Self { id, conn, guardian, cgroups, init: None, limits: terms.limits })
     }
 
-    fn spawn_guardian(id: InstanceId, name: &str, terms: &Terms) -> io::Result<Self> {
-        let (conn, theirs) = Conn::pair()?;
-        set_socket_timeout(&conn, Timeout::Send, Some(terms.limits.control))?;
-        // By its link in /proc it is the same file even after an upgrade replaced the name.
-        let program = match &terms.guardian {
-            GuardianProgram::Myself => "/proc/self/exe".as_ref(),
-            GuardianProgram::At(path) => path.as_path(),
-        };
-        // Nothing of the server's environment may reach the guardian's loader.
-        let guardian = Command::new(program)
-            .arg0(ROLE)
-            .args([std::process::id().to_string(), id.to_string(), name.to_owned()])
-            .env_clear()
-            .stdin(theirs)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        Ok(Self {
-            id,
-            conn,
-            guardian: Some(guardian),
-            leaf: None,
-            cgroups: Vec::new(),
-            init: None,
-            limits: terms.limits,
-        })
+    /// Tells the guardian what to start.
+    pub(crate) fn tell(&mut self, launch: Launch, stdio: ServerStdio) -> Result<(), StartError> {
+        let ServerStdio { stdin, stdout, stderr } = stdio;
+        let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+        let told = self.conn.send(&Order::Start(Box::new(launch)), &fds);
+        told.map_err(StartError::Control)
     }
+}
+
+fn spawn_guardian(id: InstanceId, name: &str, terms: &Terms) -> io::Result<(Conn, Child)> {
+    let (conn, theirs) = Conn::pair()?;
+    set_socket_timeout(&conn, Timeout::Send, Some(terms.limits.control))?;
+    // By its link in /proc it is the same file even after an upgrade replaced the name.
+    let program = match &terms.guardian {
+        GuardianProgram::Myself => "/proc/self/exe".as_ref(),
+        GuardianProgram::At(path) => path.as_path(),
+    };
+    // Nothing of the server's environment may reach the guardian's loader.
+    let guardian = Command::new(program)
+        .arg0(ROLE)
+        .args([std::process::id().to_string(), id.to_string(), name.to_owned()])
+        .env_clear()
+        .stdin(theirs)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok((conn, guardian))
 }

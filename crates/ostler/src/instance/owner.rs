@@ -49,9 +49,9 @@ impl Owner {
         terms: &Terms,
     ) -> Result<Instance, StartError> {
         let id = InstanceId::random().map_err(StartError::Guardian)?;
-        let intent = backend.intent(id, &spec, terms);
-        let book = self.ledger.intend(intent.clone()).map_err(StartError::Ledger)?;
-        match backend.start(StartOrder { intent, spec, stdio, book }, terms) {
+        let prepared = backend.prepare(id, &spec, terms)?;
+        let book = self.ledger.intend(prepared.intent().clone()).map_err(StartError::Ledger)?;
+        match prepared.start(StartOrder { spec, stdio, book }) {
             Ok(hold) => Ok(Instance::new(hold, Arc::clone(&self.ledger), terms.limits)),
             Err(error) => {
                 self.ledger.note(&Record::Ended { instance: id, end: End::Refused });

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
-use crate::fence::{Cgroups, Fence, Outcome, StartError, Terms};
+use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
 use crate::guardian::wire::Launch;
 use crate::id::InstanceId;
@@ -39,19 +39,16 @@ impl Backend for Processes {
         spec: &ServerSpec,
         terms: &Terms,
     ) -> Result<Box<dyn Prepared>, StartError> {
-        let leaf = match Leaf::place(instance) {
-            Err(reason) if terms.containment.minimum() == Level::Leaf => {
-                return Err(StartError::Containment(Level::Leaf, reason));
-            }
-            place => place.ok(),
+        // First, because it takes the longest, and the rest is done meanwhile.
+        let guardian = Fence::spawn(instance, &spec.name, terms)?;
+        let mut post = Post {
+            intent: intent(instance, spec),
+            controls: Vec::new(),
+            terms: terms.clone(),
+            guardian: Some(guardian),
         };
-        let controls = Control::places(&terms.resources, instance, leaf.as_deref())
-            .map_err(|(name, reason)| StartError::Limit(name, reason))?;
-        let limits = controls.iter().filter_map(Control::cgroup).map(Path::to_owned).collect();
-        let cgroups = Cgroups { leaf, limits };
-        let guardian = Some(Fence::spawn(instance, &spec.name, cgroups.clone(), terms)?);
-        let intent = intent(instance, spec, cgroups);
-        Ok(Box::new(Post { intent, controls, terms: terms.clone(), guardian }))
+        post.find_cgroups()?;
+        Ok(Box::new(post))
     }
 
     fn evidence(&self, open: &[Entry]) -> BTreeMap<InstanceId, Evidence> {
@@ -85,6 +82,24 @@ impl Backend for Processes {
     }
 }
 
+impl Post {
+    /// Where the guardian may make the leaf and the cgroups of the limits.
+    fn find_cgroups(&mut self) -> Result<(), StartError> {
+        let instance = self.intent.instance;
+        let leaf = match Leaf::place(instance) {
+            Err(reason) if self.terms.containment.minimum() == Level::Leaf => {
+                return Err(StartError::Containment(Level::Leaf, reason));
+            }
+            place => place.ok(),
+        };
+        self.controls = Control::places(&self.terms.resources, instance, leaf.as_deref())
+            .map_err(|(name, reason)| StartError::Limit(name, reason))?;
+        let limits = self.controls.iter().filter_map(Control::cgroup).map(Path::to_owned);
+        (self.intent.leaf, self.intent.cgroups) = (leaf, limits.collect());
+        Ok(())
+    }
+}
+
 impl Prepared for Post {
     fn intent(&self) -> &Intent {
         &self.intent
@@ -106,7 +121,7 @@ impl Prepared for Post {
             proof_limit: limits.proof,
             book: order.book,
         };
-        let told = guardian.tell(launch, order.stdio);
+        let told = guardian.tell(launch, &self.intent, order.stdio);
         if told.is_err() {
             guardian.dismiss();
         }
@@ -123,14 +138,14 @@ impl Drop for Post {
     }
 }
 
-fn intent(instance: InstanceId, spec: &ServerSpec, cgroups: Cgroups) -> Intent {
+fn intent(instance: InstanceId, spec: &ServerSpec) -> Intent {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Intent {
         instance,
         name: spec.name.clone(),
         program: spec.program.to_string_lossy().into_owned(),
-        leaf: cgroups.leaf,
-        cgroups: cgroups.limits,
+        leaf: None,
+        cgroups: Vec::new(),
         at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
     }
 }

@@ -9,6 +9,7 @@ mod start;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
@@ -16,7 +17,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 pub use outcome::{Outcome, Proof, Refusal, Residue};
-pub(crate) use start::Cgroups;
 pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Terms};
 
 use crate::backend::{Hold, Whereabouts};
@@ -61,7 +61,10 @@ pub(crate) struct Fence {
     conn: Conn,
     /// Taken when it has been waited for.
     guardian: Option<Child>,
-    cgroups: Cgroups,
+    /// Where the leaf is, if one could be made.
+    leaf: Option<PathBuf>,
+    /// The cgroups that may have been made to limit it.
+    cgroups: Vec<PathBuf>,
     /// A pidfd of the init at `strict`, once the server has started.
     init: Option<OwnedFd>,
     limits: Limits,
@@ -70,7 +73,7 @@ pub(crate) struct Fence {
 impl Fence {
     fn started(&mut self, pid: i32, level: Level) -> Event {
         if level < Level::Leaf {
-            self.cgroups.leaf = None;
+            self.leaf = None;
         }
         self.init = self.conn.take_descriptors().pop();
         let guardian = self.guardian.as_ref().map_or(0, |guardian| guardian.id().cast_signed());
@@ -130,9 +133,8 @@ impl Hold for Fence {
     }
 
     fn rescue(&mut self) -> Outcome {
-        let Cgroups { leaf, limits } = self.cgroups.clone();
-        let leaf = leaf.and_then(|path| Leaf::find(&path, self.id));
-        let one = Remains { id: self.id, leaf, cgroups: limits };
+        let leaf = self.leaf.as_ref().and_then(|path| Leaf::find(path, self.id));
+        let one = Remains { id: self.id, leaf, cgroups: self.cgroups.clone() };
         let outcome = remains::end(&[one], self.limits.proof).remove(&self.id);
         match outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched)) {
             Outcome::Unverified(Residue::Unwatched) if self.has_namespace_ended() => {

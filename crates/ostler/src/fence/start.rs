@@ -14,7 +14,7 @@ use crate::cgroup::{NoControl, NoLeaf};
 use crate::guardian::ROLE;
 use crate::guardian::wire::{Conn, Launch, Order};
 use crate::id::InstanceId;
-use crate::ledger::NoLedger;
+use crate::ledger::{Intent, NoLedger};
 use crate::level::{Containment, Level};
 use crate::limits::Limits;
 use crate::resources::Resources;
@@ -113,22 +113,9 @@ pub enum StartError {
     Control(#[source] io::Error),
 }
 
-/// The cgroups of an instance, as far as they may be made.
-#[derive(Clone, Debug)]
-pub(crate) struct Cgroups {
-    pub(crate) leaf: Option<PathBuf>,
-    /// Those that limit it beside the leaf.
-    pub(crate) limits: Vec<PathBuf>,
-}
-
 impl Fence {
     /// Starts a guardian, which leaves again if it is told nothing.
-    pub(crate) fn spawn(
-        id: InstanceId,
-        name: &str,
-        cgroups: Cgroups,
-        terms: &Terms,
-    ) -> Result<Self, StartError> {
+    pub(crate) fn spawn(id: InstanceId, name: &str, terms: &Terms) -> Result<Self, StartError> {
         // A host that forgot the role would start itself for ever.
         if std::env::args_os().next().is_some_and(|name| name == ROLE) {
             return Err(StartError::NoRole);
@@ -136,11 +123,19 @@ impl Fence {
         let spawned = spawn_guardian(id, name, terms);
         let (conn, guardian) = spawned.map_err(StartError::Guardian)?;
         let guardian = Some(guardian);
-        Ok(Self { id, conn, guardian, cgroups, init: None, limits: terms.limits })
+        let (leaf, cgroups) = (None, Vec::new());
+        Ok(Self { id, conn, guardian, leaf, cgroups, init: None, limits: terms.limits })
     }
 
-    /// Tells the guardian what to start.
-    pub(crate) fn tell(&mut self, launch: Launch, stdio: ServerStdio) -> Result<(), StartError> {
+    /// Tells the guardian what to start, now that the intent is on record.
+    pub(crate) fn tell(
+        &mut self,
+        launch: Launch,
+        intent: &Intent,
+        stdio: ServerStdio,
+    ) -> Result<(), StartError> {
+        self.leaf.clone_from(&intent.leaf);
+        self.cgroups.clone_from(&intent.cgroups);
         let ServerStdio { stdin, stdout, stderr } = stdio;
         let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let told = self.conn.send(&Order::Start(Box::new(launch)), &fds);

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fence::{Event, Outcome, ServerStdio, StartError, Terms};
+use crate::fence::{Event, Leaving, Outcome, ServerStdio, StartError, Terms};
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::ledger::{Entry, Intent};
@@ -118,8 +118,8 @@ pub trait Hold: AsFd + fmt::Debug + Send {
     /// What has happened since; never waits.
     fn next_event(&mut self) -> io::Result<Option<Event>>;
 
-    /// Lets go of it once its end is on record.
-    fn dismiss(&mut self);
+    /// Lets go of it once its end is on record. Never waits: who leaves only now is returned.
+    fn dismiss(&mut self) -> Option<Leaving>;
 
     /// Ends what is left after [`Event::GuardianLost`].
     fn rescue(&mut self) -> Outcome;

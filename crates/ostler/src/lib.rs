@@ -62,7 +62,7 @@ pub mod sweep;
 
 pub use cgroup::{NoControl, NoLeaf};
 pub use fence::{
-    Descriptors, Event, GuardianProgram, Outcome, Pipe, Proof, Refusal, Residue, ServerStdio,
+    Descriptors, Event, GuardianProgram, Leaving, Outcome, Pipe, Proof, Refusal, Residue, ServerStdio,
     StartError, Terms,
 };
 pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidId, OwnerId};

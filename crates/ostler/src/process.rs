@@ -123,7 +123,7 @@ impl Prepared for Post {
         };
         let told = guardian.tell(launch, &self.intent, order.stdio);
         if told.is_err() {
-            guardian.dismiss();
+            see_off(&mut guardian);
         }
         told.map(|()| -> Box<dyn Hold> { Box::new(guardian) })
     }
@@ -132,9 +132,16 @@ impl Prepared for Post {
 impl Drop for Post {
     /// A guardian that has nothing to guard leaves.
     fn drop(&mut self) {
-        if let Some(mut guardian) = self.guardian.take() {
-            guardian.dismiss();
+        if let Some(guardian) = &mut self.guardian {
+            see_off(guardian);
         }
+    }
+}
+
+/// Waits for a guardian that was told nothing, no longer than its way out should take.
+fn see_off(guardian: &mut Fence) {
+    if let Some(leaving) = guardian.dismiss() {
+        leaving.reap();
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use ostler::backend::{Backend, Evidence, Hold, Prepared, StartOrder, Whereabouts};
 use ostler::ledger::{Entry, Intent};
 use ostler::{
-    Event, Identity, InstanceId, Level, Outcome, Owner, Proof, ServerSpec, ServerStdio, StartError,
-    Step, Terms,
+    Event, Identity, InstanceId, Leaving, Level, Outcome, Owner, Proof, ServerSpec, ServerStdio,
+    StartError, Step, Terms,
 };
 
 use crate::Result;
@@ -93,7 +93,9 @@ impl Hold for Nobody {
         Ok(self.events.pop())
     }
 
-    fn dismiss(&mut self) {}
+    fn dismiss(&mut self) -> Option<Leaving> {
+        None
+    }
 
     fn rescue(&mut self) -> Outcome {
         Outcome::Gone(Proof::NoChild)

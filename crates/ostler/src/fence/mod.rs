@@ -3,6 +3,7 @@
 //! Its descriptor polls as readable when there is something to hear, so that it fits under any loop.
 //! When it is closed, the guardian ends everything by itself.
 
+mod leaving;
 mod outcome;
 mod start;
 
@@ -14,8 +15,8 @@ use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+pub use leaving::Leaving;
 pub use outcome::{Outcome, Proof, Refusal, Residue};
 pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Terms};
 
@@ -121,15 +122,9 @@ impl Hold for Fence {
         }))
     }
 
-    /// Lets the guardian go, and waits for it no longer than that should take.
-    fn dismiss(&mut self) {
+    fn dismiss(&mut self) -> Option<Leaving> {
         self.order(&Order::Dismiss);
-        let Some(mut guardian) = self.guardian.take() else { return };
-        let handle = pidfd_open(Pid::from_child(&guardian), PidfdFlags::empty());
-        if handle.is_ok_and(|handle| readable(&handle, self.limits.control).unwrap_or(false)) {
-            // An error means that the host has waited for it already.
-            let _ = guardian.wait();
-        }
+        Leaving::new(self.guardian.take()?, self.limits.control)
     }
 
     fn rescue(&mut self) -> Outcome {

@@ -8,10 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use graveyard::bury;
 pub use owner::Owner;
 
 use crate::backend::{Hold, Whereabouts};
-use crate::fence::{Event, Outcome, Proof, Residue, readable};
+use crate::fence::{Event, Leaving, Outcome, Proof, Residue, readable};
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::ledger::{End, Ledger, Record, Start};
@@ -33,7 +34,7 @@ pub struct Instance {
 
 /// What an instance is made of.
 #[derive(Debug)]
-struct Living {
+pub(crate) struct Living {
     hold: Box<dyn Hold>,
     ledger: Arc<Ledger>,
     limits: Limits,
@@ -41,11 +42,13 @@ struct Living {
     whereabouts: Option<Whereabouts>,
     /// There is nothing more to hear.
     is_over: bool,
+    /// Its guardian, once it is told that it may go.
+    leaving: Option<Leaving>,
 }
 
 impl Instance {
     fn new(hold: Box<dyn Hold>, ledger: Arc<Ledger>, limits: Limits) -> Self {
-        let living = Living { hold, ledger, limits, whereabouts: None, is_over: false };
+        let living = Living { hold, ledger, limits, whereabouts: None, is_over: false, leaving: None };
         Self { living: Some(living) }
     }
 
@@ -90,7 +93,15 @@ impl Instance {
     /// Ends what is left after [`Event::GuardianLost`]. Waits at most for
     /// [`Limits::proof`](crate::Limits::proof).
     pub fn rescue(mut self) -> Outcome {
-        self.living_mut().rescue()
+        let living = self.living_mut();
+        let outcome = living.rescue();
+        living.see_off();
+        outcome
+    }
+
+    /// Takes leave of an instance that has ended: what remains is a guardian on its way out, if any.
+    pub fn part(mut self) -> Option<Leaving> {
+        self.living_mut().leaving.take()
     }
 }
 
@@ -128,6 +139,7 @@ impl Living {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(event) = self.next_event()? {
+                self.see_off();
                 return Ok(Some(event));
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -143,7 +155,11 @@ impl Living {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.wait_event(left)? {
                 Some(Event::Empty(proof)) => return Ok(Outcome::Gone(proof)),
-                Some(Event::GuardianLost) => return Ok(self.rescue()),
+                Some(Event::GuardianLost) => {
+                    let outcome = self.rescue();
+                    self.see_off();
+                    return Ok(outcome);
+                }
                 Some(Event::Remaining(residue)) => return Ok(Outcome::Unverified(residue)),
                 Some(Event::Refused(_)) => return Ok(Outcome::Gone(Proof::NoChild)),
                 Some(Event::Started { .. } | Event::Exited(_) | Event::Exceeded(_)) => {}
@@ -167,8 +183,14 @@ impl Living {
     /// First on record, then the guardian may go: it is the only other witness.
     fn note_end(&mut self, end: End) {
         self.ledger.note(&Record::Ended { instance: self.hold.id(), end });
-        self.hold.dismiss();
+        self.leaving = self.hold.dismiss();
         self.is_over = true;
+    }
+
+    fn see_off(&mut self) {
+        if let Some(leaving) = self.leaving.take() {
+            leaving.reap();
+        }
     }
 
     /// For one that was told to end: stays as long as that takes.
@@ -179,6 +201,7 @@ impl Living {
                 Ok(_) => {}
             }
         }
+        self.see_off();
     }
 }
 
@@ -192,7 +215,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(living) = self.living.take().filter(|living| !living.is_over) {
             living.hold.stop(Step::Closing);
-            graveyard::bury(living);
+            bury(living);
         }
     }
 }

@@ -65,7 +65,10 @@ impl Wrapper {
                         self.say(&format!("started as {whereabouts}, containment {level}"));
                     }
                 }
-                Ok(Some(Event::Refused(refusal))) => return End::Refused(refusal),
+                Ok(Some(Event::Refused(refusal))) => {
+                    see_off(self.instance);
+                    return End::Refused(refusal);
+                }
                 Ok(Some(Event::Exited(status))) => self.server_exited(status),
                 Ok(Some(Event::Remaining(residue))) => {
                     self.say(&format!("not gone yet: {residue}"));
@@ -154,11 +157,19 @@ impl Wrapper {
     }
 
     fn end(self) -> End {
+        see_off(self.instance);
         End::Status(self.status.unwrap_or_else(killed))
     }
 
     fn say(&self, message: &str) {
         say(format_args!("{}: {message}", self.name));
+    }
+}
+
+/// No guardian is to be seen any more when we have left.
+fn see_off(instance: Instance) {
+    if let Some(guardian) = instance.part() {
+        guardian.reap();
     }
 }
 

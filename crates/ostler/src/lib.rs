@@ -43,9 +43,11 @@
 pub mod backend;
 mod cgroup;
 mod fence;
+mod frame;
 pub mod guardian;
 mod id;
 mod instance;
+pub mod keeper;
 mod ladder;
 pub mod ledger;
 mod level;
@@ -62,9 +64,10 @@ pub mod sweep;
 
 pub use cgroup::{NoControl, NoLeaf};
 pub use fence::{
-    Descriptors, Event, GuardianProgram, Leaving, Outcome, Pipe, Proof, Refusal, Residue, ServerStdio,
-    StartError, Terms,
+    Descriptors, Event, GuardianProgram, Leaving, Outcome, Pipe, Proof, Refusal, Residue,
+    ServerStdio, StartError, Terms,
 };
+pub use frame::{CallId, Frame, InvalidFrame, Kind};
 pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidId, OwnerId};
 pub use instance::{Instance, Owner};
 pub use ladder::{Climb, Ladder, Step};

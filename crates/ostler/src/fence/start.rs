@@ -20,7 +20,7 @@ use crate::limits::Limits;
 use crate::resources::Resources;
 
 /// On what terms an instance is held.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Terms {
     /// The level of containment.
     pub containment: Containment,
@@ -45,7 +45,7 @@ pub enum Descriptors {
 }
 
 /// What to execute as a guardian.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum GuardianProgram {
     /// This very program, which calls [`run_if_asked`](crate::guardian::run_if_asked) first.
     #[default]

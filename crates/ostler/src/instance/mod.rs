@@ -48,7 +48,8 @@ pub(crate) struct Living {
 
 impl Instance {
     fn new(hold: Box<dyn Hold>, ledger: Arc<Ledger>, limits: Limits) -> Self {
-        let living = Living { hold, ledger, limits, whereabouts: None, is_over: false, leaving: None };
+        let living =
+            Living { hold, ledger, limits, whereabouts: None, is_over: false, leaving: None };
         Self { living: Some(living) }
     }
 
@@ -60,6 +61,11 @@ impl Instance {
     /// Where it is, once it has started.
     pub fn whereabouts(&self) -> Option<&Whereabouts> {
         self.living().whereabouts.as_ref()
+    }
+
+    /// The limits that it was started with.
+    pub(crate) fn limits(&self) -> Limits {
+        self.living().limits
     }
 
     /// Begins the way down at `step`. May be repeated: later orders can only shorten it. The

@@ -1,0 +1,253 @@
+//! One message of JSON-RPC with known edges.
+//!
+//! Only the envelope is looked at, and only where its parts begin and end: parameters and results
+//! stay the bytes that they are, so that nothing is lost that we do not know.
+
+use std::fmt;
+use std::ops::Range;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// A message, as it came.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Frame {
+    bytes: Bytes,
+    kind: Kind,
+    /// Where the id is; empty for a notification.
+    id: Range<usize>,
+}
+
+/// What sort of message it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Wants an answer.
+    Request,
+    /// Wants none.
+    Notification,
+    /// Is one.
+    Answer,
+}
+
+/// Why bytes are not a message.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidFrame {
+    /// They are not a JSON object.
+    #[error("not a JSON object")]
+    NotJson(#[source] serde_json::Error),
+    /// They hold a line break, which ends a message on a pipe.
+    #[error("a line break within a message")]
+    LineBreak,
+    /// They are JSON, but neither a request nor a notification nor an answer.
+    #[error("neither a request nor a notification nor an answer")]
+    NotAMessage,
+    /// The id is neither a string nor a whole number.
+    #[error("an id that is neither a string nor a whole number")]
+    Id,
+}
+
+/// The number that we give to a request while it is with a server; never used twice for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(pub(crate) u64);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+/// A part that is `null` is there all the same.
+fn present<'de, D: Deserializer<'de>>(part: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(part).map(Some)
+}
+
+impl Frame {
+    /// Finds the edges of a message that stands alone, without its line break.
+    pub fn parse(bytes: impl Into<Bytes>) -> Result<Self, InvalidFrame> {
+        let bytes = bytes.into();
+        if memchr::memchr(b'\n', &bytes).is_some() {
+            return Err(InvalidFrame::LineBreak);
+        }
+        let envelope: Envelope<'_> =
+            serde_json::from_slice(&bytes).map_err(InvalidFrame::NotJson)?;
+        let kind = envelope.kind()?;
+        let id = envelope.id.map_or(0..0, |id| edges(&bytes, id));
+        Ok(Self { bytes, kind, id })
+    }
+
+    /// What sort of message it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The whole message, without a line break.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The id as it is written; empty for a notification.
+    pub fn id(&self) -> &[u8] {
+        &self.bytes[self.id.clone()]
+    }
+
+    /// The number of the call that this answers, if the id is one of ours. Some servers write a number
+    /// as a string or with a fraction.
+    pub(crate) fn call_id(&self) -> Option<CallId> {
+        let text = std::str::from_utf8(self.id()).ok()?.trim_matches('"');
+        let text = text.strip_suffix(".0").unwrap_or(text);
+        text.parse().ok().map(CallId)
+    }
+
+    /// The same message with another id; every other byte is as it was.
+    #[must_use]
+    pub fn with_id(&self, id: &[u8]) -> Self {
+        let bytes = self.spliced(id, 0).freeze();
+        let id = self.id.start..self.id.start + id.len();
+        Self { bytes, kind: self.kind, id }
+    }
+
+    /// The same as a line for a server, under a number of ours.
+    pub(crate) fn line_with_id(&self, id: CallId) -> Bytes {
+        let mut line = self.spliced(id.to_string().as_bytes(), 1);
+        line.put_u8(b'\n');
+        line.freeze()
+    }
+
+    fn spliced(&self, id: &[u8], spare: usize) -> BytesMut {
+        let size = self.bytes.len() - self.id.len() + id.len() + spare;
+        let mut bytes = BytesMut::with_capacity(size);
+        bytes.put_slice(&self.bytes[..self.id.start]);
+        bytes.put_slice(id);
+        bytes.put_slice(&self.bytes[self.id.end..]);
+        bytes
+    }
+
+    /// The message as a line for a server.
+    pub(crate) fn line(&self) -> Bytes {
+        let mut line = BytesMut::with_capacity(self.bytes.len() + 1);
+        line.put_slice(&self.bytes);
+        line.put_u8(b'\n');
+        line.freeze()
+    }
+
+    /// An answer to this request that says that it was refused.
+    pub fn refusal(&self, code: i32, message: &str) -> Bytes {
+        let message = serde_json::Value::from(message);
+        let mut bytes = BytesMut::from(&br#"{"jsonrpc":"2.0","id":"#[..]);
+        bytes.put_slice(self.id());
+        let rest = format!(r#","error":{{"code":{code},"message":{message}}}}}"#);
+        bytes.put_slice(rest.as_bytes());
+        bytes.freeze()
+    }
+}
+
+impl Envelope<'_> {
+    fn kind(&self) -> Result<Kind, InvalidFrame> {
+        let is_answer = match (self.result, self.error) {
+            (Some(_), Some(_)) => return Err(InvalidFrame::NotAMessage),
+            (result, error) => result.or(error).is_some(),
+        };
+        match (self.method, self.id) {
+            (Some(_), _) if is_answer => Err(InvalidFrame::NotAMessage),
+            (Some(_), None) => Ok(Kind::Notification),
+            (Some(_), Some(id)) if is_plain(id) => Ok(Kind::Request),
+            // An error may answer what could not even be read.
+            (None, Some(id)) if is_answer && (is_plain(id) || id.get() == "null") => {
+                Ok(Kind::Answer)
+            }
+            (None, None) => Err(InvalidFrame::NotAMessage),
+            (None, Some(_)) if !is_answer => Err(InvalidFrame::NotAMessage),
+            (_, Some(_)) => Err(InvalidFrame::Id),
+        }
+    }
+}
+
+/// A string, or a number; that a request's number is whole is checked where it matters.
+fn is_plain(id: &RawValue) -> bool {
+    let text = id.get().as_bytes();
+    text.first().is_some_and(|first| *first == b'"' || *first == b'-' || first.is_ascii_digit())
+}
+
+/// Where a part lies in the whole that it was borrowed from.
+fn edges(whole: &[u8], part: &RawValue) -> Range<usize> {
+    let start = part.get().as_ptr().addr() - whole.as_ptr().addr();
+    start..start + part.get().len()
+}
+
+impl fmt::Debug for Frame {
+    /// Messages carry secrets, so that only their outside is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let id = String::from_utf8_lossy(self.id());
+        write!(f, "Frame({:?}, id {id:?}, {} bytes)", self.kind, self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Frame, InvalidFrame> {
+        Frame::parse(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_message_is_known_by_its_envelope() {
+        let kind = |text: &str| parse(text).unwrap().kind();
+        assert_eq!(kind(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#), Kind::Request);
+        assert_eq!(kind(r#"{"method":"m","params":{"id":7}}"#), Kind::Notification);
+        assert_eq!(kind(r#"{"id":"a","result":null}"#), Kind::Answer);
+        assert_eq!(kind(r#"{"id":null,"error":{}}"#), Kind::Answer);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let refused = [
+            "",
+            "[]",
+            "{}",
+            r#"{"id":1}"#,
+            r#"{"id":1,"method":"m","result":1}"#,
+            r#"{"id":1,"result":1,"error":1}"#,
+            r#"{"id":{},"method":"m"}"#,
+            r#"{"id":null,"method":"m"}"#,
+            r#"{"id":1,"id":2,"method":"m"}"#,
+            "{\"method\":\"m\",\n\"params\":1}",
+            r#"{"method":"m"} x"#,
+        ];
+        for text in refused {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn another_id_changes_nothing_else() {
+        let text = r#"{ "result":{"x":1.50,"id":3}, "vendor":"\ud800", "id" : "old" }"#;
+        let frame = parse(text).unwrap();
+        assert_eq!(frame.id(), br#""old""#);
+        let changed = frame.with_id(b"12345");
+        assert_eq!(changed.bytes(), &text.replace(r#""old""#, "12345"));
+        assert_eq!(changed.with_id(br#""old""#), frame);
+    }
+
+    #[test]
+    fn our_number_is_known_in_every_form_that_servers_write_it() {
+        let call = |id: &str| parse(&format!(r#"{{"id":{id},"result":1}}"#)).unwrap().call_id();
+        for id in ["7", r#""7""#, "7.0"] {
+            assert_eq!(call(id), Some(CallId(7)));
+        }
+        assert_eq!(call(r#""other""#), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! What a keeper keeps, and within which bounds.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backoff::BackoffLimits;
+use super::key::{Fingerprint, Sharing};
+use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
+use crate::fence::Terms;
+use crate::spec::ServerSpec;
+
+/// All servers, by name, and what they may use together.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The servers.
+    pub servers: BTreeMap<String, Server>,
+    /// What holds for all of them together.
+    pub caps: Caps,
+}
+
+/// One server: what to run, for whom, and within which bounds.
+#[derive(Clone)]
+pub struct Server {
+    /// What to run.
+    pub spec: ServerSpec,
+    /// On what terms its instances are held.
+    pub terms: Terms,
+    /// What else tells two runs apart, such as a token that it gets in a file.
+    pub credentials: Vec<u8>,
+    /// Who may use one instance.
+    pub sharing: Sharing,
+    /// How many instances one key may grow to when all are busy.
+    pub max_instances: NonZeroUsize,
+    /// How many calls one instance gets at a time; without it none is ever busy.
+    pub max_concurrency: Option<NonZeroUsize>,
+    /// How many instances there may be of it in all, whatever their keys.
+    pub cap: Option<NonZeroUsize>,
+    /// How many containers an instance of it is.
+    pub containers: usize,
+    /// Its times and sizes.
+    pub limits: ServerLimits,
+    /// How an instance becomes ready.
+    pub handshake: Arc<dyn Handshake>,
+    /// Who hears what it says without being asked.
+    pub listener: Arc<dyn Listener>,
+}
+
+/// The times and sizes of one server. A change takes effect without a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// How long an instance may be unused; `None` keeps it, also when others need its place.
+    pub idle: Option<Duration>,
+    /// From the start of the program until it is ready, however much it says meanwhile.
+    pub start: Duration,
+    /// For a call.
+    pub call: Duration,
+    /// For the calls in flight when it has to go.
+    pub drain: Duration,
+    /// For it to read any of what was written to it.
+    pub write: Duration,
+    /// The waits after failures.
+    pub backoff: BackoffLimits,
+    /// The longest line that it may say, in bytes.
+    pub line: usize,
+    /// How much may wait to be read by it, in bytes.
+    pub backlog: usize,
+    /// How much is kept of what it wrote to stderr, in bytes.
+    pub stderr: usize,
+}
+
+/// How much there may be of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Instances, from their start until the proof of their end.
+    pub instances: usize,
+    /// Containers that are servers.
+    pub containers: usize,
+    /// Instances that are being started at a time.
+    pub starting: usize,
+    /// Callers that wait for a start.
+    pub queue: usize,
+    /// How long they wait.
+    pub queue_timeout: Duration,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self {
+            instances: 64,
+            containers: 20,
+            starting: 8,
+            queue: 256,
+            queue_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            idle: Some(Duration::from_mins(10)),
+            start: Duration::from_mins(1),
+            call: Duration::from_mins(10),
+            drain: Duration::from_secs(5),
+            write: Duration::from_secs(30),
+            backoff: BackoffLimits::default(),
+            line: 64 << 20,
+            backlog: 16 << 20,
+            stderr: 8 << 10,
+        }
+    }
+}
+
+impl Server {
+    /// A server with the default of everything else: shared by the sessions of an agent, ready as soon
+    /// as its program runs.
+    pub fn new(spec: ServerSpec) -> Self {
+        Self {
+            spec,
+            terms: Terms::default(),
+            credentials: Vec::new(),
+            sharing: Sharing::default(),
+            max_instances: NonZeroUsize::MIN.saturating_add(3),
+            max_concurrency: None,
+            cap: None,
+            containers: 0,
+            limits: ServerLimits::default(),
+            handshake: Arc::new(NoHandshake),
+            listener: Arc::new(RefuseRequests),
+        }
+    }
+
+    /// A hash of what makes two runs of it interchangeable.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.spec, &self.credentials)
+    }
+
+    /// Whether an instance of the one can stay when the configuration says the other.
+    pub(super) fn runs_like(&self, other: &Self) -> bool {
+        self.fingerprint() == other.fingerprint()
+            && self.terms == other.terms
+            && self.sharing == other.sharing
+            && self.max_concurrency == other.max_concurrency
+            && self.containers == other.containers
+    }
+}
+
+impl fmt::Debug for Server {
+    /// Credentials are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("spec", &self.spec)
+            .field("terms", &self.terms)
+            .field("sharing", &self.sharing)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

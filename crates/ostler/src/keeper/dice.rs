@@ -1,0 +1,32 @@
+//! Random numbers for waits that should differ. Given from outside, so that a simulation repeats.
+
+/// A sequence that looks random (splitmix64).
+#[derive(Clone, Debug)]
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Seeded by the kernel; without its help the sequence is always the same, which only makes
+    /// servers that fail together start together.
+    pub(super) fn random() -> Self {
+        let mut seed = [0; 8];
+        let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
+        Self::new(u64::from_le_bytes(seed))
+    }
+
+    pub(super) fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    /// From 0 to 1.
+    pub(super) fn share(&mut self) -> f64 {
+        f64::from((self.roll() >> 32) as u32) / f64::from(u32::MAX)
+    }
+}

@@ -1,0 +1,318 @@
+//! The task of one instance: carries events into its life, and acts out of it.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use tokio::sync::watch;
+use tokio::time::sleep_until;
+
+use super::cause::{Cause, Ending, Fault};
+use super::config::{Server, ServerLimits};
+use super::key::Key;
+use super::line::{Line, Talk, drain_stderr, hear};
+use super::phase::{Act, Phase, Sign};
+use super::plan::Manner;
+use super::shell::Shell;
+use super::starter::{Life, Started};
+use crate::fence::{Event, Outcome};
+use crate::ladder::Step;
+
+/// What an instance is told while it lives.
+#[derive(Clone, Debug)]
+pub(super) struct Orders {
+    /// Its end, and why.
+    pub(super) end: Option<(Cause, Manner)>,
+    /// Its times and sizes.
+    pub(super) limits: ServerLimits,
+}
+
+/// What is needed to drive an instance.
+pub(super) struct Driver {
+    pub(super) shell: Arc<Shell>,
+    pub(super) number: u64,
+    pub(super) key: Key,
+    pub(super) server: Arc<Server>,
+    pub(super) line: Arc<Line>,
+    pub(super) orders: watch::Receiver<Orders>,
+}
+
+/// An instance that was started.
+struct Course {
+    driver: Driver,
+    /// Taken when nothing is left of it.
+    life: Option<Box<dyn Life>>,
+    phase: Phase,
+    status: Option<ExitStatus>,
+    /// As it was told to those who wait; set when the way down begins.
+    ending: Option<Arc<Ending>>,
+}
+
+/// What a driver waits for.
+enum News {
+    Event(Event),
+    /// Whether there can be further ones.
+    Orders(bool),
+    TimeUp,
+    Sign(Sign),
+}
+
+impl Driver {
+    /// From the start of an instance to the proof of its end.
+    pub(super) async fn drive(self) {
+        let mut witness =
+            Witness { shell: Arc::clone(&self.shell), number: self.number, told: false };
+        let phase = Phase::launching(&self.server.limits, now());
+        match self.shell.starter().start(Arc::clone(&self.server)).await {
+            Ok(started) => self.course(phase).run(started).await,
+            Err(error) => {
+                let reason = match std::error::Error::source(&error) {
+                    Some(source) => format!("{error}: {source}"),
+                    None => error.to_string(),
+                };
+                self.course(phase).give_up(reason);
+            }
+        }
+        witness.told = true;
+    }
+
+    fn course(self, phase: Phase) -> Course {
+        Course { driver: self, life: None, phase, status: None, ending: None }
+    }
+}
+
+impl Course {
+    async fn run(mut self, started: Started) {
+        let Started { id, life, stdin, stdout, stderr } = started;
+        let (line, server) = (Arc::clone(&self.driver.line), Arc::clone(&self.driver.server));
+        line.open(stdin);
+        self.life = Some(life);
+        self.driver.shell.running(self.driver.number, id);
+        let talk = Talk::new(Arc::clone(&line), self.driver.key.clone(), self.driver.number);
+        let mut hearing = Fused::new(Box::pin(hear(stdout, &talk, &*server.listener)));
+        let mut complaints = Fused::new(Box::pin(drain_stderr(stderr, &line)));
+        let mut writing = Fused::new(Box::pin(line.flush()));
+        let mut greeting = Fused::none();
+        while !self.phase.is_over() {
+            let news = tokio::select! {
+                biased;
+                news = self.next_news() => news,
+                fault = hearing.next() => News::Sign(Sign::Faulty(fault)),
+                fault = writing.next() => News::Sign(Sign::Faulty(fault)),
+                () = complaints.next() => continue,
+                greeted = greeting.next() => News::Sign(Sign::Greeted(greeted)),
+            };
+            if let News::Event(Event::Exited(_)) = &news {
+                // What it said last is still in its pipes.
+                hearing.poll_once().await;
+                complaints.poll_once().await;
+            }
+            let Some(sign) = self.sign_of(news).await else { continue };
+            if self.take_note(sign) == Some(Act::Greet) {
+                greeting = Fused::new(server.handshake.greet(&talk));
+            }
+        }
+    }
+
+    /// What happens to the instance, apart from what it says. May be dropped at any time.
+    async fn next_news(&mut self) -> News {
+        let until = self.phase.until().or_else(|| self.idle_at());
+        let time_up = async {
+            match until {
+                Some(until) => sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let is_draining = matches!(self.phase, Phase::Draining { .. });
+        let Self { life, driver, .. } = self;
+        let Some(life) = life else { return News::Sign(Sign::Ended) };
+        tokio::select! {
+            biased;
+            event = poll_fn(|cx| life.poll_event(cx)) => News::Event(event),
+            changed = driver.orders.changed() => News::Orders(changed.is_ok()),
+            () = driver.line.usage().quiet(), if is_draining => News::Sign(Sign::Quiet),
+            () = time_up => News::TimeUp,
+        }
+    }
+
+    /// When it will have been idle for long enough, if nobody uses it until then.
+    fn idle_at(&self) -> Option<Instant> {
+        if self.phase != Phase::Ready {
+            return None;
+        }
+        let (usage, limits) = (self.driver.line.usage(), self.driver.line.limits());
+        // Who uses it now will have used it later than now.
+        let last = if usage.count() > 0 { now() } else { usage.last() };
+        Some(last + limits.idle?)
+    }
+
+    async fn sign_of(&mut self, news: News) -> Option<Sign> {
+        match news {
+            News::Sign(sign) => Some(sign),
+            News::Event(event) => self.digest(event).await,
+            News::Orders(true) => {
+                let orders = self.driver.orders.borrow_and_update().clone();
+                self.driver.line.adjust(orders.limits);
+                orders.end.map(|(cause, manner)| Sign::Ordered(cause, manner))
+            }
+            News::Orders(false) => Some(Sign::Ordered(Cause::KeeperClosed, Manner::Now)),
+            News::TimeUp if self.phase != Phase::Ready => Some(Sign::TimeUp),
+            News::TimeUp => {
+                let is_time = self.idle_at().is_some_and(|at| at <= now());
+                (is_time && self.driver.shell.retire_if_idle(self.driver.number))
+                    .then_some(Sign::Idle)
+            }
+        }
+    }
+
+    async fn digest(&mut self, event: Event) -> Option<Sign> {
+        match event {
+            Event::Started { whereabouts, .. } => {
+                self.driver.shell.whereabouts(self.driver.number, whereabouts);
+                Some(Sign::Running)
+            }
+            Event::Refused(refusal) => {
+                self.part().await;
+                self.give_up(refusal.to_string());
+                Some(Sign::Ended)
+            }
+            Event::Exited(status) => {
+                self.status = Some(status);
+                Some(Sign::Exited)
+            }
+            Event::Remaining(residue) => {
+                self.settle(Some(&Outcome::Unverified(residue)));
+                None
+            }
+            Event::Exceeded(_) => None,
+            Event::Empty(proof) => {
+                self.part().await;
+                self.settle(Some(&Outcome::Gone(proof)));
+                Some(Sign::Ended)
+            }
+            Event::GuardianLost => {
+                let life = self.life.take()?;
+                self.begin_end(Cause::Unhealthy(Fault::GuardianKilled));
+                let outcome = life.rescue().await;
+                self.settle(Some(&outcome));
+                Some(Sign::Ended)
+            }
+        }
+    }
+
+    async fn part(&mut self) {
+        if let Some(life) = self.life.take() {
+            life.part().await;
+        }
+    }
+
+    /// Carries out what a sign leads to; a handshake is the caller's to begin.
+    fn take_note(&mut self, sign: Sign) -> Option<Act> {
+        let limits = self.driver.line.limits();
+        let act = self.phase.on(sign, &limits, now())?;
+        match act {
+            Act::Announce => {
+                self.driver.shell.with(|plan, now| plan.ready(self.driver.number, now));
+            }
+            Act::Stop => {
+                if let Some(cause) = self.phase.cause().cloned() {
+                    self.begin_end(cause);
+                }
+            }
+            Act::Greet => {}
+        }
+        Some(act)
+    }
+
+    /// Everybody who waits is told; then the way down begins.
+    fn begin_end(&mut self, cause: Cause) {
+        if self.ending.is_some() {
+            return;
+        }
+        let ending = Arc::new(Ending {
+            server: self.driver.key.server.to_string(),
+            cause,
+            status: self.status,
+            stderr: self.driver.line.stderr(),
+        });
+        self.ending = Some(Arc::clone(&ending));
+        self.driver.shell.with(|plan, now| plan.leaving(self.driver.number, &ending, now));
+        self.driver.line.end(&ending);
+        self.driver.line.close_input();
+        if let Some(life) = &mut self.life {
+            life.stop(Step::Closing);
+        }
+    }
+
+    fn settle(&mut self, outcome: Option<&Outcome>) {
+        // Whoever asked for its end elsewhere has not told us why.
+        self.begin_end(Cause::Operator);
+        if let Some(ending) = &self.ending {
+            let number = self.driver.number;
+            self.driver.shell.with(|plan, now| plan.settled(number, ending, outcome, now));
+        }
+    }
+
+    fn give_up(&mut self, reason: String) {
+        self.begin_end(Cause::NotStarted(reason));
+        self.settle(None);
+    }
+}
+
+/// Tells the plan if an instance is dropped before its end is known: with its runtime, or by a panic.
+struct Witness {
+    shell: Arc<Shell>,
+    number: u64,
+    told: bool,
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if !self.told {
+            self.shell.lost(self.number);
+        }
+    }
+}
+
+/// A part of the task that may end before the others.
+struct Fused<'a, T>(Option<Pin<Box<dyn Future<Output = T> + Send + 'a>>>);
+
+impl<'a, T> Fused<'a, T> {
+    fn new(part: Pin<Box<dyn Future<Output = T> + Send + 'a>>) -> Self {
+        Self(Some(part))
+    }
+
+    fn none() -> Self {
+        Self(None)
+    }
+
+    /// What comes of it; nothing more after that.
+    async fn next(&mut self) -> T {
+        poll_fn(|cx| {
+            let Some(part) = &mut self.0 else { return Poll::Pending };
+            let result = part.as_mut().poll(cx);
+            if result.is_ready() {
+                self.0 = None;
+            }
+            result
+        })
+        .await
+    }
+
+    /// Goes on with it as far as it gets without waiting.
+    async fn poll_once(&mut self) {
+        let mut next = pin!(self.next());
+        poll_fn(|cx| {
+            let _ = next.as_mut().poll(cx);
+            Poll::Ready(())
+        })
+        .await;
+    }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

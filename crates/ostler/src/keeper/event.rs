@@ -1,0 +1,81 @@
+//! What a keeper did, and why.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::cause::{Cause, Ending};
+use super::key::{Key, Who};
+use crate::fence::{Proof, Residue};
+use crate::id::InstanceId;
+
+/// A decision of a keeper, or what became of it.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// When.
+    pub at: SystemTime,
+    /// The instance's number within its keeper; 0 if it is about none.
+    pub number: u64,
+    /// What was decided, or has happened.
+    pub what: What,
+}
+
+/// What was decided, or has happened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum What {
+    /// Somebody has to wait for an instance.
+    Queued {
+        /// For which one.
+        key: Key,
+        /// Who.
+        by: Who,
+    },
+    /// An instance is being started.
+    Starting {
+        /// Which one.
+        key: Key,
+        /// Who has asked for it.
+        by: Who,
+    },
+    /// It runs.
+    Running {
+        /// Under this id in the ledger.
+        instance: InstanceId,
+    },
+    /// It can be used.
+    Ready {
+        /// How long that took.
+        after: Duration,
+    },
+    /// It takes no more calls, and those in flight have a deadline.
+    Draining(Cause),
+    /// It is being ended.
+    Stopping(Cause),
+    /// It is proven to be gone.
+    Gone {
+        /// How it ended.
+        ending: Arc<Ending>,
+        /// Why we may say so; `None` if it never came to be.
+        proof: Option<Proof>,
+    },
+    /// Something of it may be left.
+    Unverified {
+        /// How it ended.
+        ending: Arc<Ending>,
+        /// What.
+        residue: Residue,
+    },
+    /// What it left is gone by now.
+    Paid,
+    /// A server has failed, and is not started again before its time.
+    BackingOff {
+        /// Which server.
+        server: Arc<str>,
+        /// How many times in a row.
+        failures: u32,
+        /// How long.
+        wait: Duration,
+    },
+    /// The configuration was replaced.
+    Replaced(super::plan::Changes),
+}

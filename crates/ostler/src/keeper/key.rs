@@ -1,0 +1,224 @@
+//! Who may use which instance.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::spec::ServerSpec;
+
+/// Who may use one instance of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Everybody.
+    All,
+    /// All sessions of one agent, overlapping or one after the other.
+    #[default]
+    Agent,
+    /// One session.
+    Session,
+    /// One lease: each gets a fresh one.
+    Call,
+}
+
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::All => "all",
+            Self::Agent => "agent",
+            Self::Session => "session",
+            Self::Call => "call",
+        })
+    }
+}
+
+/// A hash of everything that makes two runs of a server interchangeable.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint([u8; 16]);
+
+impl Fingerprint {
+    /// Of a command with its environment, and of `credentials` that it gets in another way.
+    pub fn of(spec: &ServerSpec, credentials: &[u8]) -> Self {
+        let mut hash = Sha256::new();
+        // Each part with its length: so that no two different lists look alike.
+        let mut part = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        part(spec.program.as_encoded_bytes());
+        part(&(spec.args.len() as u64).to_le_bytes());
+        spec.args.iter().for_each(|argument| part(argument.as_encoded_bytes()));
+        let mut env: Vec<_> = spec.env.iter().collect();
+        env.sort();
+        part(&(env.len() as u64).to_le_bytes());
+        for (name, value) in env {
+            part(name.as_encoded_bytes());
+            part(value.as_encoded_bytes());
+        }
+        let cwd = spec.cwd.as_ref();
+        part(cwd.map_or(b"".as_slice(), |cwd| cwd.as_os_str().as_encoded_bytes()));
+        part(credentials);
+        let digest = hash.finalize();
+        let mut first = [0; 16];
+        first.copy_from_slice(&digest[..16]);
+        Self(first)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+/// Somebody who asks for servers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Who {
+    /// The agent's name, if it has one.
+    pub agent: Option<Arc<str>>,
+    /// The number of the session; 0 for an agent itself.
+    pub session: u64,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.agent, self.session) {
+            (Some(agent), 0) => write!(f, "agent {agent}"),
+            (Some(agent), session) => write!(f, "agent {agent}, session {session}"),
+            (None, session) => write!(f, "session {session}"),
+        }
+    }
+}
+
+/// A scope, as the plan knows it: who it is for, and what it is part of.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) number: u64,
+    pub(super) who: Who,
+    pub(super) parent: Option<Arc<Caller>>,
+}
+
+impl Caller {
+    /// Whether it is this scope or part of it.
+    pub(super) fn is_within(&self, scope: u64) -> bool {
+        self.ancestor(scope).is_some()
+    }
+
+    /// This scope, if it is that or part of it.
+    pub(super) fn ancestor(&self, scope: u64) -> Option<&Self> {
+        std::iter::successors(Some(self), |one| one.parent.as_deref())
+            .find(|one| one.number == scope)
+    }
+
+    /// Whose an instance is that it gets from a server that is shared like this.
+    pub(super) fn whose(&self, sharing: Sharing, lease: u64) -> Whose {
+        let own = || match (&self.who.agent, self.who.session) {
+            (Some(agent), 0) => Whose::Agent(Arc::clone(agent)),
+            (_, session) => Whose::Session(session),
+        };
+        match (sharing, &self.who.agent) {
+            (Sharing::All, _) => Whose::Everybody,
+            (Sharing::Agent, Some(agent)) => Whose::Agent(Arc::clone(agent)),
+            (Sharing::Agent, None) | (Sharing::Session, _) => own(),
+            (Sharing::Call, _) => Whose::Lease(lease),
+        }
+    }
+}
+
+/// Whose an instance is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Whose {
+    /// Everybody's.
+    Everybody,
+    /// A named agent's.
+    Agent(Arc<str>),
+    /// A session's; also that of an agent without a name, which ends with its session.
+    Session(u64),
+    /// That of one lease.
+    Lease(u64),
+}
+
+impl Whose {
+    /// Whether there must never be two at once, not even while one of them ends.
+    pub(super) fn is_exclusive(&self) -> bool {
+        matches!(self, Self::Agent(_) | Self::Session(_))
+    }
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everybody => f.write_str("all"),
+            Self::Agent(agent) => write!(f, "agent {agent}"),
+            Self::Session(session) => write!(f, "session {session}"),
+            Self::Lease(lease) => write!(f, "call {lease}"),
+        }
+    }
+}
+
+/// What two callers must have in common to share an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// What people call the server.
+    pub server: Arc<str>,
+    /// What it runs, and with which credentials.
+    pub fingerprint: Fingerprint,
+    /// Whose it is.
+    pub whose: Whose,
+    /// Whatever else the host tells apart; empty if nothing.
+    pub profile: Arc<str>,
+}
+
+impl Key {
+    /// Whether one follows the other: the same place, perhaps with another configuration.
+    pub(super) fn succeeds(&self, other: &Self) -> bool {
+        self.server == other.server && self.whose == other.whose && self.profile == other.profile
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {}", self.server, self.whose)?;
+        if self.profile.is_empty() { Ok(()) } else { write!(f, " ({})", self.profile) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(args: &[&str], env: &[(&str, &str)]) -> ServerSpec {
+        ServerSpec {
+            name: "any".into(),
+            program: "server".into(),
+            args: args.iter().map(Into::into).collect(),
+            env: env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            cwd: None,
+        }
+    }
+
+    #[test]
+    fn two_users_credentials_never_meet() {
+        let of =
+            |spec: &ServerSpec, credentials: &str| Fingerprint::of(spec, credentials.as_bytes());
+        let base = spec(&["a", "b"], &[("TOKEN", "1"), ("X", "2")]);
+        let same = spec(&["a", "b"], &[("X", "2"), ("TOKEN", "1")]);
+        assert_eq!(of(&base, ""), of(&same, ""));
+        let others = [
+            spec(&["ab"], &[("TOKEN", "1"), ("X", "2")]),
+            spec(&["a", "b"], &[("TOKEN", "2"), ("X", "2")]),
+            spec(&["a", "b", "TOKEN"], &[("1X", "2")]),
+            ServerSpec { cwd: Some("/tmp".into()), ..base.clone() },
+        ];
+        for other in &others {
+            assert_ne!(of(&base, ""), of(other, ""));
+        }
+        assert_ne!(of(&base, ""), of(&base, "secret"));
+    }
+}

@@ -1,0 +1,118 @@
+//! The right to use an instance.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::cause::Ending;
+use super::line::{CallError, Line};
+use super::scope::ScopeState;
+use crate::frame::Frame;
+
+/// The right of one scope to use one instance.
+///
+/// It owns nothing: clones may be kept anywhere for as long as anybody likes, and the instance ends
+/// all the same. They only hear that it has. The lease is given back when its last clone is dropped, or
+/// when its scope is closed.
+#[derive(Clone, Debug)]
+pub struct Lease(Arc<Right>);
+
+struct Right {
+    scope: Arc<ScopeState>,
+    line: Arc<Line>,
+    number: u64,
+    lease: u64,
+}
+
+impl Lease {
+    pub(super) fn new(scope: Arc<ScopeState>, line: Arc<Line>, number: u64, lease: u64) -> Self {
+        Self(Arc::new(Right { scope, line, number, lease }))
+    }
+
+    /// The number of its instance within its keeper.
+    pub fn instance(&self) -> u64 {
+        self.0.number
+    }
+
+    /// How the instance has ended, if it has.
+    pub fn ending(&self) -> Option<Arc<Ending>> {
+        self.0.line.ending().cloned()
+    }
+
+    /// Sends a request and waits for its answer, which carries the request's own id.
+    pub async fn call(&self, request: &Frame) -> Result<Frame, CallError> {
+        let _use = self.hold()?;
+        self.talk(request).await
+    }
+
+    /// The same, but no use: it does not keep an idle instance.
+    pub async fn probe(&self, request: &Frame) -> Result<Frame, CallError> {
+        self.talk(request).await
+    }
+
+    /// Sends a notification, or an answer to a request of the server.
+    pub fn notify(&self, message: &Frame) -> Result<(), CallError> {
+        let _use = self.hold()?;
+        self.0.line.notify(message)
+    }
+
+    /// Something of the server's is in use that is no call, such as a subscription, until this is
+    /// dropped.
+    pub fn hold(&self) -> Result<Use, CallError> {
+        let right = &self.0;
+        if right.scope.is_closed() {
+            return Err(CallError::ScopeClosed);
+        }
+        if right.line.usage().is_suspect() {
+            right.scope.shell.with(|plan, _| plan.replace_if_suspect(right.number));
+        }
+        if right.line.usage().begin(now()) { Ok(Use(self.clone())) } else { Err(CallError::Closed) }
+    }
+
+    /// The server has done something that counts as use, such as sending a notification.
+    pub fn mark_used(&self) {
+        self.0.line.usage().mark(now());
+    }
+
+    async fn talk(&self, request: &Frame) -> Result<Frame, CallError> {
+        let Right { scope, line, .. } = &*self.0;
+        let limit = line.limits().call;
+        tokio::select! {
+            biased;
+            answer = line.call(request, limit) => answer,
+            () = scope.closed() => Err(CallError::ScopeClosed),
+        }
+    }
+}
+
+impl fmt::Debug for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Right").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Right {
+    fn drop(&mut self) {
+        let (number, lease) = (self.number, self.lease);
+        self.scope.shell.with(|plan, now| plan.release(number, lease, now));
+    }
+}
+
+/// An instance in use.
+#[derive(Debug)]
+pub struct Use(Lease);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        let right = &self.0.0;
+        right.line.usage().end(now());
+        if right.line.usage().count() == 0 {
+            right.scope.shell.use_ended();
+        }
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}

@@ -1,0 +1,233 @@
+//! The line to one server: what is said to it, and what it says.
+//!
+//! A caller writes to the server's input itself, if that has room, and is woken by the task that
+//! reads the server's output: one wake-up per call, and nobody in between.
+
+mod calls;
+mod hear;
+mod listener;
+mod outbox;
+mod splitter;
+mod tail;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+pub(super) use hear::{drain_stderr, hear};
+pub use listener::{Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk};
+
+use self::calls::Calls;
+use self::outbox::Outbox;
+use self::tail::Tail;
+use super::cause::{Ending, Fault};
+use super::config::{Server, ServerLimits};
+use super::usage::Usage;
+use crate::frame::{CallId, Frame, Kind};
+
+/// Our end of a server's input.
+pub(super) type Input = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Why there is no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The instance has ended while it had the call.
+    #[error(transparent)]
+    Ended(Arc<Ending>),
+    /// The instance takes no more calls; this one was not sent, and another instance can be had.
+    #[error("the instance takes no more calls")]
+    Closed,
+    /// The lease is over: its call, session or agent has ended.
+    #[error("the session is over")]
+    ScopeClosed,
+    /// There was no answer in time.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// The server does not read, and no more may wait for it.
+    #[error("the server does not read its input, and {0} bytes wait already")]
+    Backlog(usize),
+    /// What was given is not a request.
+    #[error("not a request")]
+    NotARequest,
+}
+
+impl CallError {
+    /// Whether the server has certainly not seen the call, so that it may be repeated.
+    pub fn was_not_sent(&self) -> bool {
+        matches!(self, Self::Closed | Self::Backlog(_))
+    }
+}
+
+/// Who gets an answer, or hears that there will be none.
+pub(super) type Reply = Box<dyn FnOnce(Result<Frame, Arc<Ending>>) + Send>;
+
+/// What callers and the driver of an instance share. It owns no process.
+pub(super) struct Line {
+    limits: Mutex<ServerLimits>,
+    outbox: Mutex<Outbox>,
+    calls: Mutex<Calls>,
+    stderr: Mutex<Tail>,
+    turns: Option<Semaphore>,
+    usage: Arc<Usage>,
+    ended: OnceLock<Arc<Ending>>,
+}
+
+impl Line {
+    pub(super) fn new(server: &Server, usage: Arc<Usage>) -> Self {
+        Self {
+            limits: Mutex::new(server.limits),
+            outbox: Mutex::default(),
+            calls: Mutex::default(),
+            stderr: Mutex::default(),
+            turns: server.max_concurrency.map(|most| Semaphore::new(most.get())),
+            usage,
+            ended: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    /// From now on something can be said.
+    pub(super) fn open(&self, input: Input) {
+        lock(&self.outbox).open(input);
+    }
+
+    /// Ends the server's input.
+    pub(super) fn close_input(&self) {
+        lock(&self.outbox).close();
+    }
+
+    pub(super) fn limits(&self) -> ServerLimits {
+        *lock(&self.limits)
+    }
+
+    pub(super) fn adjust(&self, limits: ServerLimits) {
+        *lock(&self.limits) = limits;
+    }
+
+    /// Nothing more will be heard: everybody who waits is told.
+    pub(super) fn end(&self, ending: &Arc<Ending>) {
+        // The first ending is the one that counts.
+        let ending = Arc::clone(self.ended.get_or_init(|| Arc::clone(ending)));
+        for reply in lock(&self.calls).close() {
+            reply(Err(Arc::clone(&ending)));
+        }
+    }
+
+    pub(super) fn ending(&self) -> Option<&Arc<Ending>> {
+        self.ended.get()
+    }
+
+    pub(super) fn stderr(&self) -> String {
+        lock(&self.stderr).text()
+    }
+
+    /// Sends a request under a number of ours; `reply` gets the answer, under that number.
+    pub(super) fn begin(&self, request: &Frame, reply: Reply) -> Result<CallId, CallError> {
+        if request.kind() != Kind::Request {
+            return Err(CallError::NotARequest);
+        }
+        let id = lock(&self.calls).enter(reply).ok_or(CallError::Closed)?;
+        let sent = self.send(request.line_with_id(id));
+        if let Err(error) = sent {
+            self.forget(id);
+            return Err(error);
+        }
+        Ok(id)
+    }
+
+    /// Nobody waits for this answer any more.
+    pub(super) fn forget(&self, id: CallId) {
+        lock(&self.calls).take(id);
+    }
+
+    pub(super) fn notify(&self, message: &Frame) -> Result<(), CallError> {
+        if message.kind() == Kind::Request {
+            return Err(CallError::NotARequest);
+        }
+        self.send(message.line())
+    }
+
+    fn send(&self, line: Bytes) -> Result<(), CallError> {
+        let limit = self.limits().backlog;
+        lock(&self.outbox).send(line, limit)
+    }
+
+    /// A request and its answer, which carries the request's own id again.
+    pub(super) async fn call(&self, request: &Frame, limit: Duration) -> Result<Frame, CallError> {
+        let deadline = Instant::now() + limit;
+        let late = |_| CallError::TimedOut(limit);
+        let _turn = match &self.turns {
+            Some(turns) => {
+                Some(tokio::time::timeout_at(deadline, turns.acquire()).await.map_err(late)?)
+            }
+            None => None,
+        };
+        let heard = lock(&self.calls).heard();
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let reply: Reply = Box::new(move |answer| drop(reply.send(answer)));
+        let id = self.begin(request, reply)?;
+        let pending = Pending { line: self, id };
+        let answer = timeout(deadline.saturating_duration_since(Instant::now()), answer).await;
+        drop(pending);
+        match answer {
+            Ok(Ok(Ok(answer))) => Ok(answer.with_id(request.id())),
+            Ok(Ok(Err(ending))) => Err(CallError::Ended(ending)),
+            Ok(Err(_)) => Err(CallError::Closed),
+            Err(late_answer) => {
+                // A server that says other things meanwhile is slow, not hung.
+                self.usage.suspect(lock(&self.calls).heard() == heard);
+                Err(late(late_answer))
+            }
+        }
+    }
+
+    /// Writes what could not be written at once. Returns only if the server does not read it.
+    pub(super) async fn flush(&self) -> Fault {
+        let unsent = lock(&self.outbox).unsent();
+        loop {
+            unsent.notified().await;
+            loop {
+                let limit = self.limits().write;
+                let before = lock(&self.outbox).written();
+                let flushed = std::future::poll_fn(|cx| lock(&self.outbox).poll_flush(cx));
+                if timeout(limit, flushed).await.is_ok() {
+                    break;
+                }
+                if lock(&self.outbox).written() == before {
+                    return Fault::NotReading(limit);
+                }
+            }
+        }
+    }
+}
+
+/// A call in flight: when its caller gives up, its place in the table goes.
+struct Pending<'a> {
+    line: &'a Line,
+    id: CallId,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.line.forget(self.id);
+    }
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Line").field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+/// What a panic has left is as good as before: every change is one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

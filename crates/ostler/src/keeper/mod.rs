@@ -1,0 +1,195 @@
+//! When servers are started and ended, and who shares them.
+//!
+//! A [`Keeper`] owns every instance; callers hold [`Lease`]s, which own nothing. [`Scope`]s say who
+//! calls, and closing one ends everything under it. All decisions are made in one place, without
+//! waiting (`plan`); each instance has one task that carries them out (`driver`), from before its
+//! start until the proof of its end.
+//!
+//! The keeper runs on the host's runtime and knows no method of any protocol: how a server becomes
+//! ready is a [`Handshake`] of the host, and what it says unasked goes to a [`Listener`].
+
+mod backoff;
+mod books;
+mod cause;
+mod config;
+mod dice;
+mod driver;
+mod event;
+mod key;
+mod lease;
+mod line;
+mod phase;
+mod plan;
+mod readiness;
+mod scope;
+mod shell;
+mod snapshot;
+mod starter;
+mod usage;
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+pub use backoff::BackoffLimits;
+pub use books::Books;
+pub use cause::{Cause, Ending, Fault};
+pub use config::{Caps, Config, Server, ServerLimits};
+pub use event::{Event, What};
+pub use key::{Fingerprint, Key, Sharing, Who, Whose};
+pub use lease::{Lease, Use};
+pub use line::{CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk};
+pub use plan::{AcquireError, Changes, Holders, Obstacle};
+pub use scope::Scope;
+pub use snapshot::{InstanceState, InstanceView, ServerView, Snapshot};
+
+use self::dice::Dice;
+use self::key::Caller;
+use self::plan::{Manner, Plan};
+use self::scope::ScopeState;
+use self::shell::Shell;
+use self::starter::{Real, Starter};
+use crate::instance::Owner;
+
+/// The only owner of instances.
+///
+/// Dropping it ends everything that it has, without waiting: the guardians do the rest. So does a
+/// panic, and the end of the runtime.
+#[derive(Debug)]
+pub struct Keeper {
+    shell: Arc<Shell>,
+    /// Cancelled with the keeper, and all scopes with it.
+    closed: CancellationToken,
+}
+
+/// Why a call through [`Scope::call`] has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ServeError {
+    /// There is no instance for it.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The instance did not answer it.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// Instances on their way out. They go whether or not somebody waits for it.
+#[derive(Debug)]
+#[must_use = "what was decided happens anyway; wait for it with `settled`"]
+pub struct Departure {
+    shell: Arc<Shell>,
+    going: Vec<u64>,
+}
+
+impl Departure {
+    pub(self) fn new(shell: Arc<Shell>, going: Vec<u64>) -> Self {
+        Self { shell, going }
+    }
+
+    /// Waits until each of them is proven to be gone, or known not to be. Bounded by the limits that
+    /// they were started with.
+    pub async fn settled(self) -> Vec<InstanceView> {
+        self.shell.settled(&self.going).await;
+        let left = snapshot_of(&self.shell).instances.into_iter();
+        left.filter(|view| self.going.contains(&view.number)).collect()
+    }
+}
+
+impl Keeper {
+    /// A keeper of these servers, on the runtime that this is called from. Nothing is started.
+    pub fn new(owner: Owner, config: Config) -> Self {
+        Self::with(Arc::new(Real::new(owner)), Dice::random(), config)
+    }
+
+    fn with(starter: Arc<dyn Starter>, dice: Dice, config: Config) -> Self {
+        let shell = Shell::new(Plan::new(dice), starter, Handle::current());
+        shell.with(|plan, now| plan.replace(config, now));
+        shell.begin();
+        Self { shell, closed: CancellationToken::new() }
+    }
+
+    /// An agent of this name. All who ask for the same name get the same agent.
+    pub fn agent(&self, name: &str) -> Scope {
+        let name: Arc<str> = Arc::from(name);
+        let state = self.shell.at_desk(|desk, _| {
+            desk.agents.retain(|_, agent| agent.strong_count() > 0);
+            let known = desk.agents.get(&name).and_then(std::sync::Weak::upgrade);
+            if let Some(agent) = known.filter(|agent| !agent.is_closed()) {
+                return agent;
+            }
+            let number = desk.plan.number();
+            let who = Who { agent: Some(Arc::clone(&name)), session: 0 };
+            let caller = Caller { number, who, parent: None };
+            let agent = ScopeState::new(&self.shell, caller, self.closed.child_token(), None);
+            desk.agents.insert(name, Arc::downgrade(&agent));
+            agent
+        });
+        Scope::new(state)
+    }
+
+    /// A session of an agent without a name, which ends with it.
+    pub fn session(&self) -> Scope {
+        let number = self.shell.with(|plan, _| plan.number());
+        let who = Who { agent: None, session: number };
+        let caller = Caller { number, who, parent: None };
+        Scope::new(ScopeState::new(&self.shell, caller, self.closed.child_token(), None))
+    }
+
+    /// Takes over a configuration as a difference: what is unchanged keeps its instances, what has
+    /// changed or is gone drains and ends. Nothing is started before somebody asks.
+    pub fn replace(&self, config: Config) -> (Changes, Departure) {
+        let (changes, going) = self.shell.with(|plan, now| plan.replace(config, now));
+        (changes, Departure::new(Arc::clone(&self.shell), going))
+    }
+
+    /// Ends all instances of a server, because somebody asked for it. The next caller starts a new one.
+    pub fn stop(&self, server: &str) -> Departure {
+        let going = self.shell.with(|plan, _| {
+            plan.retire_all(&Cause::Operator, Manner::Drain, |member| *member.key.server == *server)
+        });
+        Departure::new(Arc::clone(&self.shell), going)
+    }
+
+    /// What happens from now on. Who does not keep up misses the oldest.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.shell.events()
+    }
+
+    /// The books, which balance at every moment.
+    pub fn books(&self) -> Books {
+        self.shell.desk().plan.books()
+    }
+
+    /// What there is now.
+    pub fn snapshot(&self) -> Snapshot {
+        snapshot_of(&self.shell)
+    }
+
+    /// On whose behalf a process exists.
+    pub fn why(&self, pid: i32) -> Option<InstanceView> {
+        self.snapshot().why(pid)
+    }
+
+    /// Ends everything, all at once, and waits until it is known what became of it. What is left then is
+    /// in the books as unverified, and in the ledger; its guardians go on.
+    pub async fn shutdown(self) -> Books {
+        self.closed.cancel();
+        let going = self.shell.with(Plan::close);
+        self.shell.settled(&going).await;
+        self.books()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.closed.cancel();
+        self.shell.with(Plan::close);
+        self.shell.abandon();
+    }
+}
+
+fn snapshot_of(shell: &Shell) -> Snapshot {
+    Snapshot::of(&shell.desk(), tokio::time::Instant::now().into_std())
+}

@@ -1,0 +1,206 @@
+//! The life of one instance, as a function of what happens to it and when.
+//!
+//! ```text
+//! Launching ─▶ Greeting ─▶ Ready ─▶ Draining ─▶ Stopping ─▶ Over
+//!     └────────────┴─────────┴─────────┴─▶ Silenced ─┘
+//! ```
+//! Every arrow down leads to `Stopping`, and only a proof, or the lack of anything to prove, leads out.
+
+use std::time::{Duration, Instant};
+
+use super::cause::{Cause, Fault};
+use super::config::ServerLimits;
+use super::plan::Manner;
+
+/// How long the exit of a server that has closed its output is waited for: its status says more
+/// than that.
+const EXIT_LAG: Duration = Duration::from_millis(250);
+
+/// Where an instance is in its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its program is being started.
+    Launching { until: Instant },
+    /// Its handshake is under way.
+    Greeting { until: Instant },
+    /// It can be used.
+    Ready,
+    /// Calls in flight are waited for.
+    Draining { cause: Cause, until: Instant },
+    /// It has closed its output, and is about to exit.
+    Silenced { until: Instant },
+    /// It is on the ladder.
+    Stopping(Cause),
+    /// Nothing more happens to it.
+    Over,
+}
+
+/// What happens to an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// Its program runs.
+    Running,
+    /// Its handshake is done, or has failed.
+    Greeted(Result<(), String>),
+    /// It has to go.
+    Ordered(Cause, Manner),
+    /// It misbehaves.
+    Faulty(Fault),
+    /// Nobody has used it for long enough.
+    Idle,
+    /// No call is in flight any more.
+    Quiet,
+    /// The time of this phase is up.
+    TimeUp,
+    /// Its program has exited.
+    Exited,
+    /// Nothing is left of it, or it is known what is.
+    Ended,
+}
+
+/// What has to be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Begin the handshake.
+    Greet,
+    /// Tell those who wait that it can be used.
+    Announce,
+    /// Fail its calls, close its input and begin the way down.
+    Stop,
+}
+
+impl Phase {
+    pub(super) fn launching(limits: &ServerLimits, now: Instant) -> Self {
+        Self::Launching { until: now + limits.start }
+    }
+
+    /// Takes note of a sign. What follows from it is done by the caller.
+    pub(super) fn on(&mut self, sign: Sign, limits: &ServerLimits, now: Instant) -> Option<Act> {
+        let (next, act) = self.next(sign, limits, now)?;
+        *self = next;
+        act
+    }
+
+    /// When its time is up. That of a ready one depends on its use.
+    pub(super) fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Launching { until }
+            | Self::Greeting { until }
+            | Self::Draining { until, .. }
+            | Self::Silenced { until } => Some(*until),
+            Self::Ready | Self::Stopping(_) | Self::Over => None,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        *self == Self::Over
+    }
+
+    /// Why it goes, once it does.
+    pub(super) fn cause(&self) -> Option<&Cause> {
+        match self {
+            Self::Stopping(cause) => Some(cause),
+            _ => None,
+        }
+    }
+
+    fn next(&self, sign: Sign, limits: &ServerLimits, now: Instant) -> Option<(Self, Option<Act>)> {
+        let stop = |cause| Some((Self::Stopping(cause), Some(Act::Stop)));
+        match (self, sign) {
+            (_, Sign::Ended) => Some((Self::Over, None)),
+            // Its way is decided already.
+            (Self::Over | Self::Stopping(_), _)
+            | (Self::Draining { .. }, Sign::Ordered(_, Manner::Drain)) => None,
+            (_, Sign::Exited) => stop(Cause::Exited),
+            (Self::Launching { until }, Sign::Running) => {
+                Some((Self::Greeting { until: *until }, Some(Act::Greet)))
+            }
+            (Self::Greeting { .. }, Sign::Greeted(Ok(()))) => {
+                Some((Self::Ready, Some(Act::Announce)))
+            }
+            (Self::Greeting { .. }, Sign::Greeted(Err(reason))) => {
+                stop(Cause::Unhealthy(Fault::Handshake(reason)))
+            }
+            (Self::Launching { .. } | Self::Greeting { .. }, Sign::TimeUp) => {
+                stop(Cause::Unhealthy(Fault::NotReady(limits.start)))
+            }
+            (Self::Ready, Sign::Ordered(cause, Manner::Drain)) => {
+                Some((Self::Draining { cause, until: now + limits.drain }, None))
+            }
+            (Self::Ready, Sign::Idle) => stop(Cause::Idle),
+            (
+                Self::Draining { cause, .. },
+                Sign::Ordered(_, Manner::Now) | Sign::Quiet | Sign::TimeUp,
+            ) => stop(cause.clone()),
+            (Self::Silenced { .. }, Sign::TimeUp) => stop(Cause::Unhealthy(Fault::OutputClosed)),
+            (_, Sign::Ordered(cause, _)) => stop(cause),
+            (_, Sign::Faulty(Fault::OutputClosed)) => {
+                Some((Self::Silenced { until: now + EXIT_LAG }, None))
+            }
+            (_, Sign::Faulty(fault)) => stop(Cause::Unhealthy(fault)),
+            // Left over from an earlier phase.
+            (_, Sign::Running | Sign::Greeted(_) | Sign::Idle | Sign::Quiet | Sign::TimeUp) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a life leads, and what is done on its way.
+    fn live(signs: impl IntoIterator<Item = Sign>) -> (Phase, Vec<Act>) {
+        let (limits, now) = (ServerLimits::default(), Instant::now());
+        let mut phase = Phase::launching(&limits, now);
+        let acts = signs.into_iter().filter_map(|sign| phase.on(sign, &limits, now)).collect();
+        (phase, acts)
+    }
+
+    fn ready() -> [Sign; 2] {
+        [Sign::Running, Sign::Greeted(Ok(()))]
+    }
+
+    #[test]
+    fn a_whole_life() {
+        let drain = [Sign::Ordered(Cause::Replaced, Manner::Drain), Sign::Quiet, Sign::Ended];
+        let (phase, acts) = live(ready().into_iter().chain(drain));
+        assert_eq!(phase, Phase::Over);
+        assert_eq!(acts, [Act::Greet, Act::Announce, Act::Stop]);
+    }
+
+    #[test]
+    fn whatever_happens_it_is_stopped_once() {
+        let ends = [
+            Sign::Exited,
+            Sign::Ordered(Cause::Operator, Manner::Now),
+            Sign::Faulty(Fault::LongLine(1)),
+            Sign::Greeted(Err("no".into())),
+            Sign::TimeUp,
+        ];
+        for first in &ends {
+            for second in &ends {
+                let (phase, acts) = live([Sign::Running, first.clone(), second.clone()]);
+                assert!(phase.cause().is_some(), "{first:?} {second:?}");
+                assert_eq!(acts, [Act::Greet, Act::Stop], "{first:?} {second:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_exit_explains_a_closed_output() {
+        let closed = Sign::Faulty(Fault::OutputClosed);
+        let (phase, _) = live(ready().into_iter().chain([closed.clone(), Sign::Exited]));
+        assert_eq!(phase, Phase::Stopping(Cause::Exited));
+        let (phase, _) = live(ready().into_iter().chain([closed, Sign::TimeUp]));
+        assert_eq!(phase, Phase::Stopping(Cause::Unhealthy(Fault::OutputClosed)));
+    }
+
+    #[test]
+    fn a_handshake_that_ends_late_changes_nothing() {
+        let late =
+            [Sign::Running, Sign::Ordered(Cause::Abandoned, Manner::Now), Sign::Greeted(Ok(()))];
+        let (phase, acts) = live(late);
+        assert_eq!(phase, Phase::Stopping(Cause::Abandoned));
+        assert_eq!(acts, [Act::Greet, Act::Stop]);
+    }
+}

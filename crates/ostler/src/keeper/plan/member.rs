@@ -1,0 +1,78 @@
+//! An instance, as far as the plan is concerned.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::keeper::cause::Cause;
+use crate::keeper::config::Server;
+use crate::keeper::key::{Caller, Key};
+use crate::keeper::usage::Usage;
+
+/// Where it is in its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::keeper) enum State {
+    /// Not to be used yet.
+    Starting,
+    /// To be used.
+    Ready,
+    /// On its way out.
+    Leaving(Cause),
+    /// Something of it may be left.
+    Unverified,
+}
+
+/// An instance and who has a right to it.
+#[derive(Debug)]
+pub(in crate::keeper) struct Member {
+    pub(in crate::keeper) key: Key,
+    pub(in crate::keeper) server: Arc<Server>,
+    pub(in crate::keeper) state: State,
+    pub(in crate::keeper) usage: Arc<Usage>,
+    pub(in crate::keeper) leases: BTreeMap<u64, Arc<Caller>>,
+    /// For whom it was started.
+    pub(in crate::keeper) by: Arc<Caller>,
+    pub(in crate::keeper) since: Instant,
+    pub(in crate::keeper) ready: Option<Instant>,
+}
+
+impl Member {
+    pub(super) fn is_ready(&self) -> bool {
+        self.state == State::Ready
+    }
+
+    /// Whether it is or will be of use.
+    pub(super) fn stays(&self) -> bool {
+        matches!(self.state, State::Starting | State::Ready)
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.state, State::Leaving(_))
+    }
+
+    /// Whether it can take another call now.
+    pub(super) fn is_free(&self) -> bool {
+        self.server.max_concurrency.is_none_or(|most| self.usage.count() < most.get())
+    }
+
+    /// Whether its place may be given to others when nobody uses it.
+    pub(super) fn is_evictable(&self) -> bool {
+        self.is_ready() && self.server.limits.idle.is_some() && self.usage.count() == 0
+    }
+
+    pub(super) fn uptime(&self, now: Instant) -> Duration {
+        self.ready.map_or(Duration::ZERO, |ready| now.saturating_duration_since(ready))
+    }
+
+    /// For people.
+    pub(super) fn describe(&self) -> String {
+        let mut users: Vec<String> = self.leases.values().map(|c| c.who.to_string()).collect();
+        users.dedup();
+        match (&self.state, users.is_empty()) {
+            (State::Leaving(cause), _) => format!("{} (ending: {cause})", self.key),
+            (State::Unverified, _) => format!("{} (not proven to be gone)", self.key),
+            (_, true) => self.key.to_string(),
+            (_, false) => format!("{}, used by {}", self.key, users.join(" and ")),
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Who gets which instance, and when one is started or ended: decisions without any effect.
+//!
+//! Every method takes what has happened and the time, changes the books, and leaves [`Action`]s to
+//! be carried out before anything else happens. Nothing in here waits, starts or ends anything.
+
+mod error;
+mod member;
+mod pump;
+mod replace;
+mod requests;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use error::{AcquireError, Holders, Obstacle};
+pub(super) use member::{Member, State};
+pub use replace::Changes;
+pub(super) use requests::{Ask, Asked};
+
+use super::backoff::Backoff;
+use super::books::Books;
+use super::cause::{Cause, Ending};
+use super::config::{Caps, Server, ServerLimits};
+use super::dice::Dice;
+use super::event::What;
+use super::key::{Caller, Fingerprint, Key, Whose};
+use super::usage::Usage;
+use crate::fence::{Outcome, Residue};
+
+/// What has to be done about a decision.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Begin to start an instance.
+    Start { number: u64, server: Arc<Server>, usage: Arc<Usage> },
+    /// Tell an instance's driver to end it.
+    End { number: u64, cause: Cause, manner: Manner },
+    /// Tell an instance's driver its new limits.
+    Adjust { number: u64, limits: ServerLimits },
+    /// Somebody who waited gets a lease.
+    Grant { ticket: u64, number: u64 },
+    /// Somebody who waited gets none.
+    Refuse { ticket: u64, error: AcquireError },
+    /// Tell those who listen.
+    Tell { number: u64, what: What },
+}
+
+/// How an instance has to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Calls in flight have the time to drain.
+    Drain,
+    /// Nobody is left who could wait for an answer.
+    Now,
+}
+
+/// Somebody who waits for an instance.
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    caller: Arc<Caller>,
+    since: Instant,
+    deadline: Instant,
+}
+
+/// The instances of one key, and who waits for one.
+#[derive(Debug, Default)]
+struct Pool {
+    members: Vec<u64>,
+    waiters: VecDeque<Waiter>,
+}
+
+/// A configured server.
+#[derive(Clone, Debug)]
+struct Configured {
+    server: Arc<Server>,
+    /// Kept, because it is looked at by everybody who asks.
+    fingerprint: Fingerprint,
+}
+
+/// The failures of one configuration.
+#[derive(Debug, Default)]
+struct Failures {
+    backoff: Backoff,
+    last: Option<Arc<Ending>>,
+}
+
+/// All pools, and what they may use together.
+#[derive(Debug)]
+pub(super) struct Plan {
+    caps: Caps,
+    servers: BTreeMap<Arc<str>, Configured>,
+    members: BTreeMap<u64, Member>,
+    pools: HashMap<Key, Pool>,
+    /// The keys that somebody waits for and that nobody starts yet, in order.
+    queue: VecDeque<Key>,
+    failures: HashMap<(Arc<str>, Fingerprint), Failures>,
+    books: Books,
+    /// Numbers instances, leases and tickets alike.
+    last_number: u64,
+    dice: Dice,
+    is_closing: bool,
+    is_short: bool,
+    actions: Vec<Action>,
+}
+
+impl Plan {
+    pub(super) fn new(dice: Dice) -> Self {
+        Self {
+            caps: Caps::default(),
+            servers: BTreeMap::new(),
+            members: BTreeMap::new(),
+            pools: HashMap::new(),
+            queue: VecDeque::new(),
+            failures: HashMap::new(),
+            books: Books::default(),
+            last_number: 0,
+            dice,
+            is_closing: false,
+            is_short: false,
+            actions: Vec::new(),
+        }
+    }
+
+    /// What has to be done now.
+    pub(super) fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    pub(super) fn books(&self) -> Books {
+        self.books
+    }
+
+    pub(super) fn members(&self) -> impl Iterator<Item = (u64, &Member)> {
+        self.members.iter().map(|(number, member)| (*number, member))
+    }
+
+    pub(super) fn member(&self, number: u64) -> Option<&Member> {
+        self.members.get(&number)
+    }
+
+    /// Whether it is known what became of an instance.
+    pub(super) fn is_settled(&self, number: u64) -> bool {
+        self.members.get(&number).is_none_or(|member| member.state == State::Unverified)
+    }
+
+    pub(super) fn is_for_one_call(&self, number: u64) -> bool {
+        self.members.get(&number).is_some_and(|m| matches!(m.key.whose, Whose::Lease(_)))
+    }
+
+    /// Whether somebody waits for a place that an idle instance could give.
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    /// How many wait for an instance.
+    pub(super) fn waiting(&self) -> usize {
+        self.pools.values().map(|pool| pool.waiters.len()).sum()
+    }
+
+    pub(super) fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// When something has to be decided although nothing happens.
+    pub(super) fn next_wake(&self, now: Instant) -> Option<Instant> {
+        let deadlines = self.pools.values().flat_map(|pool| &pool.waiters).map(|w| w.deadline);
+        let keys = self.queue.iter().map(|key| (Arc::clone(&key.server), key.fingerprint));
+        let backoffs = keys.filter_map(|key| self.failures.get(&key)?.backoff.until(now));
+        deadlines.chain(backoffs).min()
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, now: Instant) {
+        self.pump(now);
+    }
+
+    /// An instance can be used.
+    pub(super) fn ready(&mut self, number: u64, now: Instant) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        if member.state != State::Starting {
+            return;
+        }
+        (member.state, member.ready) = (State::Ready, Some(now));
+        member.usage.mark(now);
+        let (key, after) = (member.key.clone(), now.saturating_duration_since(member.since));
+        self.tell(number, What::Ready { after });
+        self.serve_waiters(&key);
+        self.pump(now);
+    }
+
+    /// An instance goes by itself, or has to: its driver has begun to end it.
+    pub(super) fn leaving(&mut self, number: u64, ending: &Arc<Ending>, now: Instant) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        let was_starting = member.state == State::Starting;
+        if member.stays() {
+            member.usage.close();
+            member.state = State::Leaving(ending.cause.clone());
+        }
+        let (key, uptime, server) =
+            (member.key.clone(), member.uptime(now), Arc::clone(&member.server));
+        self.tell(number, What::Stopping(ending.cause.clone()));
+        self.judge(&key, &server, uptime, ending, now);
+        if was_starting && ending.cause.is_failure() {
+            self.refuse_waiters(&key, &AcquireError::Failed(Arc::clone(ending)));
+        }
+        self.requeue(&key);
+        self.pump(now);
+    }
+
+    /// Whether an instance is idle, so that it has to go; nobody can use it from then on.
+    pub(super) fn retire_if_idle(&mut self, number: u64) -> bool {
+        let Some(member) = self.members.get_mut(&number) else { return false };
+        let is_idle = member.is_ready() && member.usage.close_if_idle();
+        if is_idle {
+            member.state = State::Leaving(Cause::Idle);
+        }
+        is_idle
+    }
+
+    /// The end of an instance is known, or the lack of it.
+    pub(super) fn settled(
+        &mut self,
+        number: u64,
+        ending: &Arc<Ending>,
+        outcome: Option<&Outcome>,
+        now: Instant,
+    ) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        let was_unverified = member.state == State::Unverified;
+        let ending = Arc::clone(ending);
+        match outcome {
+            Some(Outcome::Unverified(_)) if was_unverified => return,
+            Some(Outcome::Unverified(residue)) => {
+                member.state = State::Unverified;
+                self.books.unverified();
+                let (ending, residue) = (ending, residue.clone());
+                // Nothing is to be found any more that a place could be kept for.
+                if residue == Residue::Unwatched {
+                    self.forget(number);
+                }
+                self.tell(number, What::Unverified { ending, residue });
+            }
+            Some(Outcome::Gone(_)) if was_unverified => {
+                self.books.paid();
+                self.forget(number);
+                self.tell(number, What::Paid);
+            }
+            Some(Outcome::Gone(proof)) => {
+                self.books.gone();
+                self.forget(number);
+                self.tell(number, What::Gone { ending, proof: Some(*proof) });
+            }
+            None => {
+                self.books.gone();
+                self.forget(number);
+                self.tell(number, What::Gone { ending, proof: None });
+            }
+        }
+        self.pump(now);
+    }
+
+    /// An instance was dropped before its end was known; its guardian ends it all the same.
+    pub(super) fn lost(&mut self, number: u64, now: Instant) {
+        let Some(member) = self.members.get(&number) else { return };
+        if member.state != State::Unverified {
+            self.books.unverified();
+        }
+        self.forget(number);
+        self.pump(now);
+    }
+
+    /// Ends one instance.
+    pub(super) fn retire(&mut self, number: u64, cause: Cause, manner: Manner) {
+        let Some(member) = self.members.get_mut(&number).filter(|member| member.stays()) else {
+            return;
+        };
+        member.usage.close();
+        member.state = State::Leaving(cause.clone());
+        let key = member.key.clone();
+        if manner == Manner::Drain {
+            self.tell(number, What::Draining(cause.clone()));
+        }
+        self.actions.push(Action::End { number, cause, manner });
+        self.requeue(&key);
+    }
+
+    /// Ends every instance that fits.
+    pub(super) fn retire_all(
+        &mut self,
+        cause: &Cause,
+        manner: Manner,
+        fits: impl Fn(&Member) -> bool,
+    ) -> Vec<u64> {
+        let all = self.members.iter().filter(|(_, member)| fits(member));
+        let all: Vec<u64> = all.map(|(number, _)| *number).collect();
+        for number in &all {
+            self.retire(*number, cause.clone(), manner);
+        }
+        all
+    }
+
+    /// A call, a session or an agent is over. Says which instances go with it.
+    pub(super) fn close_scope(&mut self, scope: &Caller, now: Instant) -> Vec<u64> {
+        let number = scope.number;
+        self.refuse_if(&AcquireError::ScopeClosed, |waiter| waiter.caller.is_within(number));
+        let own = |member: &Member| match &member.key.whose {
+            Whose::Everybody => false,
+            Whose::Agent(agent) => {
+                scope.who.session == 0 && Some(agent) == scope.who.agent.as_ref()
+            }
+            Whose::Session(session) => {
+                member.by.ancestor(*session).is_some_and(|session| session.is_within(number))
+            }
+            Whose::Lease(_) => member.by.is_within(number),
+        };
+        let gone = self.retire_all(&Cause::ScopeClosed, Manner::Now, own);
+        for member in self.members.values_mut() {
+            member.leases.retain(|_, caller| !caller.is_within(number));
+        }
+        self.pump(now);
+        gone
+    }
+
+    /// The keeper ends, with everything.
+    pub(super) fn close(&mut self, now: Instant) -> Vec<u64> {
+        self.is_closing = true;
+        self.refuse_if(&AcquireError::KeeperClosed, |_| true);
+        let all = self.retire_all(&Cause::KeeperClosed, Manner::Now, |_| true);
+        self.pump(now);
+        all
+    }
+
+    fn forget(&mut self, number: u64) {
+        let Some(member) = self.members.remove(&number) else { return };
+        let Some(pool) = self.pools.get_mut(&member.key) else { return };
+        pool.members.retain(|one| *one != number);
+        if pool.members.is_empty() && pool.waiters.is_empty() {
+            self.pools.remove(&member.key);
+        }
+    }
+
+    /// Whether an end counts against its configuration.
+    fn judge(
+        &mut self,
+        key: &Key,
+        server: &Server,
+        uptime: Duration,
+        ending: &Arc<Ending>,
+        now: Instant,
+    ) {
+        let limits = &server.limits.backoff;
+        let of = (Arc::clone(&key.server), key.fingerprint);
+        if !ending.cause.is_failure() {
+            if let Some(failures) = self.failures.get_mut(&of) {
+                failures.backoff.succeed(limits, uptime);
+            }
+            return;
+        }
+        let share = self.dice.share();
+        let failures = self.failures.entry(of).or_default();
+        failures.backoff.fail(limits, uptime, share, now);
+        failures.last = Some(Arc::clone(ending));
+        if let Some(until) = failures.backoff.until(now) {
+            let (server, wait) = (Arc::clone(&key.server), until - now);
+            let failures = failures.backoff.failures();
+            self.tell(0, What::BackingOff { server, failures, wait });
+        }
+    }
+
+    fn tell(&mut self, number: u64, what: What) {
+        self.actions.push(Action::Tell { number, what });
+    }
+}

@@ -1,0 +1,125 @@
+//! A new configuration, as a difference to the one in force.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{AcquireError, Action, Configured, Manner, Plan};
+use crate::keeper::cause::Cause;
+use crate::keeper::config::{Config, Server};
+use crate::keeper::event::What;
+
+/// What a new configuration changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Their instances stay as they are.
+    pub kept: Vec<String>,
+    /// Their instances drain and go; the next caller starts new ones.
+    pub changed: Vec<String>,
+    /// Their instances drain and go.
+    pub removed: Vec<String>,
+    /// These can be started now.
+    pub added: Vec<String>,
+}
+
+impl Plan {
+    /// Takes over a configuration. Says which instances have to go.
+    pub(in crate::keeper) fn replace(
+        &mut self,
+        config: Config,
+        now: Instant,
+    ) -> (Changes, Vec<u64>) {
+        let old = std::mem::take(&mut self.servers);
+        self.caps = config.caps;
+        let mut changes = Changes::default();
+        for (name, server) in config.servers {
+            let list = match old.get(name.as_str()) {
+                None => &mut changes.added,
+                Some(before) if before.server.runs_like(&server) => &mut changes.kept,
+                Some(_) => &mut changes.changed,
+            };
+            list.push(name.clone());
+            let fingerprint = server.fingerprint();
+            let configured = Configured { server: Arc::new(server), fingerprint };
+            self.servers.insert(name.into(), configured);
+        }
+        let is_gone = |name: &&Arc<str>| !self.servers.contains_key(&***name);
+        changes.removed = old.keys().filter(is_gone).map(ToString::to_string).collect();
+        self.adopt(&changes.kept);
+        let going = self.retire_outdated(&changes);
+        self.tell(0, What::Replaced(changes.clone()));
+        self.pump(now);
+        (changes, going)
+    }
+
+    /// The new limits hold for instances that stay, too.
+    fn adopt(&mut self, kept: &[String]) {
+        for (number, member) in self.members.iter_mut().filter(|(_, m)| m.stays()) {
+            let name = &member.key.server;
+            if let Some(configured) =
+                self.servers.get(name).filter(|_| kept.iter().any(|k| **k == **name))
+            {
+                member.server = Arc::clone(&configured.server);
+                let limits = configured.server.limits;
+                self.actions.push(Action::Adjust { number: *number, limits });
+            }
+        }
+    }
+
+    fn retire_outdated(&mut self, changes: &Changes) -> Vec<u64> {
+        let is_in = |list: &[String], name: &str| list.iter().any(|one| one == name);
+        let mut going = Vec::new();
+        for (cause, list) in
+            [(Cause::Replaced, &changes.changed), (Cause::Removed, &changes.removed)]
+        {
+            going.extend(self.retire_all(&cause, Manner::Drain, |m| is_in(list, &m.key.server)));
+        }
+        self.move_waiters(changes);
+        self.failures.retain(|(name, fingerprint), _| {
+            self.servers.get(name).is_some_and(|server| server.fingerprint == *fingerprint)
+        });
+        going
+    }
+
+    /// Who waits for what has changed waits for the new one; who waits for what is gone gets nothing.
+    fn move_waiters(&mut self, changes: &Changes) {
+        let outdated = |name: &str, list: &[String]| list.iter().any(|one| one == name);
+        let keys: Vec<_> = self.pools.keys().cloned().collect();
+        for key in keys {
+            if outdated(&key.server, &changes.removed) {
+                let error = AcquireError::UnknownServer(key.server.to_string());
+                let Some(pool) = self.pools.get_mut(&key) else { continue };
+                for waiter in pool.waiters.drain(..) {
+                    let (ticket, error) = (waiter.ticket, error.clone());
+                    self.actions.push(Action::Refuse { ticket, error });
+                }
+            } else if outdated(&key.server, &changes.changed) {
+                let Some(configured) = self.servers.get(&key.server).cloned() else { continue };
+                let Some(pool) = self.pools.get_mut(&key) else { continue };
+                let waiters = std::mem::take(&mut pool.waiters);
+                for waiter in waiters {
+                    let sharing = configured.server.sharing;
+                    let mut key = key.clone();
+                    key.fingerprint = configured.fingerprint;
+                    key.whose = waiter.caller.whose(sharing, waiter.ticket);
+                    self.pools.entry(key.clone()).or_default().waiters.push_back(waiter);
+                    self.requeue(&key);
+                }
+            }
+        }
+        self.pools.retain(|_, pool| !pool.members.is_empty() || !pool.waiters.is_empty());
+    }
+
+    /// The configured servers.
+    pub(in crate::keeper) fn servers(&self) -> BTreeMap<&str, &Arc<Server>> {
+        self.servers.iter().map(|(name, configured)| (&**name, &configured.server)).collect()
+    }
+
+    /// How often a server has failed in a row, and when it is tried again.
+    pub(in crate::keeper) fn failures(&self, server: &str, now: Instant) -> (u32, Option<Instant>) {
+        let found = self.servers.get_key_value(server).and_then(|(name, configured)| {
+            self.failures.get(&(Arc::clone(name), configured.fingerprint))
+        });
+        found.map_or((0, None), |f| (f.backoff.failures(), f.backoff.until(now)))
+    }
+}

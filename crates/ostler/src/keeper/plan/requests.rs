@@ -1,0 +1,223 @@
+//! What callers ask for, wait for and give back.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{AcquireError, Action, Holders, Manner, Plan, State, Waiter};
+use crate::keeper::cause::{Cause, Fault};
+use crate::keeper::event::What;
+use crate::keeper::key::{Caller, Key, Whose};
+
+/// Somebody asks for an instance of a server.
+#[derive(Debug)]
+pub(in crate::keeper) struct Ask<'a> {
+    pub(in crate::keeper) server: &'a str,
+    pub(in crate::keeper) profile: &'a Arc<str>,
+    pub(in crate::keeper) caller: &'a Arc<Caller>,
+}
+
+/// What somebody gets who asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::keeper) enum Asked {
+    /// The right to use this instance.
+    Granted { number: u64, lease: u64 },
+    /// A place in the queue.
+    Waiting { ticket: u64 },
+}
+
+impl Plan {
+    /// Somebody asks, and gets a lease at once or waits for one.
+    pub(in crate::keeper) fn ask(
+        &mut self,
+        ask: &Ask<'_>,
+        now: Instant,
+    ) -> Result<Asked, AcquireError> {
+        let key = self.key_of(ask)?;
+        self.replace_suspects(&key);
+        // A ticket becomes the number of the lease.
+        let ticket = self.number();
+        if let Some(number) = self.choose(&key, now) {
+            self.lend(number, ticket, ask.caller);
+            return Ok(Asked::Granted { number, lease: ticket });
+        }
+        self.refuse_hopeless(&key, now)?;
+        let deadline = now + self.caps.queue_timeout;
+        let waiter = Waiter { ticket, caller: Arc::clone(ask.caller), since: now, deadline };
+        self.pools.entry(key.clone()).or_default().waiters.push_back(waiter);
+        self.tell(0, What::Queued { key: key.clone(), by: ask.caller.who.clone() });
+        self.requeue(&key);
+        self.pump(now);
+        Ok(Asked::Waiting { ticket })
+    }
+
+    /// Somebody asks for what is there already; nothing is started.
+    pub(in crate::keeper) fn peek(&mut self, ask: &Ask<'_>) -> Option<(u64, u64)> {
+        let key = self.key_of(ask).ok()?;
+        let number = self.least_used(&key).filter(|number| self.is_trusted(*number))?;
+        let lease = self.number();
+        self.lend(number, lease, ask.caller);
+        Some((number, lease))
+    }
+
+    /// Somebody waits no longer.
+    pub(in crate::keeper) fn withdraw(&mut self, ticket: u64, now: Instant) {
+        let keys: Vec<Key> = self.pools.keys().cloned().collect();
+        for key in keys {
+            let Some(pool) = self.pools.get_mut(&key) else { continue };
+            let before = pool.waiters.len();
+            pool.waiters.retain(|waiter| waiter.ticket != ticket);
+            if pool.waiters.len() != before {
+                self.abandon_if_unwanted(&key);
+                return self.pump(now);
+            }
+        }
+    }
+
+    /// A lease is given back.
+    pub(in crate::keeper) fn release(&mut self, number: u64, lease: u64, now: Instant) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        member.leases.remove(&lease);
+        if matches!(member.key.whose, Whose::Lease(_)) {
+            self.retire(number, Cause::Returned, Manner::Now);
+            self.pump(now);
+        }
+    }
+
+    /// An instance that hangs goes as soon as somebody needs it.
+    pub(in crate::keeper) fn replace_if_suspect(&mut self, number: u64) {
+        let Some(member) = self.members.get(&number) else { return };
+        if member.is_ready() && member.usage.is_suspect() {
+            let fault = Fault::Silent(member.server.limits.call);
+            self.retire(number, Cause::Unhealthy(fault), Manner::Now);
+        }
+    }
+
+    fn key_of(&mut self, ask: &Ask<'_>) -> Result<Key, AcquireError> {
+        if self.is_closing {
+            return Err(AcquireError::KeeperClosed);
+        }
+        let unknown = || AcquireError::UnknownServer(ask.server.to_owned());
+        let (name, configured) = self.servers.get_key_value(ask.server).ok_or_else(unknown)?;
+        Ok(Key {
+            server: Arc::clone(name),
+            fingerprint: configured.fingerprint,
+            whose: ask.caller.whose(configured.server.sharing, self.last_number + 1),
+            profile: Arc::clone(ask.profile),
+        })
+    }
+
+    /// The instance for somebody who asks now, if there is one and no better one can be started.
+    fn choose(&mut self, key: &Key, now: Instant) -> Option<u64> {
+        let number = self.least_used(key)?;
+        let is_free = self.members.get(&number)?.is_free();
+        (is_free || !self.can_grow(key) || self.obstacle(key, now).is_some()).then_some(number)
+    }
+
+    fn replace_suspects(&mut self, key: &Key) {
+        let members = self.pools.get(key).map(|pool| pool.members.clone()).unwrap_or_default();
+        for number in members {
+            self.replace_if_suspect(number);
+        }
+    }
+
+    fn is_trusted(&self, number: u64) -> bool {
+        self.members.get(&number).is_some_and(|member| !member.usage.is_suspect())
+    }
+
+    pub(super) fn least_used(&self, key: &Key) -> Option<u64> {
+        let members = self.pools.get(key)?.members.iter();
+        let ready = members.filter_map(|number| Some((*number, self.members.get(number)?)));
+        let ready = ready.filter(|(_, member)| member.is_ready());
+        ready.min_by_key(|(_, m)| (m.usage.count(), m.leases.len())).map(|(number, _)| number)
+    }
+
+    pub(super) fn lend(&mut self, number: u64, lease: u64, caller: &Arc<Caller>) {
+        if let Some(member) = self.members.get_mut(&number) {
+            member.leases.insert(lease, Arc::clone(caller));
+        }
+    }
+
+    fn refuse_hopeless(&self, key: &Key, now: Instant) -> Result<(), AcquireError> {
+        let server = || key.server.to_string();
+        let failures = self.failures.get(&(Arc::clone(&key.server), key.fingerprint));
+        if let Some(failures) = failures
+            && let Some(until) = failures.backoff.until(now)
+            && let Some(last) = &failures.last
+            && until > now + self.caps.queue_timeout
+        {
+            let (failures, last) = (failures.backoff.failures(), Arc::clone(last));
+            return Err(AcquireError::BackingOff {
+                server: server(),
+                failures,
+                wait: until - now,
+                last,
+            });
+        }
+        // Who waits for a start that is under way waits for no place.
+        let waiters = |key: &Key| self.pools.get(key).map_or(0, |pool| pool.waiters.len());
+        let waiting: usize = self.queue.iter().map(waiters).sum();
+        if waiting >= self.caps.queue {
+            let holders = Holders::of(self.members.values().map(super::Member::describe));
+            return Err(AcquireError::QueueFull { server: server(), waiting, holders });
+        }
+        Ok(())
+    }
+
+    /// Those who wait get what has become ready.
+    pub(super) fn serve_waiters(&mut self, key: &Key) {
+        loop {
+            let Some(number) = self.least_used(key) else { return };
+            let Some(member) = self.members.get(&number) else { return };
+            // Who waits is about to call: each takes the place of a call.
+            let waiting_here = member.usage.count().max(member.leases.len());
+            let most = member.server.max_concurrency.map_or(usize::MAX, std::num::NonZero::get);
+            if waiting_here >= most && self.can_grow(key) {
+                return self.requeue(key);
+            }
+            let Some(waiter) = self.pools.get_mut(key).and_then(|p| p.waiters.pop_front()) else {
+                return;
+            };
+            self.lend(number, waiter.ticket, &waiter.caller);
+            self.actions.push(Action::Grant { ticket: waiter.ticket, number });
+        }
+    }
+
+    pub(super) fn refuse_waiters(&mut self, key: &Key, error: &AcquireError) {
+        if self.least_used(key).is_some() {
+            return self.serve_waiters(key);
+        }
+        let Some(pool) = self.pools.get_mut(key) else { return };
+        for waiter in pool.waiters.drain(..) {
+            self.actions.push(Action::Refuse { ticket: waiter.ticket, error: error.clone() });
+        }
+    }
+
+    pub(super) fn refuse_if(&mut self, error: &AcquireError, fits: impl Fn(&Waiter) -> bool) {
+        let keys: Vec<Key> = self.pools.keys().cloned().collect();
+        for key in keys {
+            let Some(pool) = self.pools.get_mut(&key) else { continue };
+            let refused: Vec<u64> =
+                pool.waiters.iter().filter(|waiter| fits(waiter)).map(|w| w.ticket).collect();
+            pool.waiters.retain(|waiter| !refused.contains(&waiter.ticket));
+            for ticket in &refused {
+                self.actions.push(Action::Refuse { ticket: *ticket, error: error.clone() });
+            }
+            if !refused.is_empty() {
+                self.abandon_if_unwanted(&key);
+            }
+        }
+    }
+
+    /// What nobody waits for any more is not started.
+    fn abandon_if_unwanted(&mut self, key: &Key) {
+        let Some(pool) = self.pools.get(key).filter(|pool| pool.waiters.is_empty()) else { return };
+        for number in pool.members.clone() {
+            if self.members.get(&number).is_some_and(|member| member.state == State::Starting) {
+                self.retire(number, Cause::Abandoned, Manner::Now);
+            }
+        }
+        if self.pools.get(key).is_some_and(|pool| pool.members.is_empty()) {
+            self.pools.remove(key);
+        }
+    }
+}

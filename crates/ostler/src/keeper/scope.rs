@@ -1,0 +1,234 @@
+//! Who uses servers, and for how long.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use super::key::{Caller, Who};
+use super::lease::Lease;
+use super::line::CallError;
+use super::plan::{AcquireError, Ask, Asked};
+use super::shell::Shell;
+use super::{Departure, ServeError};
+use crate::frame::Frame;
+
+/// An agent, a session or a call: the right to use servers until it is closed, and everything
+/// under it with it.
+///
+/// Dropping a session or a call closes it, without waiting. A named agent survives that: what is its
+/// own ends when nobody has used it for its idle limit, or when the agent is closed.
+#[derive(Debug)]
+#[must_use = "a scope that is dropped is closed"]
+pub struct Scope {
+    state: Arc<ScopeState>,
+    /// Leases that [`Scope::call`] uses again.
+    leases: Mutex<HashMap<String, Lease>>,
+}
+
+/// A scope, as its leases know it.
+pub(super) struct ScopeState {
+    pub(super) shell: Arc<Shell>,
+    pub(super) caller: Arc<Caller>,
+    closed: CancellationToken,
+    /// Keeps a named agent known as long as it has sessions.
+    parent: Option<Arc<ScopeState>>,
+}
+
+impl ScopeState {
+    pub(super) fn new(
+        shell: &Arc<Shell>,
+        caller: Caller,
+        closed: CancellationToken,
+        parent: Option<Arc<Self>>,
+    ) -> Arc<Self> {
+        let (shell, caller) = (Arc::clone(shell), Arc::new(caller));
+        Arc::new(Self { shell, caller, closed, parent })
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
+    }
+
+    pub(super) async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// Ends everything under it. Says which instances go.
+    fn close(&self) -> Vec<u64> {
+        // Whoever asks from now on is refused before the plan looks for what has to go.
+        self.closed.cancel();
+        self.shell.with(|plan, now| plan.close_scope(&self.caller, now))
+    }
+
+    fn is_named_agent(&self) -> bool {
+        self.parent.is_none() && self.caller.who.session == 0
+    }
+}
+
+impl Scope {
+    pub(super) fn new(state: Arc<ScopeState>) -> Self {
+        Self { state, leases: Mutex::default() }
+    }
+
+    /// Who it is.
+    pub fn who(&self) -> &Who {
+        &self.state.caller.who
+    }
+
+    /// A session of this agent.
+    pub fn session(&self) -> Self {
+        self.part(|who, number| Who { agent: who.agent.clone(), session: number })
+    }
+
+    /// A part of this session that can be closed by itself, such as a single call.
+    pub fn part_of(&self) -> Self {
+        self.part(|who, _| who.clone())
+    }
+
+    fn part(&self, who: impl FnOnce(&Who, u64) -> Who) -> Self {
+        let parent = &self.state;
+        let number = parent.shell.with(|plan, _| plan.number());
+        let who = who(&parent.caller.who, number);
+        let caller = Caller { number, who, parent: Some(Arc::clone(&parent.caller)) };
+        let closed = parent.closed.child_token();
+        let parent = Some(Arc::clone(parent));
+        Self::new(ScopeState::new(&self.state.shell, caller, closed, parent))
+    }
+
+    /// A lease on an instance of `server`, which is started if there is none to share. Waits in
+    /// line if there may not be one more now. Dropping the wait gives up the place.
+    pub async fn acquire(&self, server: &str) -> Result<Lease, AcquireError> {
+        self.acquire_with(server, &Arc::from("")).await
+    }
+
+    /// The same for an instance that is shared only with those who give the same profile.
+    pub async fn acquire_with(
+        &self,
+        server: &str,
+        profile: &Arc<str>,
+    ) -> Result<Lease, AcquireError> {
+        let shell = &self.state.shell;
+        let place = shell.at_desk(|desk, now| {
+            if self.state.is_closed() {
+                return Err(AcquireError::ScopeClosed);
+            }
+            let ask = Ask { server, profile, caller: &self.state.caller };
+            match desk.plan.ask(&ask, now)? {
+                Asked::Granted { number, lease } => {
+                    let line = desk.reins.get(&number).map(|reins| Arc::clone(&reins.line));
+                    let line = line.ok_or(AcquireError::KeeperClosed)?;
+                    Ok(Place::Lease(Lease::new(Arc::clone(&self.state), line, number, lease)))
+                }
+                Asked::Waiting { ticket } => {
+                    let answer = Shell::wait(desk, ticket, Arc::clone(&self.state));
+                    Ok(Place::Queue(ticket, answer))
+                }
+            }
+        })?;
+        match place {
+            Place::Lease(lease) => Ok(lease),
+            Place::Queue(ticket, answer) => {
+                let mut place = Waiting { shell, ticket, is_open: true };
+                let answer = answer.await;
+                place.is_open = false;
+                answer.unwrap_or(Err(AcquireError::KeeperClosed))
+            }
+        }
+    }
+
+    /// A lease on an instance that is there and ready; nothing is started.
+    pub fn peek(&self, server: &str) -> Option<Lease> {
+        let profile = Arc::from("");
+        self.state.shell.at_desk(|desk, _| {
+            if self.state.is_closed() {
+                return None;
+            }
+            let ask = Ask { server, profile: &profile, caller: &self.state.caller };
+            let (number, lease) = desk.plan.peek(&ask)?;
+            let line = Arc::clone(&desk.reins.get(&number)?.line);
+            Some(Lease::new(Arc::clone(&self.state), line, number, lease))
+        })
+    }
+
+    /// One call to a server, which is started if need be. An instance that ended before it got the call
+    /// is replaced by another one; a call that was sent is never repeated.
+    pub async fn call(&self, server: &str, request: &Frame) -> Result<Frame, ServeError> {
+        loop {
+            let lease = self.lease(server).await?;
+            match lease.call(request).await {
+                Err(CallError::Closed) => self.forget(server, &lease),
+                answer => return Ok(answer?),
+            }
+        }
+    }
+
+    async fn lease(&self, server: &str) -> Result<Lease, AcquireError> {
+        let held = self.leases().get(server).cloned();
+        if let Some(lease) = held.filter(|lease| lease.ending().is_none()) {
+            return Ok(lease);
+        }
+        let lease = self.acquire(server).await?;
+        let is_for_one_call = self.state.shell.desk().plan.is_for_one_call(lease.instance());
+        if !is_for_one_call {
+            self.leases().insert(server.to_owned(), lease.clone());
+        }
+        Ok(lease)
+    }
+
+    fn forget(&self, server: &str, lease: &Lease) {
+        let mut leases = self.leases();
+        if leases.get(server).is_some_and(|held| held.instance() == lease.instance()) {
+            let lease = leases.remove(server);
+            drop(leases);
+            drop(lease);
+        }
+    }
+
+    fn leases(&self) -> std::sync::MutexGuard<'_, HashMap<String, Lease>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends everything under it: waits are refused, calls fail, and instances that are its own go.
+    /// What is shared stays. The result can be waited for.
+    pub fn close(self) -> Departure {
+        let going = self.state.close();
+        Departure::new(Arc::clone(&self.state.shell), going)
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        if !self.state.is_named_agent() && !self.state.is_closed() {
+            self.state.close();
+        }
+    }
+}
+
+impl fmt::Debug for ScopeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopeState").field("who", &self.caller.who).finish_non_exhaustive()
+    }
+}
+
+/// What somebody has who asked.
+enum Place {
+    Lease(Lease),
+    Queue(u64, tokio::sync::oneshot::Receiver<Result<Lease, AcquireError>>),
+}
+
+/// Gives up a place in the queue, if it is still one.
+struct Waiting<'a> {
+    shell: &'a Arc<Shell>,
+    ticket: u64,
+    is_open: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.shell.withdraw(self.ticket);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Where decisions become deeds: the plan under its lock, and what is done about it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Instant, SystemTime};
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, broadcast, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+use super::driver::{Driver, Orders};
+use super::event::{Event, What};
+use super::lease::Lease;
+use super::line::Line;
+use super::plan::{AcquireError, Action, Plan};
+use super::scope::ScopeState;
+use super::starter::Starter;
+use crate::backend::Whereabouts;
+use crate::id::InstanceId;
+
+/// Who listens late misses the oldest.
+const EVENTS: usize = 1024;
+
+/// What all parts of a keeper share. It owns no process: the tasks do.
+pub(super) struct Shell {
+    desk: Mutex<Desk>,
+    starter: Arc<dyn Starter>,
+    runtime: Handle,
+    events: broadcast::Sender<Event>,
+    changed: Notify,
+    /// Whether somebody waits for a place that an idle instance could give.
+    is_short: AtomicBool,
+}
+
+/// What is under one lock.
+pub(super) struct Desk {
+    pub(super) plan: Plan,
+    pub(super) reins: HashMap<u64, Reins>,
+    pub(super) agents: HashMap<Arc<str>, Weak<ScopeState>>,
+    tickets: HashMap<u64, Ticket>,
+    tasks: JoinSet<()>,
+}
+
+/// Our hold on one instance's driver.
+pub(super) struct Reins {
+    pub(super) orders: watch::Sender<Orders>,
+    pub(super) line: Arc<Line>,
+    pub(super) id: Option<InstanceId>,
+    pub(super) whereabouts: Option<Whereabouts>,
+}
+
+/// Somebody who waits.
+struct Ticket {
+    scope: Arc<ScopeState>,
+    reply: oneshot::Sender<Result<Lease, AcquireError>>,
+}
+
+impl Shell {
+    pub(super) fn new(plan: Plan, starter: Arc<dyn Starter>, runtime: Handle) -> Arc<Self> {
+        let desk = Desk {
+            plan,
+            reins: HashMap::new(),
+            agents: HashMap::new(),
+            tickets: HashMap::new(),
+            tasks: JoinSet::new(),
+        };
+        Arc::new(Self {
+            desk: Mutex::new(desk),
+            starter,
+            runtime,
+            events: broadcast::Sender::new(EVENTS),
+            changed: Notify::new(),
+            is_short: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn starter(&self) -> &dyn Starter {
+        &*self.starter
+    }
+
+    pub(super) fn events(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides, and does what follows before anybody else can decide.
+    pub(super) fn with<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Plan, Instant) -> T) -> T {
+        self.at_desk(|desk, now| decide(&mut desk.plan, now))
+    }
+
+    /// The same with everything that is under the lock.
+    pub(super) fn at_desk<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Desk, Instant) -> T) -> T {
+        let mut desk = self.desk();
+        let result = decide(&mut desk, tokio::time::Instant::now().into_std());
+        let actions = desk.plan.take_actions();
+        if actions.is_empty() {
+            return result;
+        }
+        let unwanted: Vec<Lease> =
+            actions.into_iter().filter_map(|action| desk.carry_out(self, action)).collect();
+        self.is_short.store(desk.plan.is_short(), Ordering::Relaxed);
+        drop(desk);
+        self.changed.notify_waiters();
+        // They come back to the desk.
+        drop(unwanted);
+        result
+    }
+
+    /// Waits in the queue with this ticket.
+    pub(super) fn wait(
+        desk: &mut Desk,
+        ticket: u64,
+        scope: Arc<ScopeState>,
+    ) -> oneshot::Receiver<Result<Lease, AcquireError>> {
+        let (reply, answer) = oneshot::channel();
+        desk.tickets.insert(ticket, Ticket { scope, reply });
+        answer
+    }
+
+    pub(super) fn withdraw(self: &Arc<Self>, ticket: u64) {
+        let ticket_was_open = self.at_desk(|desk, now| {
+            desk.plan.withdraw(ticket, now);
+            desk.tickets.remove(&ticket)
+        });
+        drop(ticket_was_open);
+    }
+
+    /// A use has ended: somebody may wait for the place of what is idle now.
+    pub(super) fn use_ended(self: &Arc<Self>) {
+        if self.is_short.load(Ordering::Relaxed) {
+            self.with(Plan::tick);
+        }
+    }
+
+    pub(super) fn running(self: &Arc<Self>, number: u64, id: InstanceId) {
+        if let Some(reins) = self.desk().reins.get_mut(&number) {
+            reins.id = Some(id);
+        }
+        self.tell(number, What::Running { instance: id });
+    }
+
+    pub(super) fn whereabouts(&self, number: u64, whereabouts: Whereabouts) {
+        if let Some(reins) = self.desk().reins.get_mut(&number) {
+            reins.whereabouts = Some(whereabouts);
+        }
+    }
+
+    pub(super) fn retire_if_idle(self: &Arc<Self>, number: u64) -> bool {
+        self.with(|plan, _| plan.retire_if_idle(number))
+    }
+
+    pub(super) fn lost(self: &Arc<Self>, number: u64) {
+        self.at_desk(|desk, now| {
+            desk.plan.lost(number, now);
+            desk.reins.remove(&number);
+        });
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until none of these instances is on its way any more.
+    pub(super) async fn settled(&self, numbers: &[u64]) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.are_settled(numbers) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn are_settled(&self, numbers: &[u64]) -> bool {
+        let desk = self.desk();
+        numbers.iter().all(|number| desk.plan.is_settled(*number))
+    }
+
+    /// Decides what only time decides, for as long as the keeper lives.
+    pub(super) async fn keep_time(self: Arc<Self>) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let now = tokio::time::Instant::now().into_std();
+            let wake = self.desk().plan.next_wake(now);
+            let time = async {
+                match wake {
+                    Some(wake) => sleep_until(wake.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = changed => {}
+                () = time => self.with(Plan::tick),
+            }
+        }
+    }
+
+    /// Starts the task that keeps time.
+    pub(super) fn begin(self: &Arc<Self>) {
+        self.desk().tasks.spawn_on(Arc::clone(self).keep_time(), &self.runtime);
+    }
+
+    /// Ends all tasks, and with them everything that they hold.
+    pub(super) fn abandon(&self) {
+        let mut tasks = std::mem::take(&mut self.desk().tasks);
+        tasks.abort_all();
+    }
+
+    fn tell(&self, number: u64, what: What) {
+        // Nobody has to listen.
+        let _ = self.events.send(Event { at: SystemTime::now(), number, what });
+    }
+}
+
+impl Desk {
+    /// Returns a lease that nobody waits for any more.
+    fn carry_out(&mut self, shell: &Arc<Shell>, action: Action) -> Option<Lease> {
+        match action {
+            Action::Start { number, server, usage } => {
+                let member = self.plan.member(number)?;
+                let line = Arc::new(Line::new(&server, usage));
+                let (sender, orders) = watch::channel(Orders { end: None, limits: server.limits });
+                let driver = Driver {
+                    shell: Arc::clone(shell),
+                    number,
+                    key: member.key.clone(),
+                    server,
+                    line: Arc::clone(&line),
+                    orders,
+                };
+                let reins = Reins { orders: sender, line, id: None, whereabouts: None };
+                self.reins.insert(number, reins);
+                while self.tasks.try_join_next().is_some() {}
+                self.tasks.spawn_on(driver.drive(), &shell.runtime);
+            }
+            Action::End { number, cause, manner } => self.order(number, |orders| {
+                orders.end = Some((cause, manner));
+            }),
+            Action::Adjust { number, limits } => {
+                self.order(number, |orders| orders.limits = limits);
+            }
+            Action::Grant { ticket, number } => {
+                let Ticket { scope, reply } = self.tickets.remove(&ticket)?;
+                let line = Arc::clone(&self.reins.get(&number)?.line);
+                let lease = Lease::new(scope, line, number, ticket);
+                return reply.send(Ok(lease)).err().and_then(Result::ok);
+            }
+            Action::Refuse { ticket, error } => {
+                if let Some(ticket) = self.tickets.remove(&ticket) {
+                    // Who has given up needs no answer.
+                    drop(ticket.reply.send(Err(error)));
+                }
+            }
+            Action::Tell { number, what } => {
+                if matches!(what, What::Gone { .. } | What::Paid) {
+                    self.reins.remove(&number);
+                }
+                shell.tell(number, what);
+            }
+        }
+        None
+    }
+
+    fn order(&mut self, number: u64, change: impl FnOnce(&mut Orders)) {
+        if let Some(reins) = self.reins.get(&number) {
+            reins.orders.send_modify(change);
+        }
+    }
+}
+
+impl std::fmt::Debug for Shell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shell").field("starter", &self.starter).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! What a keeper has at one moment.
+
+use std::time::{Duration, Instant};
+
+use super::books::Books;
+use super::key::{Key, Sharing, Who};
+use super::plan::{Member, State};
+use super::shell::{Desk, Reins};
+use crate::backend::Whereabouts;
+use crate::id::{INSTANCE_VARIABLE, InstanceId};
+use crate::proctable::Process;
+
+/// Everything that a keeper has and knows.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The books.
+    pub books: Books,
+    /// The configured servers.
+    pub servers: Vec<ServerView>,
+    /// The instances that are not proven to be gone, the oldest first.
+    pub instances: Vec<InstanceView>,
+    /// How many callers wait for an instance.
+    pub waiting: usize,
+}
+
+/// A configured server.
+#[derive(Clone, Debug)]
+pub struct ServerView {
+    /// Its name.
+    pub name: String,
+    /// Who shares an instance.
+    pub sharing: Sharing,
+    /// How many times in a row it has failed.
+    pub failures: u32,
+    /// How long it is not started again, because it has failed.
+    pub backing_off: Option<Duration>,
+}
+
+/// An instance.
+#[derive(Clone, Debug)]
+pub struct InstanceView {
+    /// Its number within the keeper.
+    pub number: u64,
+    /// Its id in the ledger, once it has one.
+    pub id: Option<InstanceId>,
+    /// Where it is, once it runs.
+    pub whereabouts: Option<Whereabouts>,
+    /// What those have in common who share it.
+    pub key: Key,
+    /// Where it is in its life.
+    pub state: InstanceState,
+    /// Who has asked for it first.
+    pub by: Who,
+    /// Who holds a lease on it.
+    pub leases: Vec<Who>,
+    /// How many uses there are now.
+    pub uses: usize,
+    /// How long it has been there.
+    pub age: Duration,
+    /// How long ago it was last used.
+    pub unused: Duration,
+}
+
+/// Where an instance is in its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstanceState {
+    /// Not to be used yet.
+    Starting,
+    /// To be used.
+    Ready,
+    /// On its way out, for this reason.
+    Leaving(super::Cause),
+    /// Something of it may be left.
+    Unverified,
+}
+
+impl Snapshot {
+    pub(super) fn of(desk: &Desk, now: Instant) -> Self {
+        let instances = desk
+            .plan
+            .members()
+            .map(|(number, member)| InstanceView::of(number, member, desk.reins.get(&number), now));
+        let servers = desk.plan.servers().into_iter().map(|(name, server)| {
+            let (failures, until) = desk.plan.failures(name, now);
+            ServerView {
+                name: name.to_owned(),
+                sharing: server.sharing,
+                failures,
+                backing_off: until.map(|until| until.saturating_duration_since(now)),
+            }
+        });
+        Self {
+            books: desk.plan.books(),
+            servers: servers.collect(),
+            instances: instances.collect(),
+            waiting: desk.plan.waiting(),
+        }
+    }
+
+    /// On whose behalf a process exists.
+    pub(super) fn why(self, pid: i32) -> Option<InstanceView> {
+        let marked = Process::carrying(INSTANCE_VARIABLE).into_iter();
+        let mark: Option<InstanceId> = marked
+            .filter(|(process, _)| process.pid == pid)
+            .find_map(|(_, value)| value.parse().ok());
+        self.instances.into_iter().find(|view| view.id == mark && mark.is_some() || view.has(pid))
+    }
+}
+
+impl InstanceView {
+    fn of(number: u64, member: &Member, reins: Option<&Reins>, now: Instant) -> Self {
+        Self {
+            number,
+            id: reins.and_then(|reins| reins.id),
+            whereabouts: reins.and_then(|reins| reins.whereabouts.clone()),
+            key: member.key.clone(),
+            state: match &member.state {
+                State::Starting => InstanceState::Starting,
+                State::Ready => InstanceState::Ready,
+                State::Leaving(cause) => InstanceState::Leaving(cause.clone()),
+                State::Unverified => InstanceState::Unverified,
+            },
+            by: member.by.who.clone(),
+            leases: member.leases.values().map(|caller| caller.who.clone()).collect(),
+            uses: member.usage.count(),
+            age: now.saturating_duration_since(member.since),
+            unused: now.saturating_duration_since(member.usage.last()),
+        }
+    }
+
+    /// The server's pid, once it runs.
+    pub fn pid(&self) -> Option<i32> {
+        let Whereabouts::Process { server, .. } = self.whereabouts.as_ref()?;
+        Some(server.pid)
+    }
+
+    /// Below its guardian, which is the parent of all that it causes.
+    fn has(&self, pid: i32) -> bool {
+        let Some(Whereabouts::Process { guardian, .. }) = &self.whereabouts else { return false };
+        guardian.pid == pid
+            || Process::descendants_of(guardian.pid).iter().any(|process| process.pid == pid)
+    }
+}

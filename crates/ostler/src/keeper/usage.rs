@@ -1,0 +1,139 @@
+//! Who uses an instance right now, and when somebody last did.
+//!
+//! On the way of every call, so that it is two numbers and no lock. Whoever wants to end an idle
+//! instance closes it here first: from then on nobody can begin to use it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+const CLOSED: u64 = 1 << 63;
+
+/// The uses of one instance.
+#[derive(Debug)]
+pub(super) struct Usage {
+    /// How many there are, and whether further ones are refused.
+    state: AtomicU64,
+    born: Instant,
+    /// Microseconds from `born` to the last sign of use.
+    last: AtomicU64,
+    quiet: Notify,
+    /// A call has timed out, and nothing was heard since.
+    suspect: AtomicBool,
+}
+
+impl Usage {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            born: now,
+            last: AtomicU64::new(0),
+            quiet: Notify::new(),
+            suspect: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the use may begin. Each that has begun has to [`end`](Self::end).
+    pub(super) fn begin(&self, now: Instant) -> bool {
+        let taken = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
+            (state & CLOSED == 0).then_some(state + 1)
+        });
+        self.mark(now);
+        taken.is_ok()
+    }
+
+    pub(super) fn end(&self, now: Instant) {
+        self.mark(now);
+        if self.state.fetch_sub(1, Ordering::AcqRel) == CLOSED + 1 {
+            self.quiet.notify_waiters();
+        }
+    }
+
+    /// A sign of use that takes no time.
+    pub(super) fn mark(&self, now: Instant) {
+        let micros = now.saturating_duration_since(self.born).as_micros();
+        self.last.fetch_max(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How many uses there are.
+    pub(super) fn count(&self) -> usize {
+        usize::try_from(self.state.load(Ordering::Acquire) & !CLOSED).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn last(&self) -> Instant {
+        self.born + Duration::from_micros(self.last.load(Ordering::Relaxed))
+    }
+
+    /// Whether it seems to hang; the next caller gets another instance then.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn suspect(&self, suspect: bool) {
+        self.suspect.store(suspect, Ordering::Relaxed);
+    }
+
+    /// Refuses further uses.
+    pub(super) fn close(&self) {
+        self.state.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    /// Refuses further uses if there is none now.
+    pub(super) fn close_if_idle(&self) -> bool {
+        self.state.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Waits until the last use has ended, after further ones were refused.
+    pub(super) async fn quiet(&self) {
+        loop {
+            let quiet = self.quiet.notified();
+            tokio::pin!(quiet);
+            quiet.as_mut().enable();
+            if self.count() == 0 {
+                return;
+            }
+            quiet.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_closed_can_not_be_used() {
+        let now = Instant::now();
+        let usage = Usage::new(now);
+        assert!(usage.begin(now));
+        assert!(!usage.close_if_idle());
+        usage.end(now);
+        assert!(usage.close_if_idle());
+        assert!(!usage.begin(now));
+        assert_eq!(usage.count(), 0);
+    }
+
+    #[test]
+    fn the_last_use_never_moves_back() {
+        let now = Instant::now();
+        let usage = Usage::new(now);
+        usage.mark(now + Duration::from_secs(5));
+        usage.mark(now + Duration::from_secs(2));
+        assert_eq!(usage.last(), now + Duration::from_secs(5));
+    }
+
+    #[tokio::test]
+    async fn quiet_comes_with_the_end_of_the_last_use() {
+        let now = Instant::now();
+        let usage = Usage::new(now);
+        assert!(usage.begin(now) && usage.begin(now));
+        usage.close();
+        let ends = async {
+            usage.end(now);
+            tokio::task::yield_now().await;
+            usage.end(now);
+        };
+        tokio::join!(usage.quiet(), ends);
+    }
+}

@@ -17,6 +17,8 @@ pub(crate) enum Benchmark {
     Killed,
     Ledger,
     Sweep,
+    Lease,
+    Idle,
 }
 
 /// How many repetitions: enough for the record, or only enough to see that everything works.
@@ -34,7 +36,7 @@ pub(crate) enum Request {
 }
 
 impl Benchmark {
-    const ALL: [(Self, &'static str); 7] = [
+    const ALL: [(Self, &'static str); 9] = [
         (Self::Start, "start"),
         (Self::Heap, "heap"),
         (Self::Memory, "memory"),
@@ -42,6 +44,8 @@ impl Benchmark {
         (Self::Killed, "killed"),
         (Self::Ledger, "ledger"),
         (Self::Sweep, "sweep"),
+        (Self::Lease, "lease"),
+        (Self::Idle, "idle"),
     ];
 
     fn named(name: &str) -> Result<Self> {

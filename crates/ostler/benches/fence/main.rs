@@ -16,6 +16,7 @@
 
 mod args;
 mod bench;
+mod kept;
 mod killed;
 mod ledger;
 mod machine;
@@ -70,6 +71,8 @@ fn run(benchmarks: &[Benchmark], effort: Effort) -> Result<()> {
             Benchmark::Killed => killed::owner(effort)?,
             Benchmark::Ledger => ledger::per_start(&bench.owner, effort)?,
             Benchmark::Sweep => sweep::of_dead_owner(effort)?,
+            Benchmark::Lease => kept::lease(&bench.owner, effort)?,
+            Benchmark::Idle => kept::idle(&bench.owner, effort)?,
         };
         for table in tables {
             println!("{table}");

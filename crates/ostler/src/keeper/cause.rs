@@ -50,9 +50,12 @@ pub enum Fault {
     /// It does not read its input.
     #[error("it has not read its input for {0:?}")]
     NotReading(Duration),
-    /// It has closed its output, or its pipes failed.
+    /// It has closed its output.
     #[error("it has closed its output")]
     OutputClosed,
+    /// It has closed its input.
+    #[error("it has closed its input")]
+    InputClosed,
     /// Its guardian was killed, so that it was ended without one.
     #[error("its guardian was killed")]
     GuardianKilled,

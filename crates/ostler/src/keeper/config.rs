@@ -42,10 +42,23 @@ pub struct Server {
     pub containers: usize,
     /// Its times and sizes.
     pub limits: ServerLimits,
+    /// Who reads and writes its pipes.
+    pub speech: Speech,
     /// How an instance becomes ready.
     pub handshake: Arc<dyn Handshake>,
     /// Who hears what it says without being asked.
     pub listener: Arc<dyn Listener>,
+}
+
+/// Who reads and writes a server's pipes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Speech {
+    /// The keeper: leases carry messages of JSON-RPC, and many can use one instance.
+    #[default]
+    Messages,
+    /// Whoever takes the [`Wire`](super::Wire) of an instance, with a client of its own. One at a time, so
+    /// that it should not be shared, and the handshake is that client's.
+    Bytes,
 }
 
 /// The times and sizes of one server. A change takes effect without a restart.
@@ -128,6 +141,7 @@ impl Server {
             cap: None,
             containers: 0,
             limits: ServerLimits::default(),
+            speech: Speech::default(),
             handshake: Arc::new(NoHandshake),
             listener: Arc::new(RefuseRequests),
         }
@@ -145,6 +159,7 @@ impl Server {
             && self.sharing == other.sharing
             && self.max_concurrency == other.max_concurrency
             && self.containers == other.containers
+            && self.speech == other.speech
     }
 }
 

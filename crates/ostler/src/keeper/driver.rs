@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use super::cause::{Cause, Ending, Fault};
-use super::config::{Server, ServerLimits};
+use super::config::{Server, ServerLimits, Speech};
 use super::key::Key;
 use super::line::{Line, Talk, drain_stderr, hear};
 use super::phase::{Act, Phase, Sign};
@@ -92,7 +92,13 @@ impl Course {
         self.life = Some(life);
         self.driver.shell.running(self.driver.number, id);
         let talk = Talk::new(Arc::clone(&line), self.driver.key.clone(), self.driver.number);
-        let mut hearing = Fused::new(Box::pin(hear(stdout, &talk, &*server.listener)));
+        let mut hearing = match server.speech {
+            Speech::Messages => Fused::new(Box::pin(hear(stdout, &talk, &*server.listener))),
+            Speech::Bytes => {
+                line.leave_output(stdout);
+                Fused::none()
+            }
+        };
         let mut complaints = Fused::new(Box::pin(drain_stderr(stderr, &line)));
         let mut writing = Fused::new(Box::pin(line.flush()));
         let mut greeting = Fused::none();

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::cause::Ending;
 use super::line::{CallError, Line};
 use super::scope::ScopeState;
+use super::wire::Wire;
 use crate::frame::Frame;
 
 /// The right of one scope to use one instance.
@@ -40,6 +41,12 @@ impl Lease {
         self.0.line.ending().cloned()
     }
 
+    /// Waits until it is decided that the instance goes, after [`CallError::Closed`]: whoever asks then
+    /// gets another one.
+    pub async fn left(&self) {
+        self.0.line.left().await;
+    }
+
     /// Sends a request and waits for its answer, which carries the request's own id.
     pub async fn call(&self, request: &Frame) -> Result<Frame, CallError> {
         let _use = self.hold()?;
@@ -70,13 +77,19 @@ impl Lease {
         if right.line.usage().begin(now()) { Ok(Use(self.clone())) } else { Err(CallError::Closed) }
     }
 
-    /// The server has done something that counts as use, such as sending a notification.
-    pub fn mark_used(&self) {
-        self.0.line.usage().mark(now());
+    /// The pipes of the instance, if its server is configured with
+    /// [`Speech::Bytes`](super::Speech) and nobody has taken them before.
+    pub fn wire(&self) -> Result<Wire, CallError> {
+        let held = self.hold()?;
+        let output = self.0.line.take_output().ok_or(CallError::NoWire)?;
+        Ok(Wire::new(output, held))
     }
 
     async fn talk(&self, request: &Frame) -> Result<Frame, CallError> {
         let Right { scope, line, .. } = &*self.0;
+        if scope.is_closed() {
+            return Err(CallError::ScopeClosed);
+        }
         let limit = line.limits().call;
         tokio::select! {
             biased;
@@ -102,6 +115,12 @@ impl Drop for Right {
 /// An instance in use.
 #[derive(Debug)]
 pub struct Use(Lease);
+
+impl Use {
+    pub(super) fn line(&self) -> &Line {
+        &self.0.0.line
+    }
+}
 
 impl Drop for Use {
     fn drop(&mut self) {

@@ -26,6 +26,7 @@ mod shell;
 mod snapshot;
 mod starter;
 mod usage;
+mod wire;
 
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub use backoff::BackoffLimits;
 pub use books::Books;
 pub use cause::{Cause, Ending, Fault};
-pub use config::{Caps, Config, Server, ServerLimits};
+pub use config::{Caps, Config, Server, ServerLimits, Speech};
 pub use event::{Event, What};
 pub use key::{Fingerprint, Key, Sharing, Who, Whose};
 pub use lease::{Lease, Use};
@@ -44,6 +45,7 @@ pub use line::{CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequ
 pub use plan::{AcquireError, Changes, Holders, Obstacle};
 pub use scope::Scope;
 pub use snapshot::{InstanceState, InstanceView, ServerView, Snapshot};
+pub use wire::Wire;
 
 use self::dice::Dice;
 use self::key::Caller;

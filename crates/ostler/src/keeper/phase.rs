@@ -12,8 +12,8 @@ use super::cause::{Cause, Fault};
 use super::config::ServerLimits;
 use super::plan::Manner;
 
-/// How long the exit of a server that has closed its output is waited for: its status says more
-/// than that.
+/// How long the exit of a server that has closed a pipe is waited for: its status says more than
+/// that.
 const EXIT_LAG: Duration = Duration::from_millis(250);
 
 /// Where an instance is in its life.
@@ -27,8 +27,8 @@ pub(super) enum Phase {
     Ready,
     /// Calls in flight are waited for.
     Draining { cause: Cause, until: Instant },
-    /// It has closed its output, and is about to exit.
-    Silenced { until: Instant },
+    /// It has closed one of its pipes, and is about to exit.
+    Silenced { fault: Fault, until: Instant },
     /// It is on the ladder.
     Stopping(Cause),
     /// Nothing more happens to it.
@@ -87,7 +87,7 @@ impl Phase {
             Self::Launching { until }
             | Self::Greeting { until }
             | Self::Draining { until, .. }
-            | Self::Silenced { until } => Some(*until),
+            | Self::Silenced { until, .. } => Some(*until),
             Self::Ready | Self::Stopping(_) | Self::Over => None,
         }
     }
@@ -110,7 +110,8 @@ impl Phase {
             (_, Sign::Ended) => Some((Self::Over, None)),
             // Its way is decided already.
             (Self::Over | Self::Stopping(_), _)
-            | (Self::Draining { .. }, Sign::Ordered(_, Manner::Drain)) => None,
+            | (Self::Draining { .. }, Sign::Ordered(_, Manner::Drain))
+            | (Self::Silenced { .. }, Sign::Faulty(_)) => None,
             (_, Sign::Exited) => stop(Cause::Exited),
             (Self::Launching { until }, Sign::Running) => {
                 Some((Self::Greeting { until: *until }, Some(Act::Greet)))
@@ -132,10 +133,10 @@ impl Phase {
                 Self::Draining { cause, .. },
                 Sign::Ordered(_, Manner::Now) | Sign::Quiet | Sign::TimeUp,
             ) => stop(cause.clone()),
-            (Self::Silenced { .. }, Sign::TimeUp) => stop(Cause::Unhealthy(Fault::OutputClosed)),
+            (Self::Silenced { fault, .. }, Sign::TimeUp) => stop(Cause::Unhealthy(fault.clone())),
             (_, Sign::Ordered(cause, _)) => stop(cause),
-            (_, Sign::Faulty(Fault::OutputClosed)) => {
-                Some((Self::Silenced { until: now + EXIT_LAG }, None))
+            (_, Sign::Faulty(fault @ (Fault::OutputClosed | Fault::InputClosed))) => {
+                Some((Self::Silenced { fault, until: now + EXIT_LAG }, None))
             }
             (_, Sign::Faulty(fault)) => stop(Cause::Unhealthy(fault)),
             // Left over from an earlier phase.

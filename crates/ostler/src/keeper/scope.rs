@@ -83,7 +83,7 @@ impl Scope {
     }
 
     /// A part of this session that can be closed by itself, such as a single call.
-    pub fn part_of(&self) -> Self {
+    pub fn nested(&self) -> Self {
         self.part(|who, _| who.clone())
     }
 
@@ -158,7 +158,10 @@ impl Scope {
         loop {
             let lease = self.lease(server).await?;
             match lease.call(request).await {
-                Err(CallError::Closed) => self.forget(server, &lease),
+                Err(CallError::Closed) => {
+                    self.forget(server, &lease);
+                    lease.left().await;
+                }
                 answer => return Ok(answer?),
             }
         }

@@ -79,6 +79,10 @@ impl Usage {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.load(Ordering::Acquire) & CLOSED != 0
+    }
+
     /// Refuses further uses if there is none now.
     pub(super) fn close_if_idle(&self) -> bool {
         self.state.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()

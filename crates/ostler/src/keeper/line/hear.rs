@@ -61,6 +61,8 @@ fn pass_on(line: &[u8], talk: &Talk, listener: &dyn Listener) {
     calls.hear();
     if frame.kind() != Kind::Answer {
         drop(calls);
+        // What goes on by itself is in use.
+        talk.line.usage.mark(tokio::time::Instant::now().into_std());
         return listener.hear(talk, frame);
     }
     let reply = frame.call_id().and_then(|id| calls.take(id));

@@ -10,12 +10,14 @@ mod outbox;
 mod splitter;
 mod tail;
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 
 pub(super) use hear::{drain_stderr, hear};
@@ -26,6 +28,7 @@ use self::outbox::Outbox;
 use self::tail::Tail;
 use super::cause::{Ending, Fault};
 use super::config::{Server, ServerLimits};
+use super::starter::Output;
 use super::usage::Usage;
 use crate::frame::{CallId, Frame, Kind};
 
@@ -51,6 +54,9 @@ pub enum CallError {
     /// The server does not read, and no more may wait for it.
     #[error("the server does not read its input, and {0} bytes wait already")]
     Backlog(usize),
+    /// The keeper reads the server's pipes itself, or somebody else has taken them.
+    #[error("the server's pipes are not to be had")]
+    NoWire,
     /// What was given is not a request.
     #[error("not a request")]
     NotARequest,
@@ -75,6 +81,9 @@ pub(super) struct Line {
     turns: Option<Semaphore>,
     usage: Arc<Usage>,
     ended: OnceLock<Arc<Ending>>,
+    leaving: Notify,
+    /// The server's output, if the keeper does not read it itself.
+    output: Mutex<Option<Output>>,
 }
 
 impl Line {
@@ -87,6 +96,8 @@ impl Line {
             turns: server.max_concurrency.map(|most| Semaphore::new(most.get())),
             usage,
             ended: OnceLock::new(),
+            leaving: Notify::new(),
+            output: Mutex::default(),
         }
     }
 
@@ -97,6 +108,20 @@ impl Line {
     /// From now on something can be said.
     pub(super) fn open(&self, input: Input) {
         lock(&self.outbox).open(input);
+    }
+
+    /// Leaves the reading to whoever takes it.
+    pub(super) fn leave_output(&self, output: Output) {
+        *lock(&self.output) = Some(output);
+    }
+
+    pub(super) fn take_output(&self) -> Option<Output> {
+        lock(&self.output).take()
+    }
+
+    /// Writes past the queue, for the only one who writes.
+    pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        lock(&self.outbox).poll_write(cx, bytes)
     }
 
     /// Ends the server's input.
@@ -118,6 +143,21 @@ impl Line {
         let ending = Arc::clone(self.ended.get_or_init(|| Arc::clone(ending)));
         for reply in lock(&self.calls).close() {
             reply(Err(Arc::clone(&ending)));
+        }
+        self.leaving.notify_waiters();
+    }
+
+    /// Waits until it is decided that the instance goes, after a call could not be sent: whoever asks
+    /// then gets another one.
+    pub(super) async fn left(&self) {
+        loop {
+            let leaving = self.leaving.notified();
+            tokio::pin!(leaving);
+            leaving.as_mut().enable();
+            if self.usage.is_closed() || self.ended.get().is_some() {
+                return;
+            }
+            leaving.await;
         }
     }
 
@@ -189,11 +229,15 @@ impl Line {
         }
     }
 
-    /// Writes what could not be written at once. Returns only if the server does not read it.
+    /// Writes what could not be written at once. Returns only if the server does not read it, or can't
+    /// any more.
     pub(super) async fn flush(&self) -> Fault {
         let unsent = lock(&self.outbox).unsent();
         loop {
             unsent.notified().await;
+            if lock(&self.outbox).is_broken() {
+                return Fault::InputClosed;
+            }
             loop {
                 let limit = self.limits().write;
                 let before = lock(&self.outbox).written();

@@ -1,6 +1,7 @@
 //! What was said to a server and not taken by it yet.
 
 use std::collections::VecDeque;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -20,6 +21,8 @@ pub(super) struct Outbox {
     size: usize,
     /// How much was ever written.
     written: u64,
+    /// Writing has failed.
+    is_broken: bool,
     unsent: Arc<Notify>,
 }
 
@@ -38,6 +41,17 @@ impl Outbox {
         Arc::clone(&self.unsent)
     }
 
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Nobody reads it any more, which the driver has to hear.
+    fn fail(&mut self) {
+        self.close();
+        self.is_broken = true;
+        self.unsent.notify_one();
+    }
+
     pub(super) fn written(&self) -> u64 {
         self.written
     }
@@ -53,8 +67,10 @@ impl Outbox {
                     self.written += written as u64;
                     line.advance(written);
                 }
-                // It has died, which its driver is about to hear.
-                Poll::Ready(Err(_)) => return Err(CallError::Closed),
+                Poll::Ready(Err(_)) => {
+                    self.fail();
+                    return Err(CallError::Closed);
+                }
                 Poll::Pending => {}
             }
         }
@@ -71,6 +87,17 @@ impl Outbox {
         Ok(())
     }
 
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.input {
+            Some(input) => Pin::new(input).poll_write(cx, bytes),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let (Some(input), Some(line)) = (&mut self.input, self.waiting.front_mut()) {
             match Pin::new(input).poll_write(cx, line) {
@@ -83,7 +110,7 @@ impl Outbox {
                         self.waiting.pop_front();
                     }
                 }
-                Poll::Ready(Err(_)) => self.close(),
+                Poll::Ready(Err(_)) => self.fail(),
             }
         }
         Poll::Ready(())

@@ -9,26 +9,43 @@ use crate::keeper::event::What;
 use crate::keeper::key::Key;
 use crate::keeper::usage::Usage;
 
+/// What somebody waits for that another instance could give.
+#[derive(Clone, Debug)]
+enum Need {
+    Place,
+    Container,
+    PlaceOf(Arc<str>),
+}
+
+impl Need {
+    fn is_met_by(&self, member: &Member) -> bool {
+        match self {
+            Self::Place => true,
+            Self::Container => member.server.containers > 0,
+            Self::PlaceOf(server) => member.key.server == *server,
+        }
+    }
+}
+
 impl Plan {
-    /// Starts what can be started, in order. Who waits for something of its own lets others pass; who
-    /// waits for a place that anybody could take does not.
+    /// Starts what can be started, in order. Who waits for something of its own lets others pass.
     pub(super) fn pump(&mut self, now: Instant) {
         self.expire(now);
-        let mut short_of_places = 0;
-        let mut short_of_containers = 0;
+        let mut needs = Vec::new();
         for key in std::mem::take(&mut self.queue) {
             if self.pools.get(&key).is_none_or(|pool| pool.waiters.is_empty()) {
                 continue;
             }
             match self.obstacle(&key, now) {
-                None if short_of_places == 0 => {
+                None => {
                     self.start(&key, now);
                     continue;
                 }
+                Some(Obstacle::Instances(_)) => needs.push(Need::Place),
                 Some(Obstacle::Containers(_)) => {
-                    short_of_containers += self.containers_of(&key);
+                    needs.extend(std::iter::repeat_n(Need::Container, self.containers_of(&key)));
                 }
-                None | Some(Obstacle::Instances(_)) => short_of_places += 1,
+                Some(Obstacle::ServerCap(_)) => needs.push(Need::PlaceOf(Arc::clone(&key.server))),
                 Some(_) => {}
             }
             // Better a busy one than none.
@@ -38,8 +55,8 @@ impl Plan {
                 self.queue.push_back(key);
             }
         }
-        self.is_short = short_of_places > 0 || short_of_containers > 0;
-        self.make_room(short_of_places, short_of_containers);
+        self.is_short = !needs.is_empty();
+        self.make_room(needs);
     }
 
     /// Puts a key into the queue, if somebody waits for it and nobody starts it.
@@ -116,31 +133,31 @@ impl Plan {
         self.actions.push(Action::Start { number, server, usage });
     }
 
-    /// Ends idle ones, those first that were not used for the longest time, as far as the places that
-    /// are coming free do not suffice.
-    fn make_room(&mut self, mut places: usize, mut containers: usize) {
-        for member in self.members.values().filter(|member| member.is_leaving()) {
-            places = places.saturating_sub(1);
-            containers = containers.saturating_sub(member.server.containers);
-        }
-        let mut idle: Vec<(bool, Instant, u64)> = self
-            .members
-            .iter()
-            .filter(|(_, member)| member.is_evictable())
-            .map(|(number, m)| (!m.leases.is_empty(), m.usage.last(), *number))
-            .collect();
-        idle.sort_unstable();
-        for (_, _, number) in idle {
-            let Some(member) = self.members.get(&number) else { continue };
-            let holds = member.server.containers;
-            let helps = places > 0 || (containers > 0 && holds > 0);
-            // Somebody may have begun to use it since.
-            if helps && member.usage.close_if_idle() {
-                places = places.saturating_sub(1);
-                containers = containers.saturating_sub(holds);
+    /// Ends idle ones for those who wait, as far as what is on its way out does not suffice.
+    fn make_room(&mut self, needs: Vec<Need>) {
+        let leaving = self.members.iter().filter(|(_, member)| member.is_leaving());
+        let mut coming_free: Vec<u64> = leaving.map(|(number, _)| *number).collect();
+        for need in needs {
+            let helps = |number: &u64| self.members.get(number).is_some_and(|m| need.is_met_by(m));
+            if let Some(index) = coming_free.iter().position(helps) {
+                coming_free.swap_remove(index);
+            } else if let Some(number) = self.least_recently_used(&need) {
                 self.retire(number, Cause::Evicted, Manner::Now);
             }
         }
+    }
+
+    /// The idle instance that was not used for the longest time; one that nobody has a lease on is
+    /// better still. Nobody can use it from now on.
+    fn least_recently_used(&self, need: &Need) -> Option<u64> {
+        let idle = self.members.iter().filter(|(_, m)| m.is_evictable() && need.is_met_by(m));
+        let mut idle: Vec<(bool, Instant, u64)> =
+            idle.map(|(number, m)| (!m.leases.is_empty(), m.usage.last(), *number)).collect();
+        idle.sort_unstable();
+        // Somebody may begin to use one meanwhile.
+        let is_free =
+            |number: &u64| self.members.get(number).is_some_and(|m| m.usage.close_if_idle());
+        idle.into_iter().map(|(_, _, number)| number).find(is_free)
     }
 
     fn serve_all(&mut self, key: &Key) {

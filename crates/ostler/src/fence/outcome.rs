@@ -106,6 +106,12 @@ pub enum Refusal {
         /// What the kernel said.
         errno: i32,
     },
+    /// The host has started threads before it became a guardian, which only works while there is one.
+    #[error(
+        "the guardian's program has threads already: call ostler::guardian::run_if_asked() before \
+         anything else in main, and not below #[tokio::main]"
+    )]
+    Threads,
     /// The guardian could not take up its post.
     #[error("the guardian could not take up its post: {}", text(*.errno))]
     Guardian {

@@ -40,7 +40,8 @@ pub(crate) const ROLE: &str = "ostler-guardian";
 /// Becomes a guardian and never returns, if the library has started this process as one.
 ///
 /// A host that embeds the library calls this as the first line of `main`, before any thread,
-/// runtime or signal handler exists.
+/// runtime or signal handler exists: not in an `async fn main` with `#[tokio::main]`, which has a
+/// runtime already. A guardian that finds threads refuses to start anything.
 pub fn run_if_asked() {
     let mut arguments = std::env::args_os();
     if arguments.next().as_deref() == Some(OsStr::new(ROLE)) {

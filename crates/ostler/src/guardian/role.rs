@@ -47,6 +47,9 @@ pub(super) fn run(owner: &OsStr) -> i32 {
 
 /// `None`: the owner has gone before there was anything to guard.
 fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<Charge>, Refusal> {
+    if has_threads() {
+        return Err(Refusal::Threads);
+    }
     let ignored = Ignored::now().map_err(Refusal::guardian)?;
     let notice = detach().map_err(Refusal::guardian)?;
     let Some(owner) = watch_owner(owner).map_err(Refusal::guardian)? else { return Ok(None) };
@@ -75,6 +78,11 @@ fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<
     let _ = conn.send(&started, root.init().as_slice());
     let estate = Estate::new(root, leaf, orders.controls.clone());
     Ok(Some(Charge { owner, notice, estate, orders }))
+}
+
+/// A runtime's threads would take signals, and would be left out by a fork.
+fn has_threads() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() > 1)
 }
 
 fn make_leaf(orders: &Launch) -> Result<Option<(Leaf, Watch)>, Refusal> {

@@ -164,6 +164,7 @@ fn code_of(refusal: &Refusal) -> u8 {
         Refusal::Containment { .. }
         | Refusal::Limit { .. }
         | Refusal::Leaf { .. }
+        | Refusal::Threads
         | Refusal::Guardian { .. } => exit::FAILED,
     }
 }

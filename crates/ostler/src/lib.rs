@@ -6,6 +6,9 @@
 //! host: when the host is killed, the guardian still ends everything; when both are killed, the
 //! [`ledger`] tells the next owner what to [`sweep`].
 //!
+//! Whoever has many servers and many callers lets a [`keeper`] decide when instances start and end, and
+//! who shares them: see the [`guide`]. What follows is the layer below, which needs no runtime.
+//!
 //! ```standalone_crate
 //! use std::io::{BufRead, BufReader, Write};
 //!
@@ -45,6 +48,8 @@ mod cgroup;
 mod fence;
 mod frame;
 pub mod guardian;
+#[doc = include_str!("../docs/embed.md")]
+pub mod guide {}
 mod id;
 mod instance;
 pub mod keeper;

@@ -141,7 +141,8 @@ impl Line {
     pub(super) fn end(&self, ending: &Arc<Ending>) {
         // The first ending is the one that counts.
         let ending = Arc::clone(self.ended.get_or_init(|| Arc::clone(ending)));
-        for reply in lock(&self.calls).close() {
+        let replies = lock(&self.calls).close();
+        for reply in replies {
             reply(Err(Arc::clone(&ending)));
         }
         self.leaving.notify_waiters();
@@ -185,7 +186,9 @@ impl Line {
 
     /// Nobody waits for this answer any more.
     pub(super) fn forget(&self, id: CallId) {
-        lock(&self.calls).take(id);
+        let reply = lock(&self.calls).take(id);
+        // Whatever it holds is let go of outside the lock.
+        drop(reply);
     }
 
     pub(super) fn notify(&self, message: &Frame) -> Result<(), CallError> {

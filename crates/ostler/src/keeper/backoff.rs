@@ -61,6 +61,15 @@ impl Backoff {
         self.until.filter(|until| *until > now)
     }
 
+    /// The same, until somebody has taken note that it is past.
+    pub(super) fn pending(&self) -> Option<Instant> {
+        self.until
+    }
+
+    pub(super) fn take_note(&mut self, now: Instant) {
+        self.until = self.until(now);
+    }
+
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
@@ -96,6 +105,19 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8]);
         assert_eq!(wait(&mut backoff, 30).as_secs(), 0);
         assert_eq!(wait(&mut backoff, 0).as_secs(), 1);
+    }
+
+    /// Whoever looks late must not take it for no wait at all: somebody may still wait for its end.
+    #[test]
+    fn an_end_that_nobody_has_seen_stays_pending() {
+        let now = Instant::now();
+        let mut backoff = Backoff::default();
+        backoff.fail(&LIMITS, Duration::ZERO, 0.5, now);
+        let later = now + Duration::from_secs(2);
+        assert_eq!(backoff.until(later), None);
+        assert_eq!(backoff.pending(), Some(now + Duration::from_secs(1)));
+        backoff.take_note(later);
+        assert_eq!(backoff.pending(), None);
     }
 
     #[test]

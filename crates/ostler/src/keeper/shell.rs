@@ -186,8 +186,7 @@ impl Shell {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let now = tokio::time::Instant::now().into_std();
-            let wake = self.desk().plan.next_wake(now);
+            let wake = self.desk().plan.next_wake();
             let time = async {
                 match wake {
                     Some(wake) => sleep_until(wake.into()).await,

@@ -164,10 +164,10 @@ impl Plan {
     }
 
     /// When something has to be decided although nothing happens.
-    pub(super) fn next_wake(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn next_wake(&self) -> Option<Instant> {
         let deadlines = self.pools.values().flat_map(|pool| &pool.waiters).map(|w| w.deadline);
         let keys = self.queue.iter().map(|key| (Arc::clone(&key.server), key.fingerprint));
-        let backoffs = keys.filter_map(|key| self.failures.get(&key)?.backoff.until(now));
+        let backoffs = keys.filter_map(|key| self.failures.get(&key)?.backoff.pending());
         deadlines.chain(backoffs).min()
     }
 

@@ -31,6 +31,9 @@ impl Plan {
     /// Starts what can be started, in order. Who waits for something of its own lets others pass.
     pub(super) fn pump(&mut self, now: Instant) {
         self.expire(now);
+        for failures in self.failures.values_mut() {
+            failures.backoff.take_note(now);
+        }
         let mut needs = Vec::new();
         for key in std::mem::take(&mut self.queue) {
             if self.pools.get(&key).is_none_or(|pool| pool.waiters.is_empty()) {

@@ -165,10 +165,18 @@ impl Plan {
 
     /// When something has to be decided although nothing happens.
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        let deadlines = self.pools.values().flat_map(|pool| &pool.waiters).map(|w| w.deadline);
+        let queued = self.pools.values().filter(|pool| !self.is_starting(pool));
+        let deadlines = queued.flat_map(|pool| &pool.waiters).map(|w| w.deadline);
         let keys = self.queue.iter().map(|key| (Arc::clone(&key.server), key.fingerprint));
         let backoffs = keys.filter_map(|key| self.failures.get(&key)?.backoff.pending());
         deadlines.chain(backoffs).min()
+    }
+
+    /// Whether an instance of this pool is on its way. Who waits for it waits for no place in the
+    /// queue any more: the start has a limit of its own.
+    fn is_starting(&self, pool: &Pool) -> bool {
+        let state = |number| self.members.get(number).map(|member| &member.state);
+        pool.members.iter().any(|number| state(number) == Some(&State::Starting))
     }
 
     /// Time has passed.

@@ -67,9 +67,7 @@ impl Plan {
         let Some(pool) = self.pools.get(key).filter(|pool| !pool.waiters.is_empty()) else {
             return;
         };
-        let is_starting =
-            |number| self.members.get(number).is_some_and(|member| member.state == State::Starting);
-        if !pool.members.iter().any(is_starting) && !self.queue.contains(key) {
+        if !self.is_starting(pool) && !self.queue.contains(key) {
             self.queue.push_back(key.clone());
         }
     }
@@ -106,10 +104,8 @@ impl Plan {
         let Some(configured) = self.servers.get(&key.server) else { return false };
         let Some(pool) = self.pools.get(key) else { return true };
         let stays = |number: &&u64| self.members.get(number).is_some_and(Member::stays);
-        let is_starting =
-            |number: &u64| self.members.get(number).is_some_and(|m| m.state == State::Starting);
         let count = pool.members.iter().filter(stays).count();
-        count < configured.server.max_instances.get() && !pool.members.iter().any(is_starting)
+        count < configured.server.max_instances.get() && !self.is_starting(pool)
     }
 
     fn start(&mut self, key: &Key, now: Instant) {
@@ -174,7 +170,8 @@ impl Plan {
     }
 
     fn expire(&mut self, now: Instant) {
-        let late = self.pools.iter().flat_map(|(key, pool)| {
+        let queued = self.pools.iter().filter(|(_, pool)| !self.is_starting(pool));
+        let late = queued.flat_map(|(key, pool)| {
             let late = pool.waiters.iter().filter(|waiter| waiter.deadline <= now);
             late.map(move |waiter| (key.clone(), waiter.ticket, waiter.since))
         });

@@ -34,6 +34,9 @@ impl Plan {
         for failures in self.failures.values_mut() {
             failures.backoff.take_note(now);
         }
+        for member in self.members.values_mut() {
+            member.promised_until = member.promised_until.filter(|until| *until > now);
+        }
         let mut needs = Vec::new();
         for key in std::mem::take(&mut self.queue) {
             if self.pools.get(&key).is_none_or(|pool| pool.waiters.is_empty()) {
@@ -53,7 +56,7 @@ impl Plan {
             }
             // Better a busy one than none.
             if self.least_used(&key).is_some() {
-                self.serve_all(&key);
+                self.serve_all(&key, now);
             } else {
                 self.queue.push_back(key);
             }
@@ -124,6 +127,7 @@ impl Plan {
             by: Arc::clone(&by),
             since: now,
             ready: None,
+            promised_until: None,
         };
         self.members.insert(number, member);
         self.pools.entry(key.clone()).or_default().members.push(number);
@@ -159,12 +163,12 @@ impl Plan {
         idle.into_iter().map(|(_, _, number)| number).find(is_free)
     }
 
-    fn serve_all(&mut self, key: &Key) {
+    fn serve_all(&mut self, key: &Key, now: Instant) {
         while let Some(number) = self.least_used(key) {
             let Some(waiter) = self.pools.get_mut(key).and_then(|p| p.waiters.pop_front()) else {
                 return;
             };
-            self.lend(number, waiter.ticket, &waiter.caller);
+            self.lend(number, waiter.ticket, &waiter.caller, now);
             self.actions.push(Action::Grant { ticket: waiter.ticket, number });
         }
     }

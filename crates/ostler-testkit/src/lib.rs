@@ -25,6 +25,7 @@ mod bystanders;
 mod cgroup;
 mod controllers;
 mod host;
+mod keeper_host;
 mod launched;
 mod pipes;
 mod process;
@@ -39,6 +40,7 @@ pub use crate::binary::binary;
 pub use crate::bystanders::Bystanders;
 pub use crate::cgroup::Cgroup;
 pub use crate::host::Host;
+pub use crate::keeper_host::KeeperHost;
 pub use crate::launched::Launched;
 pub use crate::process::{
     Process, cpu_ticks_of, fds_of, is_alive, pids_in, pss_of, rss_of, threads_of, zombies_of,

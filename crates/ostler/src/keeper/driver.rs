@@ -103,7 +103,7 @@ impl Course {
         let mut writing = Fused::new(Box::pin(line.flush()));
         let mut greeting = Fused::none();
         while !self.phase.is_over() {
-            let news = tokio::select! {
+            let mut news = tokio::select! {
                 biased;
                 news = self.next_news() => news,
                 fault = hearing.next() => News::Sign(Sign::Faulty(fault)),
@@ -115,6 +115,12 @@ impl Course {
                 // What it said last is still in its pipes.
                 hearing.poll_once().await;
                 complaints.poll_once().await;
+            }
+            if let News::Sign(Sign::Greeted(Err(_))) = &news
+                && let Some(fault) = writing.poll_once().await
+            {
+                // It failed because the server is not there to be greeted, which explains more.
+                news = News::Sign(Sign::Faulty(fault));
             }
             let Some(sign) = self.sign_of(news).await else { continue };
             if self.take_note(sign) == Some(Act::Greet) {
@@ -308,14 +314,14 @@ impl<'a, T> Fused<'a, T> {
         .await
     }
 
-    /// Goes on with it as far as it gets without waiting.
-    async fn poll_once(&mut self) {
+    /// Goes on with it as far as it gets without waiting, and says what came of it.
+    async fn poll_once(&mut self) -> Option<T> {
         let mut next = pin!(self.next());
-        poll_fn(|cx| {
-            let _ = next.as_mut().poll(cx);
-            Poll::Ready(())
+        poll_fn(|cx| match next.as_mut().poll(cx) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
+            Poll::Pending => Poll::Ready(None),
         })
-        .await;
+        .await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
 
@@ -24,11 +25,13 @@ struct Right {
     line: Arc<Line>,
     number: u64,
     lease: u64,
+    /// It was lent and not used yet, so that its instance is kept for it.
+    is_promised: AtomicBool,
 }
 
 impl Lease {
     pub(super) fn new(scope: Arc<ScopeState>, line: Arc<Line>, number: u64, lease: u64) -> Self {
-        Self(Arc::new(Right { scope, line, number, lease }))
+        Self(Arc::new(Right { scope, line, number, lease, is_promised: AtomicBool::new(true) }))
     }
 
     /// The number of its instance within its keeper.
@@ -55,6 +58,7 @@ impl Lease {
 
     /// The same, but no use: it does not keep an idle instance.
     pub async fn probe(&self, request: &Frame) -> Result<Frame, CallError> {
+        self.0.redeem();
         self.talk(request).await
     }
 
@@ -74,7 +78,9 @@ impl Lease {
         if right.line.usage().is_suspect() {
             right.scope.shell.with(|plan, _| plan.replace_if_suspect(right.number));
         }
-        if right.line.usage().begin(now()) { Ok(Use(self.clone())) } else { Err(CallError::Closed) }
+        let has_begun = right.line.usage().begin(now());
+        right.redeem();
+        if has_begun { Ok(Use(self.clone())) } else { Err(CallError::Closed) }
     }
 
     /// The pipes of the instance, if its server is configured with
@@ -99,6 +105,17 @@ impl Lease {
     }
 }
 
+impl Right {
+    fn redeem(&self) {
+        // Looked at first, because this is done for every call.
+        if self.is_promised.load(Ordering::Relaxed)
+            && self.is_promised.swap(false, Ordering::Relaxed)
+        {
+            self.line.usage().redeem();
+        }
+    }
+}
+
 impl fmt::Debug for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Right").field("number", &self.number).finish_non_exhaustive()
@@ -107,6 +124,7 @@ impl fmt::Debug for Right {
 
 impl Drop for Right {
     fn drop(&mut self) {
+        self.redeem();
         let (number, lease) = (self.number, self.lease);
         self.scope.shell.with(|plan, now| plan.release(number, lease, now));
     }

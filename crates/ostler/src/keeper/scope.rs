@@ -141,12 +141,12 @@ impl Scope {
     /// A lease on an instance that is there and ready; nothing is started.
     pub fn peek(&self, server: &str) -> Option<Lease> {
         let profile = Arc::from("");
-        self.state.shell.at_desk(|desk, _| {
+        self.state.shell.at_desk(|desk, now| {
             if self.state.is_closed() {
                 return None;
             }
             let ask = Ask { server, profile: &profile, caller: &self.state.caller };
-            let (number, lease) = desk.plan.peek(&ask)?;
+            let (number, lease) = desk.plan.peek(&ask, now)?;
             let line = Arc::clone(&desk.reins.get(&number)?.line);
             Some(Lease::new(Arc::clone(&self.state), line, number, lease))
         })

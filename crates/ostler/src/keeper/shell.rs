@@ -134,6 +134,8 @@ impl Shell {
     pub(super) fn use_ended(self: &Arc<Self>) {
         if self.is_short.load(Ordering::Relaxed) {
             self.with(Plan::tick);
+            // What is kept for somebody who does not use it has to be looked at again.
+            self.changed.notify_waiters();
         }
     }
 

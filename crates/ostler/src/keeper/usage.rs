@@ -18,6 +18,8 @@ pub(super) struct Usage {
     born: Instant,
     /// Microseconds from `born` to the last sign of use.
     last: AtomicU64,
+    /// Leases that were lent and not used yet.
+    promises: AtomicU64,
     quiet: Notify,
     /// A call has timed out, and nothing was heard since.
     suspect: AtomicBool,
@@ -29,6 +31,7 @@ impl Usage {
             state: AtomicU64::new(0),
             born: now,
             last: AtomicU64::new(0),
+            promises: AtomicU64::new(0),
             quiet: Notify::new(),
             suspect: AtomicBool::new(false),
         }
@@ -54,6 +57,21 @@ impl Usage {
     pub(super) fn mark(&self, now: Instant) {
         let micros = now.saturating_duration_since(self.born).as_micros();
         self.last.fetch_max(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Somebody gets a lease, and is about to use it.
+    pub(super) fn promise(&self) {
+        self.promises.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The first use of a lease has begun, or will never.
+    pub(super) fn redeem(&self) {
+        self.promises.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether somebody has a lease and has not used it yet.
+    pub(super) fn is_promised(&self) -> bool {
+        self.promises.load(Ordering::Acquire) > 0
     }
 
     /// How many uses there are.
@@ -116,6 +134,17 @@ mod tests {
         assert!(usage.close_if_idle());
         assert!(!usage.begin(now));
         assert_eq!(usage.count(), 0);
+    }
+
+    #[test]
+    fn a_promise_holds_until_each_is_redeemed() {
+        let usage = Usage::new(Instant::now());
+        usage.promise();
+        usage.promise();
+        usage.redeem();
+        assert!(usage.is_promised());
+        usage.redeem();
+        assert!(!usage.is_promised());
     }
 
     #[test]

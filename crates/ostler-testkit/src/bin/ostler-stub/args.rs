@@ -38,6 +38,8 @@ pub(crate) enum Answer {
     Wrong,
     /// With a line that is not JSON
     Garbage,
+    /// With news of its progress, for ever
+    Progress,
 }
 
 #[derive(Debug, Args)]
@@ -55,6 +57,12 @@ pub(crate) struct ServerArgs {
     /// Write argv, cwd, environment, ids, signal masks and umask as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) dump: Option<PathBuf>,
+    /// Append the pid at each initialize
+    #[arg(long, value_name = "FILE")]
+    pub(crate) init_log: Option<PathBuf>,
+    /// Append the pid, and to FILE.alive how many of those in FILE live then: never are there more than at a birth
+    #[arg(long, value_name = "FILE")]
+    pub(crate) census: Option<PathBuf>,
     /// Hold an exclusive flock; exit with 3 if it is taken
     #[arg(long, value_name = "FILE")]
     pub(crate) lock: Option<PathBuf>,
@@ -84,6 +92,9 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub(crate) slow_ms: u64,
 
+    /// Say that the list of tools has changed once initialize was answered
+    #[arg(long)]
+    pub(crate) list_changed: bool,
     /// Exit once initialize was answered
     #[arg(long)]
     pub(crate) exit_after_init: bool,

@@ -8,6 +8,7 @@
 
 mod acts;
 mod args;
+mod call;
 mod family;
 mod idle;
 mod raw;
@@ -78,6 +79,9 @@ fn set_up(args: &ServerArgs) -> Result<Held, Stop> {
     }
     if let Some(path) = &args.pid_file {
         report::append_pid(path)?;
+    }
+    if let Some(path) = &args.census {
+        report::census(path)?;
     }
     let lock = args.lock.as_deref().map(take_lock).transpose()?;
     if args.ignore_term {

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ostler_testkit::{is_alive, pids_in};
 use serde_json::{Value, json};
 
 use crate::args::ServerArgs;
@@ -23,8 +24,19 @@ pub(crate) fn on_start(args: &ServerArgs) -> io::Result<()> {
 
 /// One write of one line, so that concurrent appenders do not mix.
 pub(crate) fn append_pid(path: &Path) -> io::Result<()> {
-    let line = format!("{}\n", std::process::id());
-    File::options().create(true).append(true).open(path)?.write_all(line.as_bytes())
+    append(path, &std::process::id().to_string())
+}
+
+/// Says how many of those live who took part in this census so far. Whoever is born at the same time is counted by
+/// one of the two at least, because each signs before it counts.
+pub(crate) fn census(path: &Path) -> io::Result<()> {
+    append_pid(path)?;
+    let alive = pids_in(path).into_iter().filter(|pid| is_alive(*pid)).count();
+    append(&path.with_extension("alive"), &alive.to_string())
+}
+
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    File::options().create(true).append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
 }
 
 /// Says that everything is up.

@@ -8,9 +8,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::args::{Answer, ServerArgs};
-use crate::idle;
+use crate::call::Wishes;
+use crate::{idle, report};
 
 const PROTOCOL: &str = "2025-06-18";
+/// Between two messages of `--answer progress`.
+const PROGRESS: Duration = Duration::from_millis(5);
 
 /// What a request leads to.
 enum Next {
@@ -65,7 +68,7 @@ fn at_eof(args: &ServerArgs) -> ExitCode {
     ExitCode::from(args.exit_code)
 }
 
-fn say(line: &str) -> io::Result<()> {
+pub(crate) fn say(line: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(line.as_bytes())?;
     stdout.write_all(b"\n")?;
@@ -95,9 +98,14 @@ impl Server<'_> {
 
     fn initialize(&self, id: &Value) -> Next {
         write_noise(self.args.stderr_bytes);
+        if let Some(path) = &self.args.init_log {
+            // Who counts finds one too few.
+            let _ = report::append_pid(path);
+        }
         let version = match self.args.answer {
             Answer::Never => return Next::Nothing,
             Answer::Garbage => return Next::SayLine("Starting server, please wait..."),
+            Answer::Progress => return progress_for_ever(),
             Answer::Wrong => "1789-07-14",
             Answer::Slow => {
                 sleep(Duration::from_millis(self.args.slow_ms));
@@ -113,6 +121,10 @@ impl Server<'_> {
                 "serverInfo": {"name": "ostler-stub", "version": env!("CARGO_PKG_VERSION")},
             }),
         );
+        if self.args.list_changed {
+            let _ = say(&answer.to_string());
+            return Next::Say(notification("notifications/tools/list_changed"));
+        }
         if self.args.exit_after_init { Next::SayAndExit(answer) } else { Next::Say(answer) }
     }
 
@@ -121,13 +133,38 @@ impl Server<'_> {
         if self.args.exit_on_call == Some(self.calls) {
             return Next::Exit;
         }
+        let wishes = Wishes::of(params);
+        if !wishes.before() {
+            return Next::Nothing;
+        }
+        if wishes.exit {
+            return Next::Exit;
+        }
         let text = json!({"type": "text", "text": params.to_string()});
-        Next::Say(result(id, &json!({"content": [text], "structuredContent": params})))
+        let answer = result(id, &json!({"content": [text], "structuredContent": params}));
+        if say(&answer.to_string()).is_err() {
+            return Next::Exit;
+        }
+        wishes.after();
+        Next::Nothing
     }
 }
 
 fn result(id: &Value, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+pub(crate) fn notification(method: &str) -> Value {
+    json!({"jsonrpc": "2.0", "method": method})
+}
+
+fn progress_for_ever() -> Next {
+    let params = json!({"progressToken": 1, "progress": 1});
+    let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+    while say(&progress.to_string()).is_ok() {
+        sleep(PROGRESS);
+    }
+    Next::Exit
 }
 
 fn tools() -> Value {
@@ -139,7 +176,7 @@ fn tools() -> Value {
 }
 
 /// Blocks while nobody drains stderr, as any server would.
-fn write_noise(bytes: u64) {
+pub(crate) fn write_noise(bytes: u64) {
     let mut left = bytes;
     let chunk = [b'e'; 4096];
     let mut stderr = io::stderr().lock();

@@ -9,6 +9,9 @@ use crate::keeper::config::Server;
 use crate::keeper::key::{Caller, Key};
 use crate::keeper::usage::Usage;
 
+/// Who has just got a lease has this long to begin to use it before the place is given to others.
+const PROMISE: Duration = Duration::from_secs(1);
+
 /// Where it is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::keeper) enum State {
@@ -34,6 +37,8 @@ pub(in crate::keeper) struct Member {
     pub(in crate::keeper) by: Arc<Caller>,
     pub(in crate::keeper) since: Instant,
     pub(in crate::keeper) ready: Option<Instant>,
+    /// Until when it is kept for those who have a lease and have not used it yet.
+    pub(in crate::keeper) promised_until: Option<Instant>,
 }
 
 impl Member {
@@ -57,7 +62,17 @@ impl Member {
 
     /// Whether its place may be given to others when nobody uses it.
     pub(super) fn is_evictable(&self) -> bool {
-        self.is_ready() && self.server.limits.idle.is_some() && self.usage.count() == 0
+        let is_idle = self.is_ready() && self.usage.count() == 0;
+        // Else whoever gets it loses it again before the first call, for ever.
+        let is_promised = self.promised_until.is_some() && self.usage.is_promised();
+        is_idle && self.server.limits.idle.is_some() && !is_promised
+    }
+
+    /// Somebody gets a lease on it.
+    pub(super) fn lend(&mut self, lease: u64, caller: &Arc<Caller>, now: Instant) {
+        self.leases.insert(lease, Arc::clone(caller));
+        self.usage.promise();
+        self.promised_until = Some(now + PROMISE);
     }
 
     pub(super) fn uptime(&self, now: Instant) -> Duration {

@@ -165,10 +165,19 @@ impl Plan {
 
     /// When something has to be decided although nothing happens.
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        let deadlines = self.pools.values().flat_map(|pool| &pool.waiters).map(|w| w.deadline);
+        let queued = self.pools.values().filter(|pool| !self.is_starting(pool));
+        let deadlines = queued.flat_map(|pool| &pool.waiters).map(|w| w.deadline);
         let keys = self.queue.iter().map(|key| (Arc::clone(&key.server), key.fingerprint));
         let backoffs = keys.filter_map(|key| self.failures.get(&key)?.backoff.pending());
-        deadlines.chain(backoffs).min()
+        let promises = self.members.values().filter_map(|member| member.promised_until);
+        deadlines.chain(backoffs).chain(promises.filter(|_| self.is_short)).min()
+    }
+
+    /// Whether an instance of this pool is on its way. Who waits for it waits for no place in the
+    /// queue any more: the start has a limit of its own.
+    fn is_starting(&self, pool: &Pool) -> bool {
+        let state = |number| self.members.get(number).map(|member| &member.state);
+        pool.members.iter().any(|number| state(number) == Some(&State::Starting))
     }
 
     /// Time has passed.
@@ -186,7 +195,7 @@ impl Plan {
         member.usage.mark(now);
         let (key, after) = (member.key.clone(), now.saturating_duration_since(member.since));
         self.tell(number, What::Ready { after });
-        self.serve_waiters(&key);
+        self.serve_waiters(&key, now);
         self.pump(now);
     }
 
@@ -203,7 +212,7 @@ impl Plan {
         self.tell(number, What::Stopping(ending.cause.clone()));
         self.judge(&key, &server, uptime, ending, now);
         if was_starting && ending.cause.is_failure() {
-            self.refuse_waiters(&key, &AcquireError::Failed(Arc::clone(ending)));
+            self.refuse_waiters(&key, &AcquireError::Failed(Arc::clone(ending)), now);
         }
         self.requeue(&key);
         self.pump(now);

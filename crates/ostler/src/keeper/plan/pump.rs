@@ -34,6 +34,9 @@ impl Plan {
         for failures in self.failures.values_mut() {
             failures.backoff.take_note(now);
         }
+        for member in self.members.values_mut() {
+            member.promised_until = member.promised_until.filter(|until| *until > now);
+        }
         let mut needs = Vec::new();
         for key in std::mem::take(&mut self.queue) {
             if self.pools.get(&key).is_none_or(|pool| pool.waiters.is_empty()) {
@@ -53,7 +56,7 @@ impl Plan {
             }
             // Better a busy one than none.
             if self.least_used(&key).is_some() {
-                self.serve_all(&key);
+                self.serve_all(&key, now);
             } else {
                 self.queue.push_back(key);
             }
@@ -67,9 +70,7 @@ impl Plan {
         let Some(pool) = self.pools.get(key).filter(|pool| !pool.waiters.is_empty()) else {
             return;
         };
-        let is_starting =
-            |number| self.members.get(number).is_some_and(|member| member.state == State::Starting);
-        if !pool.members.iter().any(is_starting) && !self.queue.contains(key) {
+        if !self.is_starting(pool) && !self.queue.contains(key) {
             self.queue.push_back(key.clone());
         }
     }
@@ -106,10 +107,8 @@ impl Plan {
         let Some(configured) = self.servers.get(&key.server) else { return false };
         let Some(pool) = self.pools.get(key) else { return true };
         let stays = |number: &&u64| self.members.get(number).is_some_and(Member::stays);
-        let is_starting =
-            |number: &u64| self.members.get(number).is_some_and(|m| m.state == State::Starting);
         let count = pool.members.iter().filter(stays).count();
-        count < configured.server.max_instances.get() && !pool.members.iter().any(is_starting)
+        count < configured.server.max_instances.get() && !self.is_starting(pool)
     }
 
     fn start(&mut self, key: &Key, now: Instant) {
@@ -128,6 +127,7 @@ impl Plan {
             by: Arc::clone(&by),
             since: now,
             ready: None,
+            promised_until: None,
         };
         self.members.insert(number, member);
         self.pools.entry(key.clone()).or_default().members.push(number);
@@ -163,18 +163,19 @@ impl Plan {
         idle.into_iter().map(|(_, _, number)| number).find(is_free)
     }
 
-    fn serve_all(&mut self, key: &Key) {
+    fn serve_all(&mut self, key: &Key, now: Instant) {
         while let Some(number) = self.least_used(key) {
             let Some(waiter) = self.pools.get_mut(key).and_then(|p| p.waiters.pop_front()) else {
                 return;
             };
-            self.lend(number, waiter.ticket, &waiter.caller);
+            self.lend(number, waiter.ticket, &waiter.caller, now);
             self.actions.push(Action::Grant { ticket: waiter.ticket, number });
         }
     }
 
     fn expire(&mut self, now: Instant) {
-        let late = self.pools.iter().flat_map(|(key, pool)| {
+        let queued = self.pools.iter().filter(|(_, pool)| !self.is_starting(pool));
+        let late = queued.flat_map(|(key, pool)| {
             let late = pool.waiters.iter().filter(|waiter| waiter.deadline <= now);
             late.map(move |waiter| (key.clone(), waiter.ticket, waiter.since))
         });

@@ -37,7 +37,7 @@ impl Plan {
         // A ticket becomes the number of the lease.
         let ticket = self.number();
         if let Some(number) = self.choose(&key, now) {
-            self.lend(number, ticket, ask.caller);
+            self.lend(number, ticket, ask.caller, now);
             return Ok(Asked::Granted { number, lease: ticket });
         }
         self.refuse_hopeless(&key, now)?;
@@ -51,11 +51,11 @@ impl Plan {
     }
 
     /// Somebody asks for what is there already; nothing is started.
-    pub(in crate::keeper) fn peek(&mut self, ask: &Ask<'_>) -> Option<(u64, u64)> {
+    pub(in crate::keeper) fn peek(&mut self, ask: &Ask<'_>, now: Instant) -> Option<(u64, u64)> {
         let key = self.key_of(ask).ok()?;
         let number = self.least_used(&key).filter(|number| self.is_trusted(*number))?;
         let lease = self.number();
-        self.lend(number, lease, ask.caller);
+        self.lend(number, lease, ask.caller, now);
         Some((number, lease))
     }
 
@@ -77,8 +77,12 @@ impl Plan {
     pub(in crate::keeper) fn release(&mut self, number: u64, lease: u64, now: Instant) {
         let Some(member) = self.members.get_mut(&number) else { return };
         member.leases.remove(&lease);
-        if matches!(member.key.whose, Whose::Lease(_)) {
+        let is_for_one_call = matches!(member.key.whose, Whose::Lease(_));
+        if is_for_one_call {
             self.retire(number, Cause::Returned, Manner::Now);
+        }
+        // A lease that was never used has kept its instance from others until now.
+        if is_for_one_call || self.is_short {
             self.pump(now);
         }
     }
@@ -131,9 +135,9 @@ impl Plan {
         ready.min_by_key(|(_, m)| (m.usage.count(), m.leases.len())).map(|(number, _)| number)
     }
 
-    pub(super) fn lend(&mut self, number: u64, lease: u64, caller: &Arc<Caller>) {
+    pub(super) fn lend(&mut self, number: u64, lease: u64, caller: &Arc<Caller>, now: Instant) {
         if let Some(member) = self.members.get_mut(&number) {
-            member.leases.insert(lease, Arc::clone(caller));
+            member.lend(lease, caller, now);
         }
     }
 
@@ -164,7 +168,7 @@ impl Plan {
     }
 
     /// Those who wait get what has become ready.
-    pub(super) fn serve_waiters(&mut self, key: &Key) {
+    pub(super) fn serve_waiters(&mut self, key: &Key, now: Instant) {
         loop {
             let Some(number) = self.least_used(key) else { return };
             let Some(member) = self.members.get(&number) else { return };
@@ -177,14 +181,14 @@ impl Plan {
             let Some(waiter) = self.pools.get_mut(key).and_then(|p| p.waiters.pop_front()) else {
                 return;
             };
-            self.lend(number, waiter.ticket, &waiter.caller);
+            self.lend(number, waiter.ticket, &waiter.caller, now);
             self.actions.push(Action::Grant { ticket: waiter.ticket, number });
         }
     }
 
-    pub(super) fn refuse_waiters(&mut self, key: &Key, error: &AcquireError) {
+    pub(super) fn refuse_waiters(&mut self, key: &Key, error: &AcquireError, now: Instant) {
         if self.least_used(key).is_some() {
-            return self.serve_waiters(key);
+            return self.serve_waiters(key, now);
         }
         let Some(pool) = self.pools.get_mut(key) else { return };
         for waiter in pool.waiters.drain(..) {

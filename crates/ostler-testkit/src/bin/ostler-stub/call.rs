@@ -1,0 +1,82 @@
+//! What a single `tools/call` may ask for with its arguments.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::serve::{notification, say, write_noise};
+use crate::{acts, idle};
+
+/// Between two looks for the file of `until`.
+const POLL: Duration = Duration::from_millis(1);
+
+/// The arguments; others are only repeated in the answer.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one wish")]
+pub(crate) struct Wishes {
+    /// Write that many bytes to stderr first, without a newline.
+    stderr_bytes: u64,
+    /// Write this line to stderr first.
+    complain: String,
+    /// Write lines to stdout first that are no messages.
+    noise: u32,
+    /// Answer that much later.
+    delay_ms: u64,
+    /// Answer once this file is there.
+    until: Option<PathBuf>,
+    /// Do not answer.
+    never: bool,
+    /// Write to stdout without a newline instead of answering, until killed.
+    endless_line: bool,
+    /// Exit instead of answering.
+    pub(crate) exit: bool,
+    /// After the answer: that many notifications ...
+    notifications: u32,
+    /// ... with so much time before each.
+    every_ms: u64,
+    /// After that, never read again.
+    deaf: bool,
+}
+
+impl Wishes {
+    pub(crate) fn of(params: &Value) -> Self {
+        let arguments = params.get("arguments").cloned().unwrap_or_default();
+        serde_json::from_value(arguments).unwrap_or_default()
+    }
+
+    /// Whether there will be an answer.
+    pub(crate) fn before(&self) -> bool {
+        write_noise(self.stderr_bytes);
+        if !self.complain.is_empty() {
+            let _ = writeln!(io::stderr(), "{}", self.complain);
+        }
+        for number in 0..self.noise {
+            let _ = say(&format!("[debug] {number}: {{this is no message"));
+        }
+        sleep(Duration::from_millis(self.delay_ms));
+        while self.until.as_ref().is_some_and(|path| !path.exists()) {
+            sleep(POLL);
+        }
+        if self.endless_line {
+            acts::endless_line();
+        }
+        !self.never
+    }
+
+    pub(crate) fn after(&self) {
+        for _ in 0..self.notifications {
+            sleep(Duration::from_millis(self.every_ms));
+            if say(&notification("notifications/message").to_string()).is_err() {
+                return;
+            }
+        }
+        if self.deaf {
+            idle::forever();
+        }
+    }
+}

@@ -195,6 +195,7 @@ impl Shell {
                 }
             };
             tokio::select! {
+                biased;
                 () = changed => {}
                 () = time => self.with(Plan::tick),
             }

@@ -91,7 +91,8 @@ pub(super) struct Plan {
     caps: Caps,
     servers: BTreeMap<Arc<str>, Configured>,
     members: BTreeMap<u64, Member>,
-    pools: HashMap<Key, Pool>,
+    /// In an order of their own, so that the same events lead to the same decisions.
+    pools: BTreeMap<Key, Pool>,
     /// The keys that somebody waits for and that nobody starts yet, in order.
     queue: VecDeque<Key>,
     failures: HashMap<(Arc<str>, Fingerprint), Failures>,
@@ -110,7 +111,7 @@ impl Plan {
             caps: Caps::default(),
             servers: BTreeMap::new(),
             members: BTreeMap::new(),
-            pools: HashMap::new(),
+            pools: BTreeMap::new(),
             queue: VecDeque::new(),
             failures: HashMap::new(),
             books: Books::default(),
@@ -310,14 +311,24 @@ impl Plan {
         all
     }
 
+    /// Somebody asked for the end of a server's instances. Says which go.
+    pub(super) fn stop(&mut self, server: &str, now: Instant) -> Vec<u64> {
+        let of_server = |member: &Member| *member.key.server == *server;
+        let going = self.retire_all(&Cause::Operator, Manner::Drain, of_server);
+        self.pump(now);
+        going
+    }
+
     /// A call, a session or an agent is over. Says which instances go with it.
     pub(super) fn close_scope(&mut self, scope: &Caller, now: Instant) -> Vec<u64> {
         let number = scope.number;
         self.refuse_if(&AcquireError::ScopeClosed, |waiter| waiter.caller.is_within(number));
         let own = |member: &Member| match &member.key.whose {
             Whose::Everybody => false,
+            // A part of an agent has the agent's name, and is not the agent.
             Whose::Agent(agent) => {
-                scope.who.session == 0 && Some(agent) == scope.who.agent.as_ref()
+                let is_agent = scope.parent.is_none() && scope.who.session == 0;
+                is_agent && Some(agent) == scope.who.agent.as_ref()
             }
             Whose::Session(session) => {
                 member.by.ancestor(*session).is_some_and(|session| session.is_within(number))

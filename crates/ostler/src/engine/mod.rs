@@ -1,0 +1,21 @@
+//! Container engines: where the one of a server is, what it holds of ours, and how that is removed
+//! with proof.
+//!
+//! # Theory of operation
+//!
+//! A container's parent is the engine, so that no process of ours can end it by ending its own
+//! children. What a server causes carries [labels](label) from its creation on, and is removed by the
+//! exact match of one of them, never by name or image. The engine's word on a single removal proves
+//! nothing: it answers "no such container" for one that it still lists, and a create whose client
+//! has died goes on. Only an engine that lists nothing of ours, twice, with no create in flight,
+//! has nothing of ours. [`clear()`](clear::clear) asks until it says so.
+
+pub(crate) mod argv;
+mod choice;
+mod endpoint;
+mod flags;
+mod invocation;
+pub(crate) mod label;
+
+pub use choice::{Engine, UnknownEngine};
+pub use endpoint::{Endpoint, InvalidEndpoint, NoEndpoint, Tls};

@@ -1,0 +1,133 @@
+//! What is under way between a server and its engine.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use tokio::sync::watch;
+
+use super::denial::Denial;
+use super::note::Note;
+use super::route::Route;
+use crate::engine::Endpoint;
+use crate::id::InstanceId;
+
+/// More processes than that in other people's containers are not kept in mind.
+const MOST_EXECS: usize = 4096;
+
+/// Everything that a Door has to know of its past. One thread looks at it.
+#[derive(Debug)]
+pub(super) struct Traffic {
+    is_closing: Cell<bool>,
+    /// Creates that the engine has not answered.
+    creates: watch::Sender<usize>,
+    /// Processes that were readied in containers and may run.
+    execs: RefCell<BTreeSet<String>>,
+    record: NotePad,
+}
+
+/// Where the note is, if it has been written.
+#[derive(Debug)]
+struct NotePad {
+    book: PathBuf,
+    instance: InstanceId,
+    endpoint: Endpoint,
+    is_written: Cell<bool>,
+}
+
+/// A create that the engine has not answered. If nobody says that it has landed it stays under
+/// way.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Flight {
+    traffic: Rc<Traffic>,
+}
+
+impl Traffic {
+    pub(super) fn new(book: PathBuf, instance: InstanceId, endpoint: Endpoint) -> Self {
+        Self {
+            is_closing: Cell::new(false),
+            creates: watch::Sender::new(0),
+            execs: RefCell::default(),
+            record: NotePad { book, instance, endpoint, is_written: Cell::new(false) },
+        }
+    }
+
+    /// From now on nothing is created or started.
+    pub(super) fn close(&self) {
+        self.is_closing.set(true);
+    }
+
+    /// Changes whenever a create begins or is answered.
+    pub(super) fn creates(&self) -> watch::Receiver<usize> {
+        self.creates.subscribe()
+    }
+
+    /// Processes that may run in containers that are not ours.
+    pub(super) fn execs(&self) -> Vec<String> {
+        self.execs.borrow().iter().cloned().collect()
+    }
+
+    /// Whether a request may be passed on at all.
+    pub(super) fn admit(&self, route: &Route) -> Result<(), Denial> {
+        match route {
+            Route::Unmarkable(what) => Err(Denial::unmarkable(what)),
+            Route::Create(..) | Route::Start | Route::Exec | Route::ExecStart(_)
+                if self.is_closing.get() =>
+            {
+                Err(Denial::closing())
+            }
+            Route::Exec if self.execs.borrow().len() >= MOST_EXECS => {
+                Err(Denial::execs(MOST_EXECS))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A create is about to be passed on. It is on record before that.
+    pub(super) fn begin(self: &Rc<Self>) -> Result<Flight, Denial> {
+        // Its body has been waited for since it was admitted.
+        if self.is_closing.get() {
+            return Err(Denial::closing());
+        }
+        let creates = *self.creates.borrow() + 1;
+        self.record.note(creates).map_err(|error| Denial::no_record(&error))?;
+        self.creates.send_replace(creates);
+        Ok(Flight { traffic: Rc::clone(self) })
+    }
+
+    /// An engine has readied a process.
+    pub(super) fn readied(&self, exec: String) {
+        self.execs.borrow_mut().insert(exec);
+    }
+
+    /// That process has ended.
+    pub(super) fn ended(&self, exec: &str) {
+        self.execs.borrow_mut().remove(exec);
+    }
+}
+
+impl Flight {
+    /// The engine has answered, or can't answer any more.
+    pub(super) fn land(self) {
+        let Self { traffic } = self;
+        let creates = *traffic.creates.borrow() - 1;
+        // A note that says too much makes a sweep wait longer, and nothing else.
+        let _ = traffic.record.note(creates);
+        traffic.creates.send_replace(creates);
+    }
+}
+
+impl NotePad {
+    fn note(&self, creates: usize) -> io::Result<()> {
+        let note = Note { endpoint: self.endpoint.clone(), creates };
+        if self.is_written.get() {
+            return note.write(&self.book, self.instance);
+        }
+        note.write_durably(&self.book, self.instance)?;
+        self.is_written.set(true);
+        Ok(())
+    }
+}

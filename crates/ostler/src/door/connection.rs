@@ -21,7 +21,8 @@ use super::edit;
 use super::head::{InvalidHead, RequestHead};
 use super::relay::{Answer, Broken, Next, Patience, download, linger, pump, relay};
 use super::route::Route;
-use super::stream::{Inlet, Outlet, Stream};
+use super::stream::{Inlet, Outlet};
+use crate::engine::stream::Stream;
 
 /// Larger than the body of any create that makes sense.
 const LARGEST_CREATE: usize = 16 << 20;
@@ -36,12 +37,12 @@ pub(super) struct Connection {
     door: Rc<Door>,
     client_in: Inlet<ReadHalf<UnixStream>>,
     client_out: Outlet<WriteHalf<UnixStream>>,
-    engine_in: Inlet<ReadHalf<Stream>>,
-    engine_out: Outlet<WriteHalf<Stream>>,
+    engine_in: Inlet<ReadHalf<Box<dyn Stream>>>,
+    engine_out: Outlet<WriteHalf<Box<dyn Stream>>>,
 }
 
 impl Connection {
-    pub(super) fn new(door: Rc<Door>, client: UnixStream, engine: Stream) -> Self {
+    pub(super) fn new(door: Rc<Door>, client: UnixStream, engine: Box<dyn Stream>) -> Self {
         let ((client_in, client_out), (engine_in, engine_out)) = (split(client), split(engine));
         Self {
             door,

@@ -40,11 +40,11 @@ use tokio::task::JoinSet;
 use binds::Sockets;
 use connection::Connection;
 use denial::{After, Denial};
-use stream::Stream;
 use traffic::{Flight, Traffic};
 
 use crate::engine::Endpoint;
 use crate::engine::label::Labels;
+use crate::engine::stream::open;
 
 /// How many connections a server may have at a time.
 const MOST_CONNECTIONS: usize = 256;
@@ -109,7 +109,7 @@ impl Door {
 
     async fn admit(self: Rc<Self>, client: UnixStream) {
         // Without an engine the client is left with an end of file, and says so in its own words.
-        if let Ok(engine) = Stream::connect(&self.endpoint).await {
+        if let Ok(engine) = open(&self.endpoint).await {
             // Whatever broke it, the client sees its end.
             let _ = Connection::new(self, client, engine).serve().await;
         }

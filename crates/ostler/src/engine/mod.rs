@@ -10,12 +10,20 @@
 //! has died goes on. Only an engine that lists nothing of ours, twice, with no create in flight,
 //! has nothing of ours. [`clear()`](clear::clear) asks until it says so.
 
+mod answers;
 pub(crate) mod argv;
+mod call;
 mod choice;
+pub(crate) mod claim;
+pub(crate) mod clear;
+mod client;
 mod endpoint;
 mod flags;
 mod invocation;
 pub(crate) mod label;
+pub(crate) mod stream;
 
+pub use answers::ContainerView;
 pub use choice::{Engine, UnknownEngine};
+pub use claim::{EngineResidue, LeftContainer, RemovedContainer, Unreachable};
 pub use endpoint::{Endpoint, InvalidEndpoint, NoEndpoint, Tls};

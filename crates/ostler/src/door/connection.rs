@@ -20,7 +20,7 @@ use super::denial::{After, Denial};
 use super::edit;
 use super::head::{InvalidHead, RequestHead};
 use super::relay::{Answer, Broken, Next, Patience, download, linger, pump, relay};
-use super::route::Route;
+use super::route::{Route, Thing};
 use super::stream::{Inlet, Outlet};
 use crate::engine::stream::Stream;
 
@@ -124,23 +124,29 @@ impl Connection {
         let own = [head.with_length(&original, body.len()), body].concat();
         let upload = Upload { own, head: 0, body: Body::NONE };
         match route {
-            Route::Create(..) => self.create(head, upload).await,
+            Route::Create(thing, _) => self.create(head, upload, *thing).await,
             _ => Ok(self.exchange(head, upload, Patience::WithClient).await?.next),
         }
     }
 
     /// Whatever becomes of the client: the engine creates what it was asked for, and only its answer
     /// says when that is there.
-    async fn create(&mut self, head: &RequestHead, upload: Upload) -> Result<Next, Broken> {
-        let flight = match self.door.traffic.begin() {
+    async fn create(
+        &mut self,
+        head: &RequestHead,
+        upload: Upload,
+        thing: Thing,
+    ) -> Result<Next, Broken> {
+        let flight = match self.door.begin(thing).await {
             Ok(flight) => flight,
             Err(denial) => return self.answer(&denial).await,
         };
         let answer = self.exchange(head, upload, Patience::UntilAnswered).await;
         match &answer {
+            Ok(Answer { status: 201, .. }) if thing == Thing::Container => flight.deliver(),
             Err(_) if !self.door.is_local() => Door::lose(flight),
             // A local engine that has closed its end is no longer at work on it.
-            _ => flight.land(),
+            Ok(_) | Err(_) => flight.land(),
         }
         let next = answer?.next;
         if self.client_out.is_gone() { Err(Broken::Gone) } else { Ok(next) }

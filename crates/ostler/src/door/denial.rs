@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use crate::engine::Unreachable;
+
 /// A request that is not passed on, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Denial {
@@ -48,9 +50,14 @@ impl Denial {
         Self::new(413, "Payload Too Large", message)
     }
 
-    pub(super) fn cap(limit: u32) -> Self {
+    pub(super) fn cap(limit: usize) -> Self {
         let message = format!("ostler: this server may have {limit} containers, and has them");
         Self::new(429, "Too Many Requests", message)
+    }
+
+    pub(super) fn uncounted(engine: &Unreachable) -> Self {
+        let message = format!("ostler: this server's containers can't be counted: {engine}");
+        Self::new(503, "Service Unavailable", message)
     }
 
     pub(super) fn execs(limit: usize) -> Self {

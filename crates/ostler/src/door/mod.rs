@@ -28,21 +28,26 @@ mod stream;
 mod tests;
 mod traffic;
 
-use std::path::{Path, PathBuf};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use binds::Sockets;
 use connection::Connection;
 use denial::{After, Denial};
+use route::Thing;
 use traffic::{Flight, Traffic};
 
 use crate::engine::Endpoint;
+use crate::engine::clear::list;
 use crate::engine::label::Labels;
 use crate::engine::stream::open;
 
@@ -50,8 +55,23 @@ use crate::engine::stream::open;
 const MOST_CONNECTIONS: usize = 256;
 /// Before the next try if none can be accepted, as for want of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// For an engine to say how many containers there are.
+const COUNT_LIMIT: Duration = Duration::from_secs(10);
 /// How long an engine that can't be asked any more may go on with a create.
 const LATE_CREATE: Duration = Duration::from_mins(1);
+
+/// What a Door is made of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DoorOrders {
+    /// Where the server finds it.
+    pub(crate) socket: PathBuf,
+    /// The engine behind it.
+    pub(crate) endpoint: Endpoint,
+    /// What is put on all that is created through it.
+    pub(crate) labels: Labels,
+    /// How many containers there may be at a time.
+    pub(crate) cap: Option<NonZeroUsize>,
+}
 
 /// One server's way to its engine.
 #[derive(Debug)]
@@ -60,19 +80,21 @@ pub(crate) struct Door {
     endpoint: Endpoint,
     /// For an engine whose socket is a path of this machine.
     sockets: Option<Sockets>,
+    /// How many containers there may be at a time.
+    cap: Option<NonZeroUsize>,
     traffic: Rc<Traffic>,
 }
 
 impl Door {
-    /// Of the server that `labels` name. `socket` is where it listens; `book` the directory of the
-    /// owner's ledger.
-    pub(crate) fn new(labels: Labels, endpoint: Endpoint, socket: &Path, book: PathBuf) -> Self {
+    /// `book` is the directory of the owner's ledger.
+    pub(crate) fn new(orders: DoorOrders, book: PathBuf) -> Self {
+        let DoorOrders { socket, endpoint, labels, cap } = orders;
         let sockets = match &endpoint {
-            Endpoint::Unix(path) => Some(Sockets::new(path, socket)),
+            Endpoint::Unix(path) => Some(Sockets::new(path, &socket)),
             Endpoint::Tcp { .. } | Endpoint::Ssh(_) => None,
         };
         let traffic = Rc::new(Traffic::new(book, labels.instance, endpoint.clone()));
-        Self { labels, endpoint, sockets, traffic }
+        Self { labels, endpoint, sockets, cap, traffic }
     }
 
     /// Serves whoever comes. Never returns; every connection ends with this future.
@@ -98,7 +120,7 @@ impl Door {
     }
 
     /// How many creates the engine has not answered.
-    pub(crate) fn creates(&self) -> watch::Receiver<usize> {
+    pub(crate) fn creates(&self) -> Arc<AtomicUsize> {
         self.traffic.creates()
     }
 
@@ -113,6 +135,29 @@ impl Door {
             // Whatever broke it, the client sees its end.
             let _ = Connection::new(self, client, engine).serve().await;
         }
+    }
+
+    /// A create is about to be passed on, if it may be.
+    async fn begin(&self, thing: Thing) -> Result<Flight, Denial> {
+        if let (Thing::Container, Some(cap)) = (thing, self.cap) {
+            let cap = cap.get();
+            if self.traffic.containers() >= cap {
+                self.count().await?;
+            }
+            if self.traffic.containers() >= cap {
+                return Err(Denial::cap(cap));
+            }
+        }
+        self.traffic.begin()
+    }
+
+    /// Asks the engine how many containers there are: it is not told here when one goes.
+    async fn count(&self) -> Result<(), Denial> {
+        let listed = list(&self.endpoint, COUNT_LIMIT).await;
+        let listed = listed.map_err(|unreachable| Denial::uncounted(&unreachable))?;
+        let instance = self.labels.instance;
+        self.traffic.counted(listed.iter().filter(|one| one.instance == instance).count());
+        Ok(())
     }
 
     fn is_local(&self) -> bool {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
-
-use tokio::sync::watch;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::denial::Denial;
 use super::note::Note;
@@ -21,8 +21,10 @@ const MOST_EXECS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Traffic {
     is_closing: Cell<bool>,
-    /// Creates that the engine has not answered.
-    creates: watch::Sender<usize>,
+    /// Creates that the engine has not answered. Only one thread counts; whoever clears looks.
+    creates: Arc<AtomicUsize>,
+    /// Containers that were made, and may have gone since.
+    containers: Cell<usize>,
     /// Processes that were readied in containers and may run.
     execs: RefCell<BTreeSet<String>>,
     record: NotePad,
@@ -49,7 +51,8 @@ impl Traffic {
     pub(super) fn new(book: PathBuf, instance: InstanceId, endpoint: Endpoint) -> Self {
         Self {
             is_closing: Cell::new(false),
-            creates: watch::Sender::new(0),
+            creates: Arc::default(),
+            containers: Cell::new(0),
             execs: RefCell::default(),
             record: NotePad { book, instance, endpoint, is_written: Cell::new(false) },
         }
@@ -60,9 +63,9 @@ impl Traffic {
         self.is_closing.set(true);
     }
 
-    /// Changes whenever a create begins or is answered.
-    pub(super) fn creates(&self) -> watch::Receiver<usize> {
-        self.creates.subscribe()
+    /// How many creates are not answered, now and later.
+    pub(super) fn creates(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.creates)
     }
 
     /// Processes that may run in containers that are not ours.
@@ -86,15 +89,25 @@ impl Traffic {
         }
     }
 
+    /// How many containers there may be, with those that are being made.
+    pub(super) fn containers(&self) -> usize {
+        self.containers.get() + self.creates.load(Ordering::Relaxed)
+    }
+
+    /// So many the engine has listed.
+    pub(super) fn counted(&self, containers: usize) {
+        self.containers.set(containers);
+    }
+
     /// A create is about to be passed on. It is on record before that.
     pub(super) fn begin(self: &Rc<Self>) -> Result<Flight, Denial> {
         // Its body has been waited for since it was admitted.
         if self.is_closing.get() {
             return Err(Denial::closing());
         }
-        let creates = *self.creates.borrow() + 1;
+        let creates = self.creates.load(Ordering::Relaxed) + 1;
         self.record.note(creates).map_err(|error| Denial::no_record(&error))?;
-        self.creates.send_replace(creates);
+        self.creates.store(creates, Ordering::Release);
         Ok(Flight { traffic: Rc::clone(self) })
     }
 
@@ -110,13 +123,19 @@ impl Traffic {
 }
 
 impl Flight {
+    /// A container has been made.
+    pub(super) fn deliver(self) {
+        self.traffic.containers.update(|containers| containers + 1);
+        self.land();
+    }
+
     /// The engine has answered, or can't answer any more.
     pub(super) fn land(self) {
         let Self { traffic } = self;
-        let creates = *traffic.creates.borrow() - 1;
+        let creates = traffic.creates.load(Ordering::Relaxed) - 1;
         // A note that says too much makes a sweep wait longer, and nothing else.
         let _ = traffic.record.note(creates);
-        traffic.creates.send_replace(creates);
+        traffic.creates.store(creates, Ordering::Release);
     }
 }
 

@@ -175,3 +175,43 @@ fn nothing_is_created_or_started_while_the_server_is_stopped() {
         passes(&mut client, &mut engine, b"DELETE /containers/x HTTP/1.1\r\n\r\n").await;
     });
 }
+
+/// The engine is asked only when there may be too many.
+#[test]
+fn s11_no_more_containers_are_made_than_allowed() {
+    scene(async |house| {
+        let (mut client, mut engine) = house.pair().await;
+        for listed in [None, None, None, Some(CAP), Some(CAP - 1)] {
+            client.write_all(&post("/v1.41/containers/create", "{}")).await.unwrap();
+            if let Some(listed) = listed {
+                list_containers(house, listed).await;
+            }
+            if listed == Some(CAP) {
+                let (status, message) = denial(&mut client).await;
+                assert_eq!(status, 429);
+                assert!(message.contains("may have 3 containers"), "{message}");
+            } else {
+                request(&mut engine).await;
+                passes(&mut engine, &mut client, CREATED).await;
+            }
+        }
+    });
+}
+
+/// Answers the Door's own questions: which version, and which containers.
+async fn list_containers(house: &House, count: usize) {
+    let instance = house.instance;
+    let one = json!({"Id": "c", "Names": ["/n"], "Image": "i", "Command": "c", "State": "running",
+        "Created": 0, "Labels": {"ostler.instance": instance}});
+    let list = serde_json::to_string(&vec![one; count]).unwrap();
+    for body in ["OK", &list] {
+        let (mut engine, _) = house.engine.accept().await.unwrap();
+        let mut question = [0; 4096];
+        assert_ne!(engine.read(&mut question).await.unwrap(), 0);
+        let length = body.len();
+        let head =
+            format!("HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: {length}\r\n\r\n");
+        engine.write_all(&[head.as_bytes(), body.as_bytes()].concat()).await.unwrap();
+        expect_end(&mut engine).await;
+    }
+}

@@ -42,9 +42,7 @@
 
 pub mod backend;
 mod cgroup;
-#[expect(dead_code, reason = "nobody serves behind it yet")]
 mod door;
-#[expect(dead_code, reason = "the Door, which uses it, comes after it")]
 mod engine;
 mod fence;
 pub mod guardian;
@@ -55,6 +53,7 @@ pub mod ledger;
 mod level;
 mod limits;
 mod places;
+mod porter;
 mod process;
 mod proctable;
 mod remains;

@@ -22,14 +22,16 @@ mod head;
 mod json;
 pub(crate) mod note;
 mod relay;
+pub(crate) mod remains;
 mod route;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod traffic;
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -50,6 +52,7 @@ use crate::engine::Endpoint;
 use crate::engine::clear::list;
 use crate::engine::label::Labels;
 use crate::engine::stream::open;
+use crate::spec::ServerSpec;
 
 /// How many connections a server may have at a time.
 const MOST_CONNECTIONS: usize = 256;
@@ -86,14 +89,15 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// `book` is the directory of the owner's ledger.
-    pub(crate) fn new(orders: DoorOrders, book: PathBuf) -> Self {
+    /// `book` is the directory of the owner's ledger; `lost` how many creates somebody before has let
+    /// through that nobody counts any more.
+    pub(crate) fn new(orders: DoorOrders, book: PathBuf, lost: usize) -> Self {
         let DoorOrders { socket, endpoint, labels, cap } = orders;
         let sockets = match &endpoint {
             Endpoint::Unix(path) => Some(Sockets::new(path, &socket)),
             Endpoint::Tcp { .. } | Endpoint::Ssh(_) => None,
         };
-        let traffic = Rc::new(Traffic::new(book, labels.instance, endpoint.clone()));
+        let traffic = Rc::new(Traffic::new(book, labels.instance, endpoint.clone(), lost));
         Self { labels, endpoint, sockets, cap, traffic }
     }
 
@@ -171,6 +175,17 @@ impl Door {
             flight.land();
         });
     }
+}
+
+/// Leaves a server no other way to its engine, as far as its environment says which.
+pub(crate) fn lead_to(spec: &mut ServerSpec, socket: &Path) {
+    // By the first a client would go elsewhere, with the others it would expect what a socket has not.
+    let others =
+        ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"];
+    spec.env.retain(|(name, _)| !others.iter().any(|other| name == other));
+    let mut address = OsString::from("unix://");
+    address.push(socket);
+    spec.env.push(("DOCKER_HOST".into(), address));
 }
 
 async fn turn_away(mut client: UnixStream) {

@@ -36,6 +36,8 @@ struct NotePad {
     book: PathBuf,
     instance: InstanceId,
     endpoint: Endpoint,
+    /// Creates of somebody before, which may still be under way.
+    lost: usize,
     is_written: Cell<bool>,
 }
 
@@ -48,13 +50,18 @@ pub(super) struct Flight {
 }
 
 impl Traffic {
-    pub(super) fn new(book: PathBuf, instance: InstanceId, endpoint: Endpoint) -> Self {
+    pub(super) fn new(
+        book: PathBuf,
+        instance: InstanceId,
+        endpoint: Endpoint,
+        lost: usize,
+    ) -> Self {
         Self {
             is_closing: Cell::new(false),
             creates: Arc::default(),
             containers: Cell::new(0),
             execs: RefCell::default(),
-            record: NotePad { book, instance, endpoint, is_written: Cell::new(false) },
+            record: NotePad { book, instance, endpoint, lost, is_written: Cell::new(false) },
         }
     }
 
@@ -141,7 +148,7 @@ impl Flight {
 
 impl NotePad {
     fn note(&self, creates: usize) -> io::Result<()> {
-        let note = Note { endpoint: self.endpoint.clone(), creates };
+        let note = Note { endpoint: self.endpoint.clone(), creates: creates + self.lost };
         if self.is_written.get() {
             return note.write(&self.book, self.instance);
         }

@@ -24,9 +24,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use book::{Book, Entry};
 pub(crate) use life_line::{LifeLine, Patience};
-pub use record::{Client, End, Intent, OwnerRecord, Record, Start};
+pub use record::{Client, End, Intent, OwnerRecord, Passage, Record, Start};
 
-use crate::id::InstanceId;
+use crate::id::{InstanceId, OwnerId};
 use crate::places::{Places, make_private};
 use book::{LEDGER, LOCK};
 
@@ -72,6 +72,11 @@ struct Page {
 impl Ledger {
     pub(crate) fn new(places: Places, owner: OwnerRecord) -> Self {
         Self { owner, places, pages: Mutex::new(Vec::new()) }
+    }
+
+    /// Whose it is.
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.owner.id
     }
 
     /// Notes an intent, and says where. If a place is full or gone, in the next one.

@@ -61,7 +61,7 @@ impl House {
         let endpoint = Endpoint::Unix(path("engine.sock"));
         let cap = NonZeroUsize::new(CAP);
         let orders = DoorOrders { socket: path("door.sock"), endpoint, labels, cap };
-        let door = Rc::new(Door::new(orders, path("book")));
+        let door = Rc::new(Door::new(orders, path("book"), 0));
         (Self { door, engine, instance, directory }, listener)
     }
 

@@ -24,7 +24,10 @@ mod binary;
 mod bystanders;
 mod cgroup;
 mod controllers;
+mod engine;
+mod fake_engine;
 mod host;
+mod image;
 mod launched;
 mod pipes;
 mod process;
@@ -38,7 +41,10 @@ mod wait;
 pub use crate::binary::binary;
 pub use crate::bystanders::Bystanders;
 pub use crate::cgroup::Cgroup;
+pub use crate::engine::{Engine, IMAGE};
+pub use crate::fake_engine::{Act, Asked, FakeEngine};
 pub use crate::host::Host;
+pub use crate::image::box_archive;
 pub use crate::launched::Launched;
 pub use crate::process::{
     Process, cpu_ticks_of, fds_of, is_alive, pids_in, pss_of, rss_of, threads_of, zombies_of,

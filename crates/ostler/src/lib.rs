@@ -65,8 +65,8 @@ pub mod sweep;
 
 pub use cgroup::{NoControl, NoLeaf};
 pub use engine::{
-    ContainerView, Endpoint, Engine, EngineResidue, InvalidEndpoint, LeftContainer, NoEndpoint,
-    RemovedContainer, Tls, UnknownEngine, Unreachable,
+    ContainerView, Endpoint, Engine, EngineResidue, InvalidEndpoint, LeftContainer, LeftExec,
+    NoEndpoint, RemovedContainer, Tls, UnknownEngine, Unreachable,
 };
 pub use fence::{
     Descriptors, Event, GuardianProgram, Outcome, Pipe, Proof, Refusal, Residue, ServerStdio,

@@ -86,7 +86,7 @@ pub(crate) fn list_blocking(
     block_on(list(endpoint, limit)).map_err(failed)?
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     Ok(builder.enable_io().enable_time().build()?.block_on(future))
 }

@@ -18,6 +18,7 @@ pub(crate) mod claim;
 pub(crate) mod clear;
 mod client;
 mod endpoint;
+pub(crate) mod exec;
 mod flags;
 mod invocation;
 pub(crate) mod label;
@@ -27,3 +28,7 @@ pub use answers::ContainerView;
 pub use choice::{Engine, UnknownEngine};
 pub use claim::{EngineResidue, LeftContainer, RemovedContainer, Unreachable};
 pub use endpoint::{Endpoint, InvalidEndpoint, NoEndpoint, Tls};
+pub use exec::LeftExec;
+
+#[cfg(test)]
+mod tests;

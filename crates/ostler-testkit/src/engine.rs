@@ -1,20 +1,18 @@
 //! A container engine of one test's own, which may be killed, stopped and started again.
 
 use std::fs::{self, File};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::image::box_archive;
+use crate::docker::Docker;
 use crate::process::{Process, all_pids};
 use crate::wait::{poll, wait_until};
-
-/// The image that each engine has: a shell and the small tools, and nothing else.
-pub const IMAGE: &str = "ostler-test-box";
 
 /// Ten times what an engine takes to start or to end.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -27,6 +25,7 @@ pub struct Engine {
     daemon: Option<Child>,
     /// What its command line has beyond that of all.
     words: Vec<String>,
+    docker: Docker,
     directory: TempDir,
 }
 
@@ -41,11 +40,10 @@ impl Engine {
         let directory = tempfile::Builder::new().prefix("ostler-test-engine-").tempdir();
         let directory = directory.expect("a directory");
         let words = words.iter().map(|&word| word.to_owned()).collect();
-        let mut engine = Self { daemon: None, words, directory };
+        let docker = Docker::at(directory.path().join("docker.sock"));
+        let mut engine = Self { daemon: None, words, docker, directory };
         engine.begin();
-        let archive = engine.path("image.tar");
-        box_archive(&engine.path("root"), &archive);
-        engine.expect(&["import", archive.to_str().expect("a path"), IMAGE]);
+        engine.import_image();
         engine
     }
 
@@ -63,7 +61,8 @@ impl Engine {
         command.args(["--shutdown-timeout", "2"]).args(&self.words);
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("the log")).stderr(log);
         self.daemon = Some(command.spawn().expect("dockerd starts"));
-        let answers = || self.docker().arg("version").output().is_ok_and(|o| o.status.success());
+        let answers =
+            || self.docker.command().arg("version").output().is_ok_and(|o| o.status.success());
         assert!(poll(PATIENCE, answers).is_some(), "no engine:\n{}", self.end_of_log());
     }
 
@@ -98,62 +97,6 @@ impl Engine {
         signal(self.daemon.as_ref().expect("the engine runs"), Signal::CONT);
     }
 
-    /// Its address, for `DOCKER_HOST`.
-    pub fn host(&self) -> String {
-        format!("unix://{}", self.socket().display())
-    }
-
-    /// Its socket.
-    pub fn socket(&self) -> PathBuf {
-        self.path("docker.sock")
-    }
-
-    /// The docker command, as a client of this engine.
-    pub fn docker(&self) -> Command {
-        let mut command = Command::new("docker");
-        for name in ["DOCKER_CONTEXT", "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"] {
-            command.env_remove(name);
-        }
-        command.env("DOCKER_HOST", self.host()).env("DOCKER_CONFIG", self.path("config"));
-        command.stdin(Stdio::null());
-        command
-    }
-
-    /// Runs a docker command, which has to succeed, and returns what it prints.
-    pub fn expect(&self, words: &[&str]) -> String {
-        let Output { status, stdout, stderr } =
-            self.docker().args(words).output().expect("docker runs");
-        let stderr = String::from_utf8_lossy(&stderr);
-        assert!(status.success(), "docker {words:?}: {status}: {stderr}");
-        String::from_utf8_lossy(&stdout).trim().to_owned()
-    }
-
-    /// The ids of the containers with this label (`name` or `name=value`), in whatever state.
-    pub fn containers(&self, label: &str) -> Vec<String> {
-        self.ids(&["ps", "--all"], label)
-    }
-
-    /// The ids of the networks with this label.
-    pub fn networks(&self, label: &str) -> Vec<String> {
-        self.ids(&["network", "ls"], label)
-    }
-
-    /// The names of all volumes.
-    pub fn volumes(&self) -> Vec<String> {
-        lines(&self.expect(&["volume", "ls", "--quiet"]))
-    }
-
-    /// The state of a container, in the engine's words.
-    pub fn state(&self, container: &str) -> String {
-        self.expect(&["inspect", "--format", "{{.State.Status}}", container])
-    }
-
-    fn ids(&self, list: &[&str], label: &str) -> Vec<String> {
-        let filter = format!("label={label}");
-        let words = [list, &["--quiet", "--no-trunc", "--filter", &filter]].concat();
-        lines(&self.expect(&words))
-    }
-
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -162,6 +105,15 @@ impl Engine {
         let log = fs::read_to_string(self.path("log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+/// An engine is asked like any other.
+impl Deref for Engine {
+    type Target = Docker;
+
+    fn deref(&self) -> &Docker {
+        &self.docker
     }
 }
 
@@ -211,8 +163,4 @@ fn unmount_all_below(directory: &Path) {
 fn signal(daemon: &Child, signal: Signal) {
     let pid = i32::try_from(daemon.id()).ok().and_then(Pid::from_raw).expect("a pid");
     kill_process(pid, signal).expect("a signal to the engine");
-}
-
-fn lines(text: &str) -> Vec<String> {
-    text.lines().map(str::to_owned).collect()
 }

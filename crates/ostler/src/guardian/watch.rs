@@ -267,12 +267,22 @@ impl Guardian {
                 self.report(&Report::Exceeded(*excess));
             }
             self.phase = Phase::Clearing(proof);
+            self.clear_gate();
         }
         if let Phase::Clearing(proof) = self.phase
             && self.charge.gate.as_ref().is_none_or(Gate::is_clear)
         {
             self.phase = Phase::Proven(proof);
             self.report(&Report::Empty(proof));
+        }
+    }
+
+    /// All processes may have gone before any was asked. Containers are, even so.
+    fn clear_gate(&mut self) {
+        let Launch { ladder, orphan_ladder, .. } = &*self.charge.orders;
+        let ladder = if self.owner == Owner::Dead { orphan_ladder } else { ladder };
+        if let Some(gate) = &mut self.charge.gate {
+            gate.clear(ladder.ask);
         }
     }
 

@@ -43,7 +43,7 @@ fn docker_takes_each_command_line_and_the_container_carries_what_was_added() {
         };
         let run = ContainerRun::of(&spec).unwrap();
         run.stamp(&mut spec, &Labels { instance, owner, server: "a server".into() });
-        let output = scene.engine.docker().args(&spec.args).output().unwrap();
+        let output = scene.engine.command().args(&spec.args).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{:?}: {error}", spec.args);
 

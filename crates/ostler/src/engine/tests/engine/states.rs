@@ -10,7 +10,7 @@ use crate::id::OwnerId;
 
 /// A docker client that stays attached. The container outlives it.
 fn attached(scene: &Scene, flags: &[&str]) -> Child {
-    let mut client = scene.engine.docker();
+    let mut client = scene.engine.command();
     client.args(["run", "--network", "none", "--label", &scene.label()]).args(flags);
     client.args([IMAGE, "sleep", "1000"]).stdout(Stdio::null()).stderr(Stdio::null());
     client.spawn().unwrap()
@@ -30,7 +30,7 @@ fn f15_l17_l17b_in_any_state_with_its_anonymous_volume() {
     scene.engine.expect(&["pause", &paused]);
     let crashing = scene.start(&["--restart", "always"], &["false"]);
     scene.engine.expect(&["wait", &scene.start(&["-v", "/anonymous"], &["true"])]);
-    let mut refused = scene.engine.docker();
+    let mut refused = scene.engine.command();
     refused.args([
         "run",
         "--label",
@@ -92,7 +92,7 @@ fn l17_the_grace_is_given_once_and_is_enough_for_who_listens() {
     let read = |name: &str| {
         let path = format!("/data/{name}");
         let words = ["run", "--rm", "--network", "none", volume, IMAGE, "cat", &path];
-        let output = scene.engine.docker().args(words).output().unwrap();
+        let output = scene.engine.command().args(words).output().unwrap();
         output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
     };
     wait_until("it listens", PATIENCE, || read("ready"));
@@ -107,7 +107,7 @@ fn l17_the_grace_is_given_once_and_is_enough_for_who_listens() {
 fn r8_a_removal_that_collides_with_the_engines_own() {
     let scene = Scene::new();
     let ids: Vec<String> = (0..8).map(|_| scene.start(&["--rm"], &["sleep", "1000"])).collect();
-    let mut kill = scene.engine.docker();
+    let mut kill = scene.engine.command();
     kill.arg("kill").args(&ids).stdout(Stdio::null()).stderr(Stdio::null());
     let mut kill = kill.spawn().unwrap();
     scene.clear();

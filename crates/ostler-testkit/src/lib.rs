@@ -10,6 +10,9 @@
 //! The `ostler-stub` binary is the server with every bad habit; its `--help` lists them. [`Bystanders`] are copies of
 //! it that do not belong to the test.
 //!
+//! An [`Engine`] is a real container engine of one test's own; a [`FakeEngine`] is one that misbehaves on demand. What
+//! is left in the former is asked of the docker command.
+//!
 //! Nothing here uses the `ostler` library: an oracle that shares code with what it judges would share its mistakes.
 //!
 //! Every wait has a bound, and dropping a sandbox ends what is left in it.

@@ -142,13 +142,13 @@ impl Scene<'_> {
             name => name,
         };
         if let Some(url) = self.flag("a service's address", &["url"])? {
-            return Ok(url.parse()?);
+            return service(&url);
         }
         if let Some(name) = connection {
             return Err(NoEndpoint::Connection(name));
         }
         if let Some(url) = self.variable("CONTAINER_HOST")? {
-            return Ok(url.parse()?);
+            return service(&url);
         }
         let runtime = match self.raw("XDG_RUNTIME_DIR") {
             _ if getuid().is_root() => PathBuf::from("/run"),
@@ -191,6 +191,12 @@ impl Scene<'_> {
         let own = std::env::current_dir().unwrap_or_default();
         self.spec.cwd.as_deref().map_or(own.clone(), |cwd| own.join(cwd))
     }
+}
+
+/// Podman also knows sockets by a single slash, and writes them so itself.
+fn service(url: &str) -> Result<Endpoint, NoEndpoint> {
+    let path = url.strip_prefix("unix:").filter(|p| p.starts_with('/') && !p.starts_with("//"));
+    path.map_or_else(|| Ok(url.parse()?), |path| Ok(Endpoint::Unix(path.into())))
 }
 
 fn text(what: &'static str, value: &OsStr) -> Result<String, NoEndpoint> {

@@ -236,6 +236,8 @@ fn podman_has_variables_and_sockets_of_its_own() {
     assert_eq!(of("podman", &["run", "i"], &service, Engine::Docker).unwrap(), "tcp://box:1");
     let flag = ["--url", "unix:///run/q.sock", "run", "i"];
     assert_eq!(of("podman", &flag, &service, Engine::Auto).unwrap(), "unix:///run/q.sock");
+    let short = [("CONTAINER_HOST", "unix:/run/r.sock")];
+    assert_eq!(of("podman", &["run", "i"], &short, Engine::Auto).unwrap(), "unix:///run/r.sock");
     assert!(of("podman", &["-c", "far", "run", "i"], &[], Engine::Auto).is_err());
     let default = of("podman", &[], &[("XDG_RUNTIME_DIR", "/run")], Engine::Auto).unwrap();
     assert_eq!(default, "unix:///run/podman/podman.sock");

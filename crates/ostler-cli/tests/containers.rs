@@ -4,6 +4,8 @@
 /// On the engine that the test command starts, or on one of its own if that has to fail.
 mod engine {
     use std::fs;
+    use std::path::Path;
+    use std::process::Command;
     use std::time::Duration;
 
     use ostler_testkit::{Dock, IMAGE, Launched, Stage, dock_rows, is_alive, wait_until};
@@ -105,7 +107,7 @@ mod engine {
                 end(dock, &mut run);
                 dock.stage().wait_exit(&mut run);
                 wait_until("its own are gone", PATIENCE, || dock.containers().len() == 1);
-                assert_eq!(dock.containers(), [container.clone()]);
+                assert_eq!(dock.containers(), std::slice::from_ref(&container));
                 assert_eq!(dock.docker().state(&container), "running");
                 assert!(kept.try_exit().is_none());
             }
@@ -267,6 +269,62 @@ mod engine {
             assert_eq!(dock.containers(), Vec::<String>::new());
             dock.expect_empty();
         }
+    }
+
+    /// Root's, because nobody else may signal what runs in a container.
+    #[test]
+    fn f21_a_command_in_a_foreign_container_ends_and_the_container_stays() {
+        let dock = &Dock::shared(Stage::leaf());
+        let commands = || dock.docker().expect(&["top", dock.stranger(), "-eo", "pid,args"]);
+        for end in ENDS {
+            let words = ["docker", "exec", "-i", dock.stranger(), "sleep", "77777"];
+            let mut run = Launched::start(&mut dock.run_with(&[], &words));
+            wait_until("it runs", PATIENCE, || commands().contains("sleep 77777"));
+            end(dock, &mut run);
+            dock.stage().wait_exit(&mut run);
+            dock.expect_empty();
+            assert_eq!(commands().lines().count(), 2, "{}", commands());
+        }
+    }
+
+    /// A container that is given the engine's socket gets the Door instead, and so does one that is
+    /// given a directory above it.
+    #[test]
+    fn f18_r9_a_container_that_creates_others_until_it_is_gone() {
+        let dock = &Dock::shared(Stage::leaf());
+        let client = Command::new("sh").args(["-c", "command -v docker"]).output().unwrap();
+        let client = String::from_utf8(client.stdout).unwrap();
+        let (socket, client) = (dock.docker().socket().to_str().unwrap(), client.trim());
+        let place = Path::new(socket).parent().unwrap().to_str().unwrap();
+        let binds = [format!("{socket}:/s/docker.sock"), format!("{place}:/s:ro")];
+        for (bind, end) in binds.iter().zip(&ENDS[1..3]) {
+            let endless = "while true; do docker run -d $IMAGE sleep 100000; sleep 0.1; done";
+            let client = format!("{client}:/bin/docker:ro");
+            let options = [
+                "-e",
+                "DOCKER_HOST=unix:///s/docker.sock",
+                "-e",
+                "IMAGE",
+                "-v",
+                bind,
+                "-v",
+                &client,
+            ];
+            let words =
+                [&["docker", "run", "-d"], &options[..], &[IMAGE, "sh", "-c", endless]].concat();
+            let script = format!("{}; exec sleep 100000", quoted(&words));
+            let mut run = dock.script(&[], &script);
+            wait_until("others are there", PATIENCE, || dock.containers().len() >= 4);
+            end(dock, &mut run);
+            dock.stage().wait_exit(&mut run);
+            dock.expect_empty();
+            assert_eq!(dock.docker().containers("ostler.instance").len(), 1, "the stranger's");
+        }
+    }
+
+    /// As words of a shell.
+    fn quoted(words: &[&str]) -> String {
+        words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
     }
 
     /// No process of another boot can be alive, but its containers can.

@@ -61,6 +61,11 @@ impl Dock {
         &self.docker
     }
 
+    /// A container that is nobody's business.
+    pub fn stranger(&self) -> &str {
+        &self.strangers[0]
+    }
+
     /// Kills the engine.
     pub fn kill_engine(&mut self) {
         self.was_killed = true;
@@ -137,7 +142,7 @@ impl Dock {
     /// Waits until a note says that so many creates are under way.
     pub fn await_creates(&self, count: u64) {
         wait_until("creates are under way", PATIENCE, || {
-            let said = |path| Some(serde_json::from_slice::<Value>(&fs::read(path).ok()?).ok()?);
+            let said = |path| serde_json::from_slice::<Value>(&fs::read(path).ok()?).ok();
             let notes = self.notes().into_iter().filter_map(said);
             notes.filter_map(|note| note["creates"].as_u64()).sum::<u64>() == count
         });

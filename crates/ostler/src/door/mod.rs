@@ -46,6 +46,7 @@ use binds::Sockets;
 use connection::Connection;
 use denial::{After, Denial};
 use route::Thing;
+pub(crate) use traffic::Before;
 use traffic::{Flight, Traffic};
 
 use crate::engine::Endpoint;
@@ -89,15 +90,14 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// `book` is the directory of the owner's ledger; `lost` how many creates somebody before has let
-    /// through that nobody counts any more.
-    pub(crate) fn new(orders: DoorOrders, book: PathBuf, lost: usize) -> Self {
+    /// `book` is the directory of the owner's ledger.
+    pub(crate) fn new(orders: DoorOrders, book: PathBuf, before: Before) -> Self {
         let DoorOrders { socket, endpoint, labels, cap } = orders;
         let sockets = match &endpoint {
             Endpoint::Unix(path) => Some(Sockets::new(path, &socket)),
             Endpoint::Tcp { .. } | Endpoint::Ssh(_) => None,
         };
-        let traffic = Rc::new(Traffic::new(book, labels.instance, endpoint.clone(), lost));
+        let traffic = Rc::new(Traffic::new(book, labels.instance, endpoint.clone(), before));
         Self { labels, endpoint, sockets, cap, traffic }
     }
 
@@ -131,6 +131,11 @@ impl Door {
     /// Processes that may run in containers that are not ours.
     pub(crate) fn execs(&self) -> Vec<String> {
         self.traffic.execs()
+    }
+
+    /// One of them has ended.
+    pub(crate) fn ended(&self, exec: &str) {
+        self.traffic.ended(exec);
     }
 
     async fn admit(self: Rc<Self>, client: UnixStream) {

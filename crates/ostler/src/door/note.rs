@@ -20,6 +20,9 @@ pub(crate) struct Note {
     pub(crate) endpoint: Endpoint,
     /// How many creates it has not answered.
     pub(crate) creates: usize,
+    /// Commands that may run in containers that are not ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) execs: Vec<String>,
 }
 
 impl Note {

@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 
 use super::note::Note;
 use crate::engine::claim::{Claim, Cleared, Creates, Times};
-use crate::engine::clear::clear;
+use crate::engine::clear::{block_on, clear};
+use crate::engine::exec::end_execs;
 use crate::engine::{Endpoint, EngineResidue, Unreachable};
 use crate::fence::Outcome;
 use crate::id::InstanceId;
@@ -29,6 +30,8 @@ struct Debt {
     endpoint: Endpoint,
     /// How many creates nobody counts any more.
     creates: usize,
+    /// Commands that may run in containers that are not ours.
+    execs: Vec<String>,
 }
 
 /// Whether it is noted that the instance may have containers.
@@ -63,13 +66,13 @@ pub(crate) fn end<'p>(
 }
 
 fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
-    match Note::read(book, instance) {
-        Ok(note) => {
-            note.map(|note| Debt { instance, endpoint: note.endpoint, creates: note.creates })
-        }
-        // It is there and can't be read, so that it may have said anything.
-        Err(_) => Some(Debt { instance, endpoint: passage.endpoint.clone(), creates: 1 }),
-    }
+    // One that is there and can't be read may have said anything.
+    let unread = |_| {
+        let (endpoint, execs) = (passage.endpoint.clone(), Vec::new());
+        Some(Note { endpoint, creates: 1, execs })
+    };
+    let Note { endpoint, creates, execs } = Note::read(book, instance).unwrap_or_else(unread)?;
+    Some(Debt { instance, endpoint, creates, execs })
 }
 
 /// A socket that nobody listens at any more. A name without the instance's id is not ours.
@@ -89,13 +92,10 @@ fn pay(debts: Vec<Debt>, limits: &Limits) -> BTreeMap<InstanceId, EngineResidue>
     if debts.is_empty() {
         return BTreeMap::new();
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(pay_all(debts, *limits)),
-        Err(error) => {
-            debts.into_iter().map(|debt| (debt.instance, unasked(&debt.endpoint, &error))).collect()
-        }
-    }
+    let asked = block_on(pay_all(debts.clone(), *limits));
+    asked.unwrap_or_else(|error| {
+        debts.into_iter().map(|debt| (debt.instance, unasked(&debt.endpoint, &error))).collect()
+    })
 }
 
 fn unasked(endpoint: &Endpoint, error: &io::Error) -> EngineResidue {
@@ -131,10 +131,13 @@ async fn pay_one(debt: &Debt, limits: Limits) -> Result<(), EngineResidue> {
         let claim = Claim { instance: debt.instance, creates };
         let times = Times { grace, call: Times::CALL, limit };
         match clear(&debt.endpoint, &claim, &times, &mut |_| {}).await {
-            Cleared::Gone { .. } => return Ok(()),
+            Cleared::Gone { .. } => break,
             Cleared::Unverified(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
             Cleared::Unverified(residue) if begin.elapsed() > BUSY_ENGINE => return Err(residue),
             Cleared::Unverified(_) => grace = Duration::ZERO,
         }
     }
+    let times = Times { grace, call: Times::CALL, limit: limits.containers };
+    let left = end_execs(&debt.endpoint, &debt.execs, &times).await;
+    if left.is_empty() { Ok(()) } else { Err(EngineResidue::Execs(left)) }
 }

@@ -38,7 +38,25 @@ struct NotePad {
     endpoint: Endpoint,
     /// Creates of somebody before, which may still be under way.
     lost: usize,
-    is_written: Cell<bool>,
+    /// It is on the disk.
+    is_durable: Cell<bool>,
+}
+
+/// What a note has to survive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Durability {
+    Processes,
+    /// Containers do, too.
+    PowerFailure,
+}
+
+/// What somebody has left who served the same Door.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Before {
+    /// How many creates nobody counts any more.
+    pub(crate) creates: usize,
+    /// Commands that may run.
+    pub(crate) execs: Vec<String>,
 }
 
 /// A create that the engine has not answered. If nobody says that it has landed it stays under
@@ -50,18 +68,20 @@ pub(super) struct Flight {
 }
 
 impl Traffic {
+    /// `before` is what somebody has left who served the same Door.
     pub(super) fn new(
         book: PathBuf,
         instance: InstanceId,
         endpoint: Endpoint,
-        lost: usize,
+        before: Before,
     ) -> Self {
+        let Before { creates: lost, execs } = before;
         Self {
             is_closing: Cell::new(false),
             creates: Arc::default(),
             containers: Cell::new(0),
-            execs: RefCell::default(),
-            record: NotePad { book, instance, endpoint, lost, is_written: Cell::new(false) },
+            execs: RefCell::new(execs.into_iter().collect()),
+            record: NotePad { book, instance, endpoint, lost, is_durable: Cell::new(false) },
         }
     }
 
@@ -113,7 +133,8 @@ impl Traffic {
             return Err(Denial::closing());
         }
         let creates = self.creates.load(Ordering::Relaxed) + 1;
-        self.record.note(creates).map_err(|error| Denial::no_record(&error))?;
+        let noted = self.record.note(creates, self.execs(), Durability::PowerFailure);
+        noted.map_err(|error| Denial::no_record(&error))?;
         self.creates.store(creates, Ordering::Release);
         Ok(Flight { traffic: Rc::clone(self) })
     }
@@ -121,11 +142,21 @@ impl Traffic {
     /// An engine has readied a process.
     pub(super) fn readied(&self, exec: String) {
         self.execs.borrow_mut().insert(exec);
+        self.note();
     }
 
     /// That process has ended.
     pub(super) fn ended(&self, exec: &str) {
-        self.execs.borrow_mut().remove(exec);
+        if self.execs.borrow_mut().remove(exec) {
+            self.note();
+        }
+    }
+
+    /// A note that says too much makes a sweep take longer, and one that can't be written at all is
+    /// noticed by the next create.
+    fn note(&self) {
+        let creates = self.creates.load(Ordering::Relaxed);
+        let _ = self.record.note(creates, self.execs(), Durability::Processes);
     }
 }
 
@@ -139,21 +170,20 @@ impl Flight {
     /// The engine has answered, or can't answer any more.
     pub(super) fn land(self) {
         let Self { traffic } = self;
-        let creates = traffic.creates.load(Ordering::Relaxed) - 1;
-        // A note that says too much makes a sweep wait longer, and nothing else.
-        let _ = traffic.record.note(creates);
-        traffic.creates.store(creates, Ordering::Release);
+        traffic.creates.fetch_sub(1, Ordering::Release);
+        traffic.note();
     }
 }
 
 impl NotePad {
-    fn note(&self, creates: usize) -> io::Result<()> {
-        let note = Note { endpoint: self.endpoint.clone(), creates: creates + self.lost };
-        if self.is_written.get() {
+    fn note(&self, creates: usize, execs: Vec<String>, what: Durability) -> io::Result<()> {
+        let creates = creates + self.lost;
+        let note = Note { endpoint: self.endpoint.clone(), creates, execs };
+        if what == Durability::Processes || self.is_durable.get() {
             return note.write(&self.book, self.instance);
         }
         note.write_durably(&self.book, self.instance)?;
-        self.is_written.set(true);
+        self.is_durable.set(true);
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::answers::ContainerView;
+use super::exec::LeftExec;
 use crate::id::InstanceId;
 
 /// What is to be removed.
@@ -83,6 +84,8 @@ pub enum EngineResidue {
     Networks(Vec<String>),
     /// Containers that are being created, if any.
     Creating,
+    /// Commands in other people's containers that did not end.
+    Execs(Vec<LeftExec>),
     /// The engine does not say.
     Unreachable(Unreachable),
 }
@@ -128,6 +131,10 @@ impl fmt::Display for EngineResidue {
             }
             Self::Networks(names) => write!(f, "container network {}", names.join(", ")),
             Self::Creating => f.write_str("a container that is being created, if it comes to be"),
+            Self::Execs(execs) => {
+                let list: Vec<String> = execs.iter().map(ToString::to_string).collect();
+                f.write_str(&list.join("; "))
+            }
             Self::Unreachable(engine) => write!(f, "containers, if any: {engine}"),
         }
     }

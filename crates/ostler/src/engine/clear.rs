@@ -45,6 +45,7 @@ pub(crate) async fn clear(
 }
 
 /// The same for those who have no runtime.
+#[cfg(test)]
 pub(crate) fn clear_blocking(
     endpoint: &Endpoint,
     claim: &Claim,
@@ -75,6 +76,7 @@ pub(crate) async fn list(
 }
 
 /// The same for those who have no runtime.
+#[cfg_attr(not(test), expect(dead_code, reason = "who shows containers to people, comes after it"))]
 pub(crate) fn list_blocking(
     endpoint: &Endpoint,
     limit: Duration,
@@ -86,7 +88,7 @@ pub(crate) fn list_blocking(
     block_on(list(endpoint, limit)).map_err(failed)?
 }
 
-pub(super) fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> std::io::Result<T> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     Ok(builder.enable_io().enable_time().build()?.block_on(future))
 }

@@ -10,9 +10,13 @@ use crate::door::note::Note;
 use crate::engine::EngineResidue;
 use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::clear;
+use crate::engine::exec::end_execs;
 
 /// Until what is still there is looked at anew, after it was told once.
 const LATER_LIMIT: Duration = Duration::from_secs(30);
+
+/// Before commands that could not be ended are looked at again.
+const EXEC_RETRY: Duration = Duration::from_secs(5);
 
 /// Creates that another porter has let through and nobody counts any more.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +43,7 @@ pub(super) async fn run(
             let settle = lost.until.saturating_duration_since(Instant::now());
             rounds.go(Creates::Lost { count: lost.count, settle }).await;
         }
+        rounds.end_execs(door).await;
         // If it can't be taken back, the next sweep finds out that there is nothing.
         let _ = Note::remove(&service.book, instance);
     }
@@ -66,6 +71,22 @@ impl Rounds<'_> {
                 Cleared::Unverified(residue) => self.tell_of(residue),
             }
             (self.limit, self.grace) = (LATER_LIMIT, Duration::ZERO);
+        }
+    }
+
+    /// What runs in our own containers has gone with them.
+    async fn end_execs(&mut self, door: &Door) {
+        loop {
+            let execs = door.execs();
+            let times = Times { grace: self.grace, call: Times::CALL, limit: self.service.limit };
+            let left = end_execs(&self.service.door.endpoint, &execs, &times).await;
+            let is_left = |exec: &&String| left.iter().any(|one| one.id == **exec);
+            execs.iter().filter(|exec| !is_left(exec)).for_each(|exec| door.ended(exec));
+            if left.is_empty() {
+                return;
+            }
+            self.tell_of(EngineResidue::Execs(left));
+            tokio::time::sleep(EXEC_RETRY).await;
         }
     }
 

@@ -19,8 +19,8 @@ use tokio::task::LocalSet;
 
 use super::clearing::{self, Lost};
 use super::wire::{Order, Report, Service};
-use crate::door::Door;
 use crate::door::note::Note;
+use crate::door::{Before, Door};
 use crate::guardian::notice::Notice;
 use crate::guardian::wire::{Conn, Received};
 
@@ -113,14 +113,14 @@ impl Porter {
         let copy = std::os::unix::net::UnixStream::from(copy);
         copy.set_nonblocking(true)?;
         let ear = UnixStream::from_std(copy)?;
-        // What another porter has left under way.
-        let note = Note::read(&service.book, service.door.labels.instance);
-        let count = match note {
-            Ok(note) => note.map_or(0, |note| note.creates),
-            Err(_) => 1,
+        // What another porter has left under way. A note that can't be read may have said anything.
+        let before = match Note::read(&service.book, service.door.labels.instance) {
+            Ok(Some(Note { creates, execs, .. })) => Before { creates, execs },
+            Ok(None) => Before::default(),
+            Err(_) => Before { creates: 1, execs: Vec::new() },
         };
-        let lost = Lost { count, until: Instant::now() + service.late_create };
-        let door = Rc::new(Door::new(service.door.clone(), service.book.clone(), count));
+        let lost = Lost { count: before.creates, until: Instant::now() + service.late_create };
+        let door = Rc::new(Door::new(service.door.clone(), service.book.clone(), before));
         Ok(Self {
             service: Rc::new(service),
             door,

@@ -19,7 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::LocalSet;
 
 use super::note::Note;
-use super::{Door, DoorOrders};
+use super::{Before, Door, DoorOrders};
 use crate::engine::Endpoint;
 use crate::engine::label::Labels;
 use crate::id::{InstanceId, OwnerId};
@@ -61,7 +61,7 @@ impl House {
         let endpoint = Endpoint::Unix(path("engine.sock"));
         let cap = NonZeroUsize::new(CAP);
         let orders = DoorOrders { socket: path("door.sock"), endpoint, labels, cap };
-        let door = Rc::new(Door::new(orders, path("book"), 0));
+        let door = Rc::new(Door::new(orders, path("book"), Before::default()));
         (Self { door, engine, instance, directory }, listener)
     }
 

@@ -108,5 +108,6 @@ fn execs_are_remembered_until_their_stream_has_ended() {
             }
         }
         assert_eq!(house.door.execs(), ["e2"]);
+        assert_eq!(house.note().unwrap().execs, ["e2"]);
     });
 }

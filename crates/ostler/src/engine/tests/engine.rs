@@ -49,7 +49,7 @@ impl Scene {
     }
 
     fn removal(&self) -> Removal {
-        Removal::from(&self.engine.socket(), self.instance)
+        Removal::from(self.engine.socket(), self.instance)
     }
 
     /// The containers of the instance, as the docker command lists them.

@@ -62,12 +62,25 @@ rows! {
 
     fn arguments_environment_and_signals_are_the_same(stage) {
         let direct = stage.dump_of(&[]);
-        let mut fenced = stage.dump_of(&stage.run_words());
+        let mut fenced = stage.dump_of(&stage.run_words_with(&["--engine", "off"]));
         assert!(fenced["env"].as_object_mut().unwrap().remove("OSTLER_INSTANCE").is_some());
         for field in ["argv", "cwd", "env", "umask", "sigign", "sigblk", "uid"] {
             assert!(!direct[field].is_null(), "{field}");
             assert_eq!(direct[field], fenced[field], "{field}");
         }
+    }
+
+    fn only_the_way_to_a_container_engine_is_another_one(stage) {
+        let (mut direct, mut fenced) = (stage.dump_of(&[]), stage.dump_of(&stage.run_words()));
+        let door = fenced["env"]["DOCKER_HOST"].as_str().unwrap().to_owned();
+        let doors = format!("unix://{}/ostler/doors/", stage.sandbox.runtime().display());
+        assert!(door.starts_with(&doors), "{door}");
+        for dump in [&mut direct, &mut fenced] {
+            let env = dump["env"].as_object_mut().unwrap();
+            env.retain(|name, _| !["OSTLER_INSTANCE", "DOCKER_HOST"].contains(&name.as_str()));
+        }
+        assert_eq!(direct["env"], fenced["env"]);
+        stage.assert_empty_now();
     }
 
     fn l47_the_server_has_three_descriptors_and_the_guardian_none_of_them(stage) {

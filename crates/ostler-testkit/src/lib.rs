@@ -10,6 +10,9 @@
 //! The `ostler-stub` binary is the server with every bad habit; its `--help` lists them. [`Bystanders`] are copies of
 //! it that do not belong to the test.
 //!
+//! An [`Engine`] is a real container engine of one test's own; a [`FakeEngine`] is one that misbehaves on demand. What
+//! is left in the former is asked of the docker command.
+//!
 //! Nothing here uses the `ostler` library: an oracle that shares code with what it judges would share its mistakes.
 //!
 //! Every wait has a bound, and dropping a sandbox ends what is left in it.
@@ -24,7 +27,12 @@ mod binary;
 mod bystanders;
 mod cgroup;
 mod controllers;
+mod dock;
+mod docker;
+mod engine;
+mod fake_engine;
 mod host;
+mod image;
 mod keeper_host;
 mod launched;
 mod pipes;
@@ -39,7 +47,12 @@ mod wait;
 pub use crate::binary::binary;
 pub use crate::bystanders::Bystanders;
 pub use crate::cgroup::Cgroup;
+pub use crate::dock::Dock;
+pub use crate::docker::{Docker, IMAGE};
+pub use crate::engine::Engine;
+pub use crate::fake_engine::{Act, Asked, FakeEngine};
 pub use crate::host::Host;
+pub use crate::image::box_archive;
 pub use crate::keeper_host::KeeperHost;
 pub use crate::launched::Launched;
 pub use crate::process::{

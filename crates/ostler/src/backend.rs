@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::fence::{Event, Leaving, Outcome, ServerStdio, StartError, Terms};
-use crate::id::InstanceId;
+use crate::id::{InstanceId, OwnerId};
 use crate::ladder::Step;
 use crate::ledger::{Entry, Intent};
 use crate::proctable::{Identity, Process};
@@ -58,6 +58,8 @@ pub struct StartOrder {
     pub spec: ServerSpec,
     /// What it reads and writes.
     pub stdio: ServerStdio,
+    /// Who starts it.
+    pub owner: OwnerId,
     /// The owner's directory, for whoever outlives the owner.
     pub book: PathBuf,
 }
@@ -73,6 +75,13 @@ pub struct Evidence {
     pub leaf: bool,
     /// What carries its mark.
     pub processes: Vec<Process>,
+}
+
+impl Evidence {
+    /// Of one that can have no process any more.
+    pub(crate) fn without_process(entry: &Entry) -> Self {
+        Self { entry: entry.clone(), guardian: None, leaf: false, processes: Vec::new() }
+    }
 }
 
 /// A way to start instances and to be sure that they are gone.

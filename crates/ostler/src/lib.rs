@@ -45,6 +45,8 @@
 
 pub mod backend;
 mod cgroup;
+mod door;
+mod engine;
 mod fence;
 mod frame;
 pub mod guardian;
@@ -58,6 +60,7 @@ pub mod ledger;
 mod level;
 mod limits;
 mod places;
+mod porter;
 mod process;
 mod proctable;
 mod remains;
@@ -68,6 +71,10 @@ mod spec;
 pub mod sweep;
 
 pub use cgroup::{NoControl, NoLeaf};
+pub use engine::{
+    ContainerView, Endpoint, Engine, EngineResidue, InvalidEndpoint, LeftContainer, LeftExec,
+    NoEndpoint, RemovedContainer, Tls, UnknownEngine, Unreachable,
+};
 pub use fence::{
     Descriptors, Event, GuardianProgram, Leaving, Outcome, Pipe, Proof, Refusal, Residue,
     ServerStdio, StartError, Terms,

@@ -13,6 +13,11 @@ pub struct Limits {
     pub orphan_grace: Duration,
     /// From KILL until what is still there is reported as residue.
     pub proof: Duration,
+    /// From the first request to a container engine to remove something until what it still has is
+    /// reported as residue.
+    pub containers: Duration,
+    /// How long an engine may go on with a create that nobody waits for any more.
+    pub late_create: Duration,
     /// For the other end of a control socket to take a message.
     pub control: Duration,
 }
@@ -23,6 +28,8 @@ impl Default for Limits {
             grace: Duration::from_millis(1500),
             orphan_grace: Duration::from_millis(500),
             proof: Duration::from_secs(1),
+            containers: Duration::from_secs(3),
+            late_create: Duration::from_mins(1),
             control: Duration::from_secs(10),
         }
     }

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::getuid;
 
+/// What every client of an engine can still reach: the kernel's limit is 107, some have their own.
+const LONGEST_SOCKET: usize = 99;
+
 /// Directories that may hold ledgers, the best first.
 ///
 /// A record is written to the first that takes it; a sweep looks at all of them.
@@ -22,20 +25,47 @@ impl Places {
     /// The user's: the XDG state directory, the XDG runtime directory, and a private one among
     /// the temporary files for users who have neither.
     pub fn of_user() -> Self {
-        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-        let uid = getuid().as_raw();
-        let home = || variable("HOME").map(|home| home.join(".local/state"));
-        let state = variable("XDG_STATE_HOME").or_else(home).map(|base| base.join("ostler"));
-        let runtime =
-            variable("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{uid}").into());
-        let temporary = std::env::temp_dir().join(format!("ostler-{uid}"));
-        Self::new(state.into_iter().chain([runtime.join("ostler"), temporary]))
+        Self::new(lasting().into_iter().chain(passing()))
     }
 
     /// The directories, the best first.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }
+}
+
+/// The one whose content outlives the machine.
+fn lasting() -> Option<PathBuf> {
+    let home = || variable("HOME").map(|home| home.join(".local/state"));
+    variable("XDG_STATE_HOME").or_else(home).map(|base| base.join("ostler"))
+}
+
+/// Those whose content need not outlive the machine.
+fn passing() -> [PathBuf; 2] {
+    let uid = getuid().as_raw();
+    let runtime = variable("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{uid}").into());
+    [runtime.join("ostler"), std::env::temp_dir().join(format!("ostler-{uid}"))]
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// Where a socket of this name can be, in a directory that nobody else can enter.
+pub(crate) fn socket_path(name: &str) -> io::Result<PathBuf> {
+    let mut last = io::ErrorKind::InvalidFilename.into();
+    for place in passing().into_iter().chain(lasting()) {
+        let directory = place.join("doors");
+        let path = directory.join(name);
+        if path.as_os_str().len() > LONGEST_SOCKET {
+            continue;
+        }
+        match make_private(&place).and_then(|()| make_private(&directory)) {
+            Ok(()) => return Ok(path),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// Whether only this user can have put anything into the directory. What anybody could have written

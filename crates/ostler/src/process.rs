@@ -7,12 +7,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
+use crate::door::remains::socket_name;
+use crate::door::{self, DoorOrders};
+use crate::engine::argv::ContainerRun;
+use crate::engine::label::Labels;
+use crate::engine::{Endpoint, Engine};
 use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
 use crate::guardian::wire::Launch;
-use crate::id::InstanceId;
-use crate::ledger::{Entry, Intent};
+use crate::id::{InstanceId, OwnerId};
+use crate::ledger::{Entry, Intent, Passage};
 use crate::level::Level;
+use crate::limits::Limits;
+use crate::places::socket_path;
+use crate::porter::wire::Service;
 use crate::proctable::Process;
 use crate::remains::{self, Remains};
 use crate::spec::ServerSpec;
@@ -28,6 +36,8 @@ struct Post {
     intent: Intent,
     controls: Vec<Control>,
     terms: Terms,
+    /// Why it can have no socket to a container engine, if it should.
+    no_door: Option<io::Error>,
     /// Taken when it is told.
     guardian: Option<Fence>,
 }
@@ -45,9 +55,11 @@ impl Backend for Processes {
             intent: intent(instance, spec),
             controls: Vec::new(),
             terms: terms.clone(),
+            no_door: None,
             guardian: Some(guardian),
         };
         post.find_cgroups()?;
+        post.find_engine(spec)?;
         Ok(Box::new(post))
     }
 
@@ -100,6 +112,37 @@ impl Post {
     }
 }
 
+impl Post {
+    /// Which engine its containers would be in, and where its own socket to that can be.
+    fn find_engine(&mut self, spec: &ServerSpec) -> Result<(), StartError> {
+        let endpoint = match Endpoint::of(spec, self.terms.engine) {
+            // Its own command could not find it either.
+            Err(_) if self.terms.engine == Engine::Auto => None,
+            endpoint => endpoint.map_err(StartError::Engine)?,
+        };
+        // What is behind ssh can't be followed.
+        let Some(endpoint) = endpoint.filter(|e| !matches!(e, Endpoint::Ssh(_))) else {
+            return Ok(());
+        };
+        match socket_path(&socket_name(self.intent.instance)) {
+            Ok(socket) => self.intent.engine = Some(Passage { endpoint, socket }),
+            // Told later: without a place for the ledger there is none for a socket either.
+            Err(error) => self.no_door = Some(error),
+        }
+        Ok(())
+    }
+
+    fn service(&self, owner: OwnerId, book: &Path) -> Option<Service> {
+        let Passage { endpoint, socket } = self.intent.engine.clone()?;
+        let Intent { instance, name, .. } = &self.intent;
+        let labels = Labels { instance: *instance, owner, server: name.clone() };
+        let Limits { containers: limit, late_create, .. } = self.terms.limits;
+        let cap = self.terms.resources.containers;
+        let door = DoorOrders { socket, endpoint, labels, cap };
+        Some(Service { door, book: book.to_owned(), limit, late_create })
+    }
+}
+
 impl Prepared for Post {
     fn intent(&self) -> &Intent {
         &self.intent
@@ -108,10 +151,22 @@ impl Prepared for Post {
     fn start(mut self: Box<Self>, order: StartOrder) -> Result<Box<dyn Hold>, StartError> {
         let nobody = || StartError::Control(io::ErrorKind::NotConnected.into());
         let mut guardian = self.guardian.take().ok_or_else(nobody)?;
+        if let Some(error) = self.no_door.take() {
+            guardian.dismiss();
+            return Err(StartError::Door(error));
+        }
+        let engine = self.service(order.owner, &order.book);
+        let mut spec = order.spec;
+        if let Some(service) = &engine {
+            if let Some(run) = ContainerRun::of(&spec) {
+                run.stamp(&mut spec, &service.door.labels);
+            }
+            door::lead_to(&mut spec, &service.door.socket);
+        }
         let Terms { containment, limits, descriptors, .. } = &self.terms;
         let launch = Launch {
             id: self.intent.instance,
-            spec: order.spec,
+            spec,
             leaf: self.intent.leaf.clone(),
             controls: std::mem::take(&mut self.controls),
             minimum: containment.minimum(),
@@ -120,6 +175,7 @@ impl Prepared for Post {
             orphan_ladder: limits.orphan_ladder(),
             proof_limit: limits.proof,
             book: order.book,
+            engine,
         };
         let told = guardian.tell(launch, &self.intent, order.stdio);
         if told.is_err() {
@@ -153,6 +209,7 @@ fn intent(instance: InstanceId, spec: &ServerSpec) -> Intent {
         program: spec.program.to_string_lossy().into_owned(),
         leaf: None,
         cgroups: Vec::new(),
+        engine: None,
         at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
     }
 }

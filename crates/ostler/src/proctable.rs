@@ -78,6 +78,11 @@ impl Process {
         })
     }
 
+    /// The pids of its children, zombies among them.
+    pub(crate) fn children_of(parent: i32) -> Vec<i32> {
+        children(parent)
+    }
+
     /// All that descends from `root`, parents before their children; `root` is not among them.
     pub fn descendants_of(root: i32) -> Vec<Self> {
         let mut found: Vec<Self> = Self::with_pid(root).into_iter().collect();

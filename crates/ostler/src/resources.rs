@@ -1,7 +1,7 @@
 //! How much of the machine a server may use.
 
 use std::fmt;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ pub struct Resources {
     pub cpus: Option<Cpus>,
     /// Processes and threads. Starting more fails, and that is reported.
     pub pids: Option<NonZeroU64>,
+    /// Containers. Creating more fails, with an answer that says why.
+    pub containers: Option<NonZeroUsize>,
 }
 
 /// An amount of memory that is not nothing, written as `512m`.

@@ -11,6 +11,7 @@ use crate::id::InstanceId;
 use crate::ledger::{Book, Entry, OwnerRecord};
 use crate::level::Level;
 use crate::places::Places;
+use crate::porter;
 use crate::process::{guardians, leaf_of};
 use crate::proctable::{Process, boot_id};
 use crate::remains;
@@ -135,6 +136,11 @@ fn processes_of(
     marked: Vec<Process>,
 ) -> Vec<Process> {
     let below = guardian.map(|guardian| Process::descendants_of(guardian.pid)).unwrap_or_default();
+    // The guardian's other child is not the server's doing.
+    let is_porter = |process: &Process| {
+        process.name == porter::ROLE && guardian.is_some_and(|g| g.pid == process.parent())
+    };
+    let below: Vec<Process> = below.into_iter().filter(|process| !is_porter(process)).collect();
     let inside = leaf.map(|leaf| leaf.pids()).unwrap_or_default();
     let inside = inside.into_iter().filter_map(Process::with_pid);
     let mut seen = BTreeSet::new();

@@ -12,11 +12,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::backend::{Backend, Evidence};
-use crate::fence::Outcome;
+use crate::door;
+use crate::door::remains::is_noted;
+use crate::fence::{Outcome, Proof};
 use crate::id::InstanceId;
 use crate::ledger::{
     Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, remove, unfinished,
 };
+use crate::limits::Limits;
 use crate::places::{Places, is_private};
 use crate::proctable::{Identity, boot_id};
 
@@ -65,10 +68,12 @@ impl DeadOwner {
 
     /// What there is of each open instance. Nothing is touched.
     pub fn evidence(&self, backend: &dyn Backend) -> BTreeMap<InstanceId, Evidence> {
+        let open = self.book.open_entries();
         if self.is_of_another_boot() {
-            return BTreeMap::new();
+            let noted = open.filter(|(id, _)| is_noted(&self.book.directory, *id));
+            return noted.map(|(id, entry)| (id, Evidence::without_process(entry))).collect();
         }
-        let open: Vec<Entry> = self.book.open_entries().map(|(_, entry)| entry.clone()).collect();
+        let open: Vec<Entry> = open.map(|(_, entry)| entry.clone()).collect();
         backend.evidence(&open)
     }
 
@@ -81,7 +86,15 @@ impl DeadOwner {
         let evidence = self.evidence(backend).into_values();
         let abandoned = evidence.filter(|evidence| evidence.guardian.is_none());
         let abandoned: Vec<Entry> = abandoned.map(|evidence| evidence.entry).collect();
-        let outcomes = backend.end(&abandoned, limit);
+        let mut outcomes = if self.is_of_another_boot() {
+            let gone = |entry: &Entry| (entry.intent.instance, Outcome::Gone(Proof::AnotherBoot));
+            abandoned.iter().map(gone).collect()
+        } else {
+            backend.end(&abandoned, limit)
+        };
+        let passages = abandoned.iter().map(|e| (e.intent.instance, e.intent.engine.as_ref()));
+        let limits = Limits { proof: limit, ..Limits::default() };
+        door::remains::end(&self.book.directory, passages, &mut outcomes, &limits);
         for (id, outcome) in &outcomes {
             self.note(*id, outcome);
         }
@@ -101,8 +114,11 @@ impl DeadOwner {
     }
 
     fn remove_if_settled(&self) {
-        if self.book.open_entries().next().is_none() || self.is_of_another_boot() {
-            remove(&self.book.directory);
+        let directory = &self.book.directory;
+        let is_of_another_boot = self.is_of_another_boot();
+        let is_owed = |id| !is_of_another_boot || is_noted(directory, id);
+        if !self.book.open_entries().any(|(id, _)| is_owed(id)) {
+            remove(directory);
         }
     }
 

@@ -45,7 +45,7 @@ impl Backend for Nothing {
     ) -> std::result::Result<Box<dyn Prepared>, StartError> {
         let (name, program) = (spec.name.clone(), spec.program.to_string_lossy().into_owned());
         let (leaf, cgroups) = (Some("/sys/fs/cgroup/ostler".into()), Vec::new());
-        Ok(Box::new(Ready(Intent { instance, name, program, leaf, cgroups, at: 0 })))
+        Ok(Box::new(Ready(Intent { instance, name, program, leaf, cgroups, engine: None, at: 0 })))
     }
 
     fn evidence(&self, _: &[Entry]) -> BTreeMap<InstanceId, Evidence> {

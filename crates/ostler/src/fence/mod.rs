@@ -7,6 +7,7 @@ mod leaving;
 mod outcome;
 mod start;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -22,9 +23,12 @@ pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Ter
 
 use crate::backend::{Hold, Whereabouts};
 use crate::cgroup::Leaf;
+use crate::door;
+use crate::engine::RemovedContainer;
 use crate::guardian::wire::{Conn, Order, Received, Report};
 use crate::id::InstanceId;
 use crate::ladder::Step;
+use crate::ledger::Passage;
 use crate::level::Level;
 use crate::limits::Limits;
 use crate::proctable::Identity;
@@ -49,6 +53,8 @@ pub enum Event {
     Remaining(Residue),
     /// A limit on what it may use has had its effect. Told when nothing is left of it.
     Exceeded(Excess),
+    /// A container that was started to go on by itself was removed.
+    Removed(RemovedContainer),
     /// Nothing is left; nothing else will happen.
     Empty(Proof),
     /// The guardian was killed; what it has left must be ended without it.
@@ -66,6 +72,9 @@ pub(crate) struct Fence {
     leaf: Option<PathBuf>,
     /// The cgroups that may have been made to limit it.
     cgroups: Vec<PathBuf>,
+    /// The server's way to an engine, and where it is noted that it was used.
+    engine: Option<Passage>,
+    book: PathBuf,
     /// A pidfd of the init at `strict`, once the server has started.
     init: Option<OwnedFd>,
     limits: Limits,
@@ -118,6 +127,7 @@ impl Hold for Fence {
             Received::Message(Report::Exited(raw)) => Event::Exited(ExitStatus::from_raw(raw)),
             Received::Message(Report::Remaining(residue)) => Event::Remaining(residue),
             Received::Message(Report::Exceeded(excess)) => Event::Exceeded(excess),
+            Received::Message(Report::Removed(container)) => Event::Removed(container),
             Received::Message(Report::Empty(proof)) => Event::Empty(proof),
         }))
     }
@@ -131,12 +141,16 @@ impl Hold for Fence {
         let leaf = self.leaf.as_ref().and_then(|path| Leaf::find(path, self.id));
         let one = Remains { id: self.id, leaf, cgroups: self.cgroups.clone() };
         let outcome = remains::end(&[one], self.limits.proof).remove(&self.id);
-        match outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched)) {
+        let outcome = match outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched)) {
             Outcome::Unverified(Residue::Unwatched) if self.has_namespace_ended() => {
                 Outcome::Gone(Proof::EndedNamespace)
             }
             outcome => outcome,
-        }
+        };
+        let mut outcomes = BTreeMap::from([(self.id, outcome)]);
+        let one = [(self.id, self.engine.as_ref())];
+        door::remains::end(&self.book, one, &mut outcomes, &self.limits);
+        outcomes.remove(&self.id).unwrap_or(Outcome::Unverified(Residue::Unwatched))
     }
 }
 

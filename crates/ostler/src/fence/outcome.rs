@@ -7,14 +7,19 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::EngineResidue;
 use crate::level::Level;
 use crate::proctable::Process;
 use crate::spec::ServerSpec;
 
 /// Why we may say that a fence is empty.
+///
+/// It says why no process is left. If there may have been containers, it is said only when their
+/// engine has listed none of them, twice, with no create under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Proof {
-    /// The kernel told the guardian, parent of all that loses its parent, that it has no child.
+    /// The kernel told the guardian, parent of all that loses its parent, that it has no child of the
+    /// server's.
     NoChild,
     /// The same, and the leaf was empty and could be removed.
     NoChildAndEmptyLeaf,
@@ -23,6 +28,8 @@ pub enum Proof {
     /// The guardian was killed; the init of the PID namespace has ended, which the kernel lets it
     /// do only after everybody else in it.
     EndedNamespace,
+    /// The machine was started again since, which no process survives.
+    AnotherBoot,
 }
 
 /// What may still be there.
@@ -33,6 +40,8 @@ pub enum Residue {
     /// The guardian was killed and there was no leaf: what carries the instance's mark is gone,
     /// what has cleared its environment can't be found.
     Unwatched,
+    /// No process is left; an engine has something of it, or may have.
+    Engine(EngineResidue),
 }
 
 impl fmt::Display for Residue {
@@ -46,6 +55,7 @@ impl fmt::Display for Residue {
                 write!(f, "process {}", list.join(", "))
             }
             Self::Unwatched => f.write_str("processes that have cleared their environment, if any"),
+            Self::Engine(residue) => residue.fmt(f),
         }
     }
 }
@@ -57,6 +67,17 @@ pub enum Outcome {
     Gone(Proof),
     /// Something is left, or may be.
     Unverified(Residue),
+}
+
+impl Outcome {
+    /// The same when it is known what the engine has of it.
+    pub(crate) fn with_engine(self, cleared: Result<(), EngineResidue>) -> Self {
+        match (self, cleared) {
+            // The worse of the two is told; whoever comes next finds the other one.
+            (outcome @ Self::Unverified(Residue::Processes(_)), _) | (outcome, Ok(())) => outcome,
+            (_, Err(residue)) => Self::Unverified(Residue::Engine(residue)),
+        }
+    }
 }
 
 /// Why a server was not started. Nothing is left of the attempt.
@@ -112,6 +133,14 @@ pub enum Refusal {
          anything else in main, and not below #[tokio::main]"
     )]
     Threads,
+    /// The server's own socket to its container engine could not be made.
+    #[error("the socket {path} for its container engine can't be made: {}", text(*.errno))]
+    Door {
+        /// Where.
+        path: String,
+        /// What the kernel said.
+        errno: i32,
+    },
     /// The guardian could not take up its post.
     #[error("the guardian could not take up its post: {}", text(*.errno))]
     Guardian {
@@ -143,6 +172,10 @@ impl Refusal {
 
     pub(crate) fn limit(name: &str, error: &io::Error) -> Self {
         Self::Limit { name: name.to_owned(), errno: errno(error) }
+    }
+
+    pub(crate) fn door(path: &Path, error: &io::Error) -> Self {
+        Self::Door { path: path.display().to_string(), errno: errno(error) }
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err asks for")]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Fence;
 use crate::cgroup::{NoControl, NoLeaf};
+use crate::engine::{Engine, NoEndpoint};
 use crate::guardian::ROLE;
 use crate::guardian::wire::{Conn, Launch, Order};
 use crate::id::InstanceId;
@@ -32,6 +33,8 @@ pub struct Terms {
     pub descriptors: Descriptors,
     /// How much of the machine it may use.
     pub resources: Resources,
+    /// Whose containers belong to it.
+    pub engine: Engine,
 }
 
 /// What becomes of descriptors that a host has open without close-on-exec.
@@ -99,6 +102,12 @@ pub enum StartError {
     /// The machine does not let us enforce a limit that was asked for.
     #[error("a limit on {0} can't be enforced here")]
     Limit(&'static str, #[source] NoControl),
+    /// Nobody can say which engine its containers would be in.
+    #[error("its container engine is not known; choose another one, or off")]
+    Engine(#[source] NoEndpoint),
+    /// There is no place for its own socket to that engine.
+    #[error("no directory can hold its socket to a container engine; set XDG_RUNTIME_DIR to one")]
+    Door(#[source] io::Error),
     /// The program runs as a guardian and does not know it.
     #[error("call ostler::guardian::run_if_asked() first in main")]
     NoRole,
@@ -123,8 +132,9 @@ impl Fence {
         let spawned = spawn_guardian(id, name, terms);
         let (conn, guardian) = spawned.map_err(StartError::Guardian)?;
         let guardian = Some(guardian);
-        let (leaf, cgroups) = (None, Vec::new());
-        Ok(Self { id, conn, guardian, leaf, cgroups, init: None, limits: terms.limits })
+        let (leaf, cgroups, engine, book) = (None, Vec::new(), None, PathBuf::new());
+        let limits = terms.limits;
+        Ok(Self { id, conn, guardian, leaf, cgroups, engine, book, init: None, limits })
     }
 
     /// Tells the guardian what to start, now that the intent is on record.
@@ -136,6 +146,8 @@ impl Fence {
     ) -> Result<(), StartError> {
         self.leaf.clone_from(&intent.leaf);
         self.cgroups.clone_from(&intent.cgroups);
+        self.engine.clone_from(&intent.engine);
+        self.book.clone_from(&launch.book);
         let ServerStdio { stdin, stdout, stderr } = stdio;
         let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let told = self.conn.send(&Order::Start(Box::new(launch)), &fds);

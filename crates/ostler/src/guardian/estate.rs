@@ -1,7 +1,7 @@
 //! All that one server causes: asking it, ending it, and knowing that it is gone.
 
 use rustix::io::Errno;
-use rustix::process::{Signal, WaitOptions, getpid, wait};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, wait};
 
 use super::line::Listener;
 use super::root::Root;
@@ -20,13 +20,16 @@ pub(super) struct Estate {
     excesses: Vec<Excess>,
     /// The server's own wait status, once it has one.
     status: Option<i32>,
-    /// The kernel has said that this guardian has no child left.
+    /// The kernel has said that this guardian has no child left, but for its porter.
     childless: bool,
+    /// A child of this guardian that the server has not caused.
+    porter: Option<Pid>,
 }
 
 impl Estate {
     pub(super) fn new(root: Root, leaf: Option<(Leaf, Watch)>, controls: Vec<Control>) -> Self {
-        Self { root, leaf, controls, excesses: Vec::new(), status: None, childless: false }
+        let (excesses, status, childless, porter) = (Vec::new(), None, false, None);
+        Self { root, leaf, controls, excesses, status, childless, porter }
     }
 
     /// Where an init tells of the server's end, which is no end of a child of ours.
@@ -48,13 +51,32 @@ impl Estate {
                     let told = self.status.or_else(|| self.root.hear());
                     self.status = told.or(Some(status.as_raw()));
                 }
+                Ok(Some((pid, _))) if Some(pid) == self.porter => self.porter = None,
                 Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => break self.childless = false,
+                Ok(None) => break self.childless = self.has_only_a_porter(),
                 Err(_) => break self.childless = true,
             }
         }
         self.status = self.status.or_else(|| self.root.hear());
         self.status.filter(|_| before.is_none())
+    }
+
+    /// Takes a child aside that the server has not caused, and that outlives it.
+    pub(super) fn employ(&mut self, porter: Pid) {
+        self.porter = Some(porter);
+    }
+
+    /// As long as it has not been buried.
+    pub(super) fn porter(&self) -> Option<Pid> {
+        self.porter
+    }
+
+    /// Who is our child when the look begins stays so until we bury it. So if anything of the server
+    /// is there, the look shows at least one.
+    fn has_only_a_porter(&self) -> bool {
+        self.porter.is_some_and(|porter| {
+            Process::children_of(getpid().as_raw_pid()) == [porter.as_raw_pid()]
+        })
     }
 
     /// KILL to everything that is there at this moment. Called again until nothing is.
@@ -63,9 +85,28 @@ impl Estate {
             // Its failure leaves the processes to the walk below, or to the residue.
             let _ = leaf.kill();
         }
-        for process in remains() {
+        for process in self.remains() {
             let _ = process.signal(Signal::KILL);
         }
+    }
+
+    /// TERM to each process below this guardian, never to a group: a group's number may mean
+    /// strangers once its leader is buried. A stopped process is woken, for it could not heed TERM.
+    pub(super) fn ask(&self) {
+        for process in self.remains() {
+            // Who is gone needs no signal; who may not be signalled will show up as residue.
+            if matches!(process.signal(Signal::TERM), Ok(true)) {
+                let _ = process.signal(Signal::CONT);
+            }
+        }
+    }
+
+    /// Everything below this guardian but its porter: nothing can leave it but by ending.
+    pub(super) fn remains(&self) -> Vec<Process> {
+        let porter = self.porter.map(Pid::as_raw_pid);
+        let mut below = Process::descendants_of(getpid().as_raw_pid());
+        below.retain(|process| Some(process.pid) != porter);
+        below
     }
 
     /// Why we may say that nothing is left, if nothing is.
@@ -93,20 +134,4 @@ impl Estate {
     pub(super) fn excesses(&self) -> &[Excess] {
         &self.excesses
     }
-}
-
-/// TERM to each process below this guardian, never to a group: a group's number may mean strangers
-/// once its leader is buried. A stopped process is woken, for it could not heed TERM.
-pub(super) fn ask() {
-    for process in remains() {
-        // Who is gone needs no signal; who may not be signalled will show up as residue.
-        if matches!(process.signal(Signal::TERM), Ok(true)) {
-            let _ = process.signal(Signal::CONT);
-        }
-    }
-}
-
-/// Everything below this guardian: nothing can leave it but by ending.
-pub(super) fn remains() -> Vec<Process> {
-    Process::descendants_of(getpid().as_raw_pid())
 }

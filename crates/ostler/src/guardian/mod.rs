@@ -16,38 +16,51 @@
 //! At [`Level::Strict`](crate::Level::Strict) its child is not the server but an init that is the
 //! first process of a PID namespace (see `init`), and the server is a child of that.
 //!
+//! If the server may use a container engine, it also holds the socket of the server's Door. What is
+//! to do there is done by a [porter](crate::porter), which it starts when somebody knocks; then the
+//! proof waits for the containers as well.
+//!
 //! It is single-threaded, has no runtime and never prints: its own standard streams are /dev/null.
 //! It stays outside the leaf, because `cgroup.kill` must not hit it.
 
 mod estate;
 mod fork;
+mod gate;
 mod init;
 mod launch;
 mod line;
 mod namespace;
-mod notice;
+pub(crate) mod notice;
 mod role;
 mod root;
 mod watch;
 pub(crate) mod wire;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+
+use crate::porter;
 
 /// The name under which the role is asked for. Never a path, so that no ordinary start of the
 /// binary can be taken for it.
 pub(crate) const ROLE: &str = "ostler-guardian";
 
-/// Becomes a guardian and never returns, if the library has started this process as one.
+/// Becomes a guardian, or the porter of one, and never returns, if the library has started this
+/// process as such.
 ///
 /// A host that embeds the library calls this as the first line of `main`, before any thread,
 /// runtime or signal handler exists: not in an `async fn main` with `#[tokio::main]`, which has a
 /// runtime already. A guardian that finds threads refuses to start anything.
 pub fn run_if_asked() {
     let mut arguments = std::env::args_os();
-    if arguments.next().as_deref() == Some(OsStr::new(ROLE)) {
+    let name = arguments.next().unwrap_or_default();
+    let code = if name == ROLE {
         let owner: Option<OsString> = arguments.next();
-        let code = role::run(owner.as_deref().unwrap_or_default());
-        #[expect(clippy::exit, reason = "the role replaces the whole of the host's main")]
-        std::process::exit(code);
-    }
+        role::run(owner.as_deref().unwrap_or_default())
+    } else if name == porter::ROLE {
+        porter::run()
+    } else {
+        return;
+    };
+    #[expect(clippy::exit, reason = "the role replaces the whole of the host's main")]
+    std::process::exit(code);
 }

@@ -15,13 +15,13 @@ use signal_hook::consts::{SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SI
 /// All of them have handlers, because an ignored signal would stay ignored in the server, which
 /// then could not be asked to end.
 #[derive(Debug)]
-pub(super) struct Notice {
+pub(crate) struct Notice {
     wake: UnixStream,
     requested: Arc<AtomicBool>,
 }
 
 impl Notice {
-    pub(super) fn install() -> io::Result<Self> {
+    pub(crate) fn install() -> io::Result<Self> {
         let (wake, writer) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let requested = Arc::new(AtomicBool::new(false));
@@ -35,12 +35,12 @@ impl Notice {
     }
 
     /// Only the level counts: whoever is woken looks at everything.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         while matches!((&self.wake).read(&mut [0; 64]), Ok(1..)) {}
     }
 
     /// Whether TERM has come since the last time.
-    pub(super) fn take_request(&self) -> bool {
+    pub(crate) fn take_request(&self) -> bool {
         self.requested.swap(false, Ordering::Relaxed)
     }
 }

@@ -1,17 +1,17 @@
 //! The life of a guardian, from its start to its end.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, chdir, getpid, getppid, pidfd_open, set_child_subreaper, setsid,
 };
 
 use super::estate::Estate;
+use super::gate::Gate;
 use super::init;
 use super::launch::{Inherited, Start, Stdio};
 use super::notice::Notice;
@@ -29,8 +29,7 @@ const NOT_STARTED: i32 = 1;
 
 pub(super) fn run(owner: &OsStr) -> i32 {
     let Ok(inherited) = Inherited::look() else { return NOT_STARTED };
-    let Ok(control) = take_control_socket() else { return NOT_STARTED };
-    let mut conn = Conn::new(control);
+    let Ok(mut conn) = Conn::inherited() else { return NOT_STARTED };
     match begin(owner, inherited, &mut conn) {
         Ok(Some(charge)) => {
             Guardian::new(conn, charge).watch();
@@ -61,11 +60,15 @@ fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<
     let entrance = leaf.as_ref().map(|(leaf, _)| leaf);
     let start = Start { orders: &orders, leaf: entrance, stdio, inherited, ignored };
     make_controls(&orders).inspect_err(|_| forsake(leaf.as_ref(), &orders.controls))?;
+    let gate = make_gate(&orders).inspect_err(|_| forsake(leaf.as_ref(), &orders.controls))?;
     let launched = match orders.minimum {
         Level::Tree | Level::Leaf => start.launch().map(Root::Server),
         Level::Strict => init::launch(start).map(Root::Init),
     };
-    let root = launched.inspect_err(|_| forsake(leaf.as_ref(), &orders.controls))?;
+    let root = launched.inspect_err(|_| {
+        forsake(leaf.as_ref(), &orders.controls);
+        gate.iter().for_each(Gate::demolish);
+    })?;
     // Nothing of the owner's file systems is pinned from here on.
     let _ = chdir("/");
     let level = match (&root, &leaf) {
@@ -77,7 +80,7 @@ fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<
     // An owner that is gone by now is noticed by the watch.
     let _ = conn.send(&started, root.init().as_slice());
     let estate = Estate::new(root, leaf, orders.controls.clone());
-    Ok(Some(Charge { owner, notice, estate, orders }))
+    Ok(Some(Charge { owner, notice, estate, gate, orders }))
 }
 
 /// A runtime's threads would take signals, and would be left out by a fork.
@@ -108,20 +111,18 @@ fn make_controls(orders: &Launch) -> Result<(), Refusal> {
     Ok(())
 }
 
+fn make_gate(orders: &Launch) -> Result<Option<Gate>, Refusal> {
+    let Some(service) = orders.engine.clone() else { return Ok(None) };
+    let path = service.door.socket.clone();
+    Gate::open(service).map(Some).map_err(|error| Refusal::door(&path, &error))
+}
+
 /// Nobody is in them any more, if anybody was: so nothing can refuse their removal.
 fn forsake(leaf: Option<&(Leaf, Watch)>, controls: &[Control]) {
     for control in controls {
         let _ = control.remove();
     }
     let _ = leaf.map(|(leaf, _)| leaf.remove());
-}
-
-/// Moves the control socket away from descriptor 0, where a server could inherit it.
-fn take_control_socket() -> io::Result<OwnedFd> {
-    let control = fcntl_dupfd_cloexec(io::stdin(), 3)?;
-    let null: File = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdin(&null)?;
-    Ok(control)
 }
 
 fn detach() -> io::Result<Notice> {

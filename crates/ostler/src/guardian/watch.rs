@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::estate::{Estate, ask, remains};
+use super::estate::Estate;
+use super::gate::Gate;
 use super::notice::Notice;
 use super::wire::{Conn, Launch, Order, Received, Report};
 use crate::fence::{Outcome, Proof, Residue};
 use crate::ladder::{Climb, Ladder, Step};
 use crate::ledger::Patience;
+use crate::porter::wire as porter;
 use crate::process::Processes;
 use crate::sweep::DeadOwner;
 
@@ -23,6 +25,8 @@ const LAST_RETRY: Duration = Duration::from_secs(1);
 enum Phase {
     Watching,
     Stopping(Climb),
+    /// No process is left; an engine may still have something.
+    Clearing(Proof),
     /// Nothing is left; the owner has to take note of it.
     Proven(Proof),
 }
@@ -45,6 +49,8 @@ pub(super) struct Charge {
     pub(super) owner: OwnedFd,
     pub(super) notice: Notice,
     pub(super) estate: Estate,
+    /// The server's way to a container engine, if it has one.
+    pub(super) gate: Option<Gate>,
     pub(super) orders: Box<Launch>,
 }
 
@@ -79,8 +85,12 @@ impl Guardian {
             self.see_requests(now);
             self.see_owner(now);
             self.hear_orders(now);
+            self.attend_gate(now);
             self.climb(now);
             self.prove();
+        }
+        if let Some(gate) = self.charge.gate.take() {
+            gate.leave(&self.charge.estate);
         }
         self.settle_ledger();
     }
@@ -121,6 +131,7 @@ impl Guardian {
         if let Some(line) = self.charge.estate.line() {
             fds.push(PollFd::new(line, PollFlags::IN));
         }
+        fds.extend(self.charge.gate.as_ref().and_then(Gate::poll_fd));
         if let (Phase::Stopping(_), Some(watch)) = (&self.phase, self.charge.estate.watch()) {
             fds.push(PollFd::new(watch, PollFlags::PRI));
         }
@@ -132,8 +143,10 @@ impl Guardian {
 
     /// None while it only watches: no clock wakes a guardian whose server runs.
     fn next_wake(&self) -> Option<Instant> {
-        let Phase::Stopping(climb) = &self.phase else { return None };
-        Some(climb.due().unwrap_or_else(|| Instant::now() + self.retry))
+        let gate = self.charge.gate.as_ref().and_then(Gate::next_wake);
+        let Phase::Stopping(climb) = &self.phase else { return gate };
+        let step = climb.due().unwrap_or_else(|| Instant::now() + self.retry);
+        Some(gate.map_or(step, |gate| gate.min(step)))
     }
 
     fn see_children(&mut self, now: Instant) {
@@ -179,6 +192,18 @@ impl Guardian {
         }
     }
 
+    fn attend_gate(&mut self, now: Instant) {
+        let Charge { gate: Some(gate), estate, .. } = &mut self.charge else { return };
+        for report in gate.attend(estate, now) {
+            match report {
+                porter::Report::Removed(container) => self.report(&Report::Removed(container)),
+                porter::Report::Remaining(residue) => self.tell_of(Residue::Engine(residue)),
+                // The gate keeps it in mind.
+                porter::Report::Cleared => {}
+            }
+        }
+    }
+
     /// Begins the way down, or shortens it if that is under way.
     fn stop(&mut self, ladder: Ladder, from: Step, now: Instant) {
         let due = match &mut self.phase {
@@ -187,15 +212,15 @@ impl Guardian {
                 Some(from)
             }
             Phase::Stopping(climb) => climb.hasten(ladder, from, now),
-            Phase::Proven(_) => None,
+            Phase::Clearing(_) | Phase::Proven(_) => None,
         };
-        self.carry_out(due);
+        self.carry_out(due, now);
     }
 
     fn hurry(&mut self, now: Instant) {
         if let Phase::Stopping(climb) = &mut self.phase {
             let due = climb.skip(now);
-            self.carry_out(due);
+            self.carry_out(due, now);
         }
     }
 
@@ -203,40 +228,73 @@ impl Guardian {
         let Phase::Stopping(climb) = &mut self.phase else { return };
         if climb.step() != Step::Ending {
             let due = climb.advance(now);
-            return self.carry_out(due);
+            return self.carry_out(due, now);
         }
         let overdue = now.saturating_duration_since(climb.since()) > self.charge.orders.proof_limit;
         self.retry = (self.retry * 2).min(LAST_RETRY);
         self.charge.estate.end();
         if overdue && !self.residue_reported {
             self.residue_reported = true;
-            self.report(&Report::Remaining(Residue::Processes(remains())));
+            self.tell_of(Residue::Processes(self.charge.estate.remains()));
         }
     }
 
-    fn carry_out(&self, step: Option<Step>) {
-        match step {
-            Some(Step::Asking) => ask(),
-            Some(Step::Ending) => self.charge.estate.end(),
-            // The owner holds the other end of the server's input, not we.
-            Some(Step::Closing) | None => {}
+    fn carry_out(&mut self, step: Option<Step>, now: Instant) {
+        // The owner holds the other end of the server's input, not we.
+        let Some(step @ (Step::Asking | Step::Ending)) = step else { return };
+        if step == Step::Asking {
+            self.charge.estate.ask();
+        } else {
+            self.charge.estate.end();
+        }
+        // Containers are asked along with the processes, and have as long to heed it. Before that the
+        // server may still create some: what is left in its input is its own to work off.
+        let due = if let Phase::Stopping(climb) = &self.phase { climb.due() } else { None };
+        let grace = due.map(|due| due.saturating_duration_since(now)).unwrap_or_default();
+        if let Some(gate) = &mut self.charge.gate {
+            gate.clear(grace);
         }
     }
 
     fn prove(&mut self) {
-        if !matches!(self.phase, Phase::Stopping(_)) {
-            return;
-        }
-        // Whoever was ended a moment ago is still a zombie that the proof would stumble over.
-        if let Some(status) = self.charge.estate.reap() {
-            self.report(&Report::Exited(status));
-        }
-        if let Some(proof) = self.charge.estate.proof() {
-            self.phase = Phase::Proven(proof);
+        if let Phase::Stopping(_) = self.phase {
+            // Whoever was ended a moment ago is still a zombie that the proof would stumble over.
+            if let Some(status) = self.charge.estate.reap() {
+                self.report(&Report::Exited(status));
+            }
+            let Some(proof) = self.charge.estate.proof() else { return };
             for excess in self.charge.estate.excesses() {
                 self.report(&Report::Exceeded(*excess));
             }
+            self.phase = Phase::Clearing(proof);
+            self.clear_gate();
+        }
+        if let Phase::Clearing(proof) = self.phase
+            && self.charge.gate.as_ref().is_none_or(Gate::is_clear)
+        {
+            self.phase = Phase::Proven(proof);
             self.report(&Report::Empty(proof));
+        }
+    }
+
+    /// All processes may have gone before any was asked. Containers are, even so.
+    fn clear_gate(&mut self) {
+        let Launch { ladder, orphan_ladder, .. } = &*self.charge.orders;
+        let ladder = if self.owner == Owner::Dead { orphan_ladder } else { ladder };
+        if let Some(gate) = &mut self.charge.gate {
+            gate.clear(ladder.ask);
+        }
+    }
+
+    /// Something did not go in time. If the owner can't take note of it, we do.
+    fn tell_of(&self, residue: Residue) {
+        if self.owner == Owner::Listening {
+            return self.report(&Report::Remaining(residue));
+        }
+        let Launch { id, book, .. } = &*self.charge.orders;
+        // Somebody else may be at the ledger, and finds out by itself.
+        if let Some(mut dead) = DeadOwner::at(book, Patience::GiveUp) {
+            dead.note(*id, &Outcome::Unverified(residue));
         }
     }
 

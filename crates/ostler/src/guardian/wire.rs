@@ -3,13 +3,14 @@
 //! A stream of frames, each a length and a [`postcard`] body; descriptors travel beside the first
 //! byte of a frame. Both ends are the same binary, so the format needs no versions.
 
+use std::fs::OpenOptions;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -18,10 +19,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Control;
+use crate::engine::RemovedContainer;
 use crate::fence::{Descriptors, Proof, Refusal, Residue};
 use crate::id::InstanceId;
 use crate::ladder::{Ladder, Step};
 use crate::level::Level;
+use crate::porter::wire::Service;
 use crate::resources::Excess;
 use crate::spec::ServerSpec;
 
@@ -54,6 +57,8 @@ pub(crate) struct Launch {
     pub(crate) proof_limit: Duration,
     /// The owner's directory, to be settled if the owner can't.
     pub(crate) book: PathBuf,
+    /// The server's way to a container engine, if it has one.
+    pub(crate) engine: Option<Service>,
 }
 
 /// From the guardian to the owner.
@@ -70,6 +75,8 @@ pub(crate) enum Report {
     Remaining(Residue),
     /// A limit has had its effect. Told before the fence is empty.
     Exceeded(Excess),
+    /// A container that was meant to go on by itself is gone.
+    Removed(RemovedContainer),
     Empty(Proof),
 }
 
@@ -101,6 +108,15 @@ impl Conn {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         Ok((Self::new(ours), theirs))
+    }
+
+    /// The end that this process was started with as descriptor 0, moved away from there, where a child
+    /// could inherit it.
+    pub(crate) fn inherited() -> io::Result<Self> {
+        let socket = fcntl_dupfd_cloexec(io::stdin(), 3)?;
+        let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stdin(&null)?;
+        Ok(Self::new(socket))
     }
 
     pub(crate) fn new(socket: OwnedFd) -> Self {

@@ -136,7 +136,10 @@ impl Living {
                 let (instance, end) = (self.hold.id(), End::Unverified(residue.clone()));
                 self.ledger.note(&Record::Ended { instance, end });
             }
-            Some(Event::Exited(_) | Event::Exceeded(_) | Event::GuardianLost) | None => {}
+            Some(
+                Event::Exited(_) | Event::Exceeded(_) | Event::Removed(_) | Event::GuardianLost,
+            )
+            | None => {}
         }
         Ok(event)
     }
@@ -156,7 +159,8 @@ impl Living {
     }
 
     fn await_outcome(&mut self) -> io::Result<Outcome> {
-        let deadline = Instant::now() + self.limits.grace + self.limits.proof * 2;
+        let Limits { grace, proof, containers, .. } = self.limits;
+        let deadline = Instant::now() + grace + containers + proof * 2;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.wait_event(left)? {
@@ -168,7 +172,12 @@ impl Living {
                 }
                 Some(Event::Remaining(residue)) => return Ok(Outcome::Unverified(residue)),
                 Some(Event::Refused(_)) => return Ok(Outcome::Gone(Proof::NoChild)),
-                Some(Event::Started { .. } | Event::Exited(_) | Event::Exceeded(_)) => {}
+                Some(
+                    Event::Started { .. }
+                    | Event::Exited(_)
+                    | Event::Exceeded(_)
+                    | Event::Removed(_),
+                ) => {}
                 None => return Ok(Outcome::Unverified(Residue::Processes(Vec::new()))),
             }
         }

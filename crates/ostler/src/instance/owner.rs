@@ -51,7 +51,7 @@ impl Owner {
         let id = InstanceId::random().map_err(StartError::Guardian)?;
         let prepared = backend.prepare(id, &spec, terms)?;
         let book = self.ledger.intend(prepared.intent().clone()).map_err(StartError::Ledger)?;
-        match prepared.start(StartOrder { spec, stdio, book }) {
+        match prepared.start(StartOrder { spec, stdio, owner: self.ledger.owner(), book }) {
             Ok(hold) => Ok(Instance::new(hold, Arc::clone(&self.ledger), terms.limits)),
             Err(error) => {
                 self.ledger.note(&Record::Ended { instance: id, end: End::Refused });

@@ -12,6 +12,7 @@ use tokio::time::sleep_until;
 
 use super::cause::{Cause, Ending, Fault};
 use super::config::{Server, ServerLimits, Speech};
+use super::event::What;
 use super::key::Key;
 use super::line::{Line, Talk, drain_stderr, hear};
 use super::phase::{Act, Phase, Sign};
@@ -199,7 +200,14 @@ impl Course {
                 self.settle(Some(&Outcome::Unverified(residue)));
                 None
             }
-            Event::Exceeded(_) => None,
+            Event::Exceeded(excess) => {
+                self.driver.shell.tell(self.driver.number, What::Exceeded(excess));
+                None
+            }
+            Event::Removed(container) => {
+                self.driver.shell.tell(self.driver.number, What::Removed(container));
+                None
+            }
             Event::Empty(proof) => {
                 self.part().await;
                 self.settle(Some(&Outcome::Gone(proof)));

@@ -5,8 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use super::cause::{Cause, Ending};
 use super::key::{Key, Who};
+use crate::engine::RemovedContainer;
 use crate::fence::{Proof, Residue};
 use crate::id::InstanceId;
+use crate::resources::Excess;
 
 /// A decision of a keeper, or what became of it.
 #[derive(Clone, Debug)]
@@ -51,6 +53,10 @@ pub enum What {
     Draining(Cause),
     /// It is being ended.
     Stopping(Cause),
+    /// A limit on what it may use has had its effect.
+    Exceeded(Excess),
+    /// A container that it had started to go on by itself was removed with it.
+    Removed(RemovedContainer),
     /// It is proven to be gone.
     Gone {
         /// How it ended.

@@ -215,7 +215,7 @@ impl Shell {
         tasks.abort_all();
     }
 
-    fn tell(&self, number: u64, what: What) {
+    pub(super) fn tell(&self, number: u64, what: What) {
         // Nobody has to listen.
         let _ = self.events.send(Event { at: SystemTime::now(), number, what });
     }

@@ -7,7 +7,8 @@
 //! removed, so that an idle owner leaves no trace.
 //!
 //! Nothing is flushed to the disk: a ledger has to survive the death of processes, and what a power
-//! failure takes with it are the very processes that it would tell of.
+//! failure takes with it are the very processes that it would tell of. Only when an instance is about
+//! to have containers, which outlive that, is its owner's directory flushed.
 
 mod book;
 mod life_line;
@@ -23,9 +24,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use book::{Book, Entry};
 pub(crate) use life_line::{LifeLine, Patience};
-pub use record::{Client, End, Intent, OwnerRecord, Record, Start};
+pub use record::{Client, End, Intent, OwnerRecord, Passage, Record, Start};
 
-use crate::id::InstanceId;
+use crate::id::{InstanceId, OwnerId};
 use crate::places::{Places, make_private};
 use book::{LEDGER, LOCK};
 
@@ -71,6 +72,11 @@ struct Page {
 impl Ledger {
     pub(crate) fn new(places: Places, owner: OwnerRecord) -> Self {
         Self { owner, places, pages: Mutex::new(Vec::new()) }
+    }
+
+    /// Whose it is.
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.owner.id
     }
 
     /// Notes an intent, and says where. If a place is full or gone, in the next one.
@@ -262,6 +268,15 @@ pub(crate) fn owners_in(place: &Path) -> PathBuf {
 
 pub(crate) fn lock_in(directory: &Path) -> PathBuf {
     directory.join(LOCK)
+}
+
+/// Brings an owner's directory to the disk. Only containers need that: they outlive a power failure.
+pub(crate) fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory.join(LEDGER))?.sync_all()?;
+    for directory in directory.ancestors().take(2) {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Appends a record to the ledger of a dead owner, whose lock the caller holds.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Whereabouts;
+use crate::engine::Endpoint;
 use crate::fence::{Outcome, Proof, Residue};
 use crate::id::{InstanceId, OwnerId};
 use crate::level::Level;
@@ -67,8 +68,20 @@ pub struct Intent {
     /// The cgroups that may be made to limit it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<PathBuf>,
+    /// Its way to a container engine, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Passage>,
     /// Milliseconds since 1970.
     pub at: u64,
+}
+
+/// The way of an instance to a container engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Passage {
+    /// The engine.
+    pub endpoint: Endpoint,
+    /// The socket that may be made in its place.
+    pub socket: PathBuf,
 }
 
 /// What was started.
@@ -110,7 +123,7 @@ impl End {
         match self {
             // Nothing more can be found out about it: what carries the mark is gone.
             Self::Refused | Self::Gone(_) | Self::Unverified(Residue::Unwatched) => true,
-            Self::Unverified(Residue::Processes(_)) => false,
+            Self::Unverified(Residue::Processes(_) | Residue::Engine(_)) => false,
         }
     }
 }

@@ -58,7 +58,15 @@ impl Scene {
         let instance = InstanceId::random().unwrap();
         let (name, program) = ("name".to_owned(), "program".to_owned());
         self.ledger
-            .intend(Intent { instance, name, program, leaf: None, cgroups: Vec::new(), at: 0 })
+            .intend(Intent {
+                instance,
+                name,
+                program,
+                leaf: None,
+                cgroups: Vec::new(),
+                engine: None,
+                at: 0,
+            })
             .unwrap();
         instance
     }
@@ -208,6 +216,7 @@ fn without_any_place_nothing_can_be_intended() {
         program: "program".into(),
         leaf: None,
         cgroups: Vec::new(),
+        engine: None,
         at: 0,
     };
     let refusal = ledger.intend(intent).unwrap_err().to_string();

@@ -14,7 +14,7 @@ mod watch;
 
 use std::ffi::OsString;
 use std::io;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use ostler::{
-    Bytes, Containment, Cpus, Descriptors, GuardianProgram, Ignored, Limits, Owner, Places,
+    Bytes, Containment, Cpus, Descriptors, Engine, GuardianProgram, Ignored, Limits, Owner, Places,
     Refusal, Resources, ServerSpec, ServerStdio, StartError, Terms,
 };
 
@@ -38,6 +38,7 @@ Examples:
   ostler run -- npx -y @modelcontextprotocol/server-everything
   ostler run --name github --grace 3s -- docker run -i --rm ghcr.io/github/github-mcp-server
   ostler run --memory 512m --pids 100 -- uvx some-server
+  ostler run --engine off -- npx -y some-server-that-manages-my-containers
 
 In a client's configuration, put it in front of the server's command:
   \"command\": \"ostler\", \"args\": [\"run\", \"--\", \"npx\", \"-y\", \"some-server\"]
@@ -67,6 +68,13 @@ pub(crate) struct RunArguments {
     /// Processes and threads that it may have at a time
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     pids: Option<NonZeroU64>,
+    /// Containers that it may have at a time; creating more fails
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    containers: Option<NonZeroUsize>,
+    /// Whose containers end with the server: auto, docker, podman or off (for a server whose job is to
+    /// manage your own containers)
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
+    engine: Engine,
     /// Working directory of the server [default: this one]
     #[arg(long, value_name = "DIRECTORY")]
     cwd: Option<PathBuf>,
@@ -135,7 +143,9 @@ fn plan(arguments: RunArguments) -> (ServerSpec, Terms) {
             memory: arguments.memory,
             cpus: arguments.cpus,
             pids: arguments.pids,
+            containers: arguments.containers,
         },
+        engine: arguments.engine,
     };
     (spec, terms)
 }
@@ -165,6 +175,7 @@ fn code_of(refusal: &Refusal) -> u8 {
         | Refusal::Limit { .. }
         | Refusal::Leaf { .. }
         | Refusal::Threads
+        | Refusal::Door { .. }
         | Refusal::Guardian { .. } => exit::FAILED,
     }
 }

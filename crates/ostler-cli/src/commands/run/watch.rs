@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use ostler::backend::Whereabouts;
-use ostler::{Event, Instance, Outcome, Refusal, Step};
+use ostler::{Event, Instance, Outcome, Refusal, RemovedContainer, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::SIGKILL;
 
@@ -74,6 +74,7 @@ impl Wrapper {
                     self.say(&format!("not gone yet: {residue}"));
                 }
                 Ok(Some(Event::Exceeded(excess))) => self.say(&excess.to_string()),
+                Ok(Some(Event::Removed(container))) => self.removed(&container),
                 Ok(Some(Event::Empty(_))) => return self.end(),
                 Ok(Some(Event::GuardianLost)) | Err(_) => return self.rescue(),
                 Ok(None) if self.is_overdue() => return self.leave(),
@@ -133,6 +134,15 @@ impl Wrapper {
         self.status = Some(status);
         self.input.close();
         self.deadline.get_or_insert_with(|| Instant::now() + self.grace + PROOF_MARGIN);
+    }
+
+    /// Whoever started it in the background may have wanted it to stay.
+    fn removed(&self, container: &RemovedContainer) {
+        let RemovedContainer { id, image, command } = container;
+        let id: String = id.chars().take(12).collect();
+        self.say(&format!(
+            "removed container {id} ({image}: {command}), which was started in the background"
+        ));
     }
 
     fn is_overdue(&self) -> bool {

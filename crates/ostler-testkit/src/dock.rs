@@ -1,0 +1,203 @@
+//! A stage with a container engine of its own, and containers that must stay.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::docker::{Docker, IMAGE};
+use crate::engine::Engine;
+use crate::stage::PATIENCE;
+use crate::{Launched, Stage, wait_until};
+
+/// The label that everything of ostler's has.
+const LABEL: &str = "ostler.instance";
+/// An instance that nobody has started.
+const STRANGER: &str = "ostler.instance=00000000000000000000000000000001";
+
+/// Where a row is played that needs containers.
+#[derive(Debug)]
+pub struct Dock {
+    // First, so that nothing is started in an engine that has gone.
+    stage: Stage,
+    docker: Docker,
+    /// A container of the same image without labels, and one of somebody else's instance.
+    strangers: [String; 2],
+    /// Its own, unless it is the one that serves all tests.
+    engine: Option<Engine>,
+    /// The engine was killed, and containers with it.
+    was_killed: bool,
+}
+
+impl Dock {
+    /// On the engine that serves all tests. Nobody else may use it meanwhile.
+    pub fn shared(stage: Stage) -> Self {
+        Self::new(stage, Docker::shared(), None)
+    }
+
+    /// On an engine of its own, which may be killed and held.
+    pub fn private(stage: Stage) -> Self {
+        let engine = Engine::start();
+        engine.open_to_all();
+        Self::new(stage, engine.clone(), Some(engine))
+    }
+
+    fn new(stage: Stage, docker: Docker, engine: Option<Engine>) -> Self {
+        let strangers = [&[][..], &["--label", STRANGER]].map(|options| {
+            docker.expect(&[&["run", "--detach"], options, &[IMAGE, "sleep", "1000000"]].concat())
+        });
+        Self { stage, docker, strangers, engine, was_killed: false }
+    }
+
+    /// The stage.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    /// The engine's client.
+    pub fn docker(&self) -> &Docker {
+        &self.docker
+    }
+
+    /// A container that is nobody's business.
+    pub fn stranger(&self) -> &str {
+        &self.strangers[0]
+    }
+
+    /// Kills the engine.
+    pub fn kill_engine(&mut self) {
+        self.was_killed = true;
+        self.engine.as_mut().expect("an engine of its own").kill();
+    }
+
+    /// Starts it again.
+    pub fn revive_engine(&mut self) {
+        self.engine.as_mut().expect("an engine of its own").begin();
+        self.docker.open_to_all();
+    }
+
+    /// Holds the engine: it takes calls and does not answer.
+    pub fn freeze_engine(&self) {
+        self.engine.as_ref().expect("an engine of its own").freeze();
+    }
+
+    /// Lets it go on.
+    pub fn thaw_engine(&self) {
+        self.engine.as_ref().expect("an engine of its own").thaw();
+    }
+
+    /// `ostler run` with these options and a server's command, with this engine as docker's.
+    pub fn run_with(&self, options: &[&str], words: &[impl AsRef<OsStr>]) -> Command {
+        let own = self.stage.run_words_with(options);
+        let mut command = self.stage.command(&own[0]);
+        command.args(&own[1..]).args(words).env("DOCKER_HOST", self.docker.host());
+        command
+    }
+
+    /// The same, started, with a shell's script as the server. `$IMAGE` is the image.
+    pub fn script(&self, options: &[&str], script: &str) -> Launched {
+        let mut command = self.run_with(options, &["sh", "-c", script]);
+        Launched::start(command.env("IMAGE", IMAGE))
+    }
+
+    /// A command of ostler's that knows this engine as docker's.
+    pub fn ostler(&self, words: &[&str]) -> std::process::Output {
+        let mut command = self.stage.command(&self.stage.run_words()[0]);
+        command.args(words).env("DOCKER_HOST", self.docker.host());
+        command.output().expect("ostler")
+    }
+
+    /// The containers that ostler's servers have caused, whatever their state.
+    pub fn containers(&self) -> Vec<String> {
+        let mut all = self.docker.containers(LABEL);
+        all.retain(|id| !self.strangers.contains(id));
+        all
+    }
+
+    /// Waits until there are so many, and all of them run.
+    pub fn await_running(&self, count: usize) -> Vec<String> {
+        wait_until("the containers run", PATIENCE, || {
+            let all = self.containers();
+            let run = all.len() == count && all.iter().all(|id| self.docker.state(id) == "running");
+            run.then_some(all)
+        })
+    }
+
+    /// What the engine says of a container.
+    pub fn inspect(&self, container: &str) -> Value {
+        let text = self.docker.expect(&["inspect", container]);
+        let mut all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+        all.pop().expect("a container")
+    }
+
+    /// The notes beside the ledgers that say that there may be containers.
+    pub fn notes(&self) -> Vec<PathBuf> {
+        let files = self.stage.ledgers().into_iter().flat_map(fs::read_dir).flatten().flatten();
+        let paths = files.map(|entry| entry.path());
+        paths.filter(|path| path.extension().is_some_and(|kind| kind == "door")).collect()
+    }
+
+    /// Waits until a note says that so many creates are under way.
+    pub fn await_creates(&self, count: u64) {
+        wait_until("creates are under way", PATIENCE, || {
+            let said = |path| serde_json::from_slice::<Value>(&fs::read(path).ok()?).ok();
+            let notes = self.notes().into_iter().filter_map(said);
+            notes.filter_map(|note| note["creates"].as_u64()).sum::<u64>() == count
+        });
+    }
+
+    /// No container, no network and no process goes on, nobody else was touched, and nothing is
+    /// left in any file. All of that without anybody's help.
+    pub fn expect_empty(&self) {
+        self.expect_no_containers();
+        self.stage.expect_empty();
+    }
+
+    /// The same for containers and networks alone.
+    pub fn expect_no_containers(&self) {
+        wait_until("no container and no network is left", PATIENCE, || {
+            self.containers().is_empty() && self.docker.networks(LABEL).is_empty()
+        });
+        for stranger in &self.strangers {
+            let state = self.docker.state(stranger);
+            let is_well = state == "running" || (self.was_killed && state == "exited");
+            assert!(is_well, "a stranger's container is {state}");
+        }
+    }
+}
+
+impl Drop for Dock {
+    fn drop(&mut self) {
+        // The next test counts all of them. An engine of its own goes with them.
+        if self.engine.is_none() {
+            let all = self.containers().into_iter().chain(self.strangers.clone());
+            let all: Vec<String> = all.collect();
+            let _ = self.docker.command().args(["rm", "--force", "--volumes"]).args(all).output();
+        }
+    }
+}
+
+/// Plays each row on a [`Dock`]: `shared` or `private`, as root at `leaf` and unprivileged at `tree`.
+#[macro_export]
+macro_rules! dock_rows {
+    ($kind:ident: $($(#[$attribute:meta])* fn $name:ident($dock:ident) $body:block)*) => {$(
+        $(#[$attribute])*
+        mod $name {
+            use super::*;
+
+            fn row($dock: &mut $crate::Dock) $body
+
+            #[test]
+            fn leaf() {
+                $crate::rounds(|| row(&mut $crate::Dock::$kind($crate::Stage::leaf())));
+            }
+
+            #[test]
+            fn tree() {
+                $crate::rounds(|| row(&mut $crate::Dock::$kind($crate::Stage::tree())));
+            }
+        }
+    )*};
+}

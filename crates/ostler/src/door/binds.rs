@@ -1,0 +1,247 @@
+//! Binds that would hand the engine's own socket to a container.
+//!
+//! What such a container starts would carry no label. It gets the Door in the place of the socket
+//! instead, also if what it binds is a directory above: then the Door is bound over the socket, at the
+//! place where the container would see it.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::edit::EditError;
+use super::json::Object;
+
+/// An engine of this machine, as a path, and what stands in for it.
+#[derive(Clone, Debug)]
+pub(super) struct Sockets {
+    engine: PathBuf,
+    door: String,
+}
+
+/// What a bound path shows of the engine.
+#[derive(Debug, PartialEq, Eq)]
+enum Exposure {
+    Nothing,
+    Socket,
+    /// The socket is below it, there.
+    Below(PathBuf),
+}
+
+impl Sockets {
+    pub(super) fn new(engine: &Path, door: &Path) -> Self {
+        Self { engine: resolved(engine), door: door.display().to_string() }
+    }
+
+    /// For the entries of `Binds`: `SOURCE:TARGET[:OPTIONS]`.
+    pub(super) fn cover_binds(&self, binds: &mut Vec<String>) -> Result<(), EditError> {
+        let mut more = Vec::new();
+        for bind in binds.iter_mut() {
+            let mut parts = bind.splitn(3, ':');
+            let (Some(source), Some(target)) = (parts.next(), parts.next()) else { continue };
+            let options = parts.next().unwrap_or_default();
+            match self.exposure(source) {
+                Exposure::Nothing => {}
+                Exposure::Socket => *bind = format!("{}{}", self.door, &bind[source.len()..]),
+                Exposure::Below(path) => {
+                    let names = options.split(',');
+                    more.push(self.over(target, &path, names)?);
+                }
+            }
+        }
+        let target_of = |bind: &String| bind.split(':').nth(1).map(str::to_owned);
+        more.retain(|(target, _)| {
+            !binds.iter().any(|bind| target_of(bind).as_ref() == Some(target))
+        });
+        binds.extend(more.into_iter().map(|(target, source)| format!("{source}:{target}")));
+        Ok(())
+    }
+
+    /// For the entries of `Mounts`, docker's or podman's.
+    pub(super) fn cover_mounts(
+        &self,
+        mounts: &mut Vec<Cow<'_, RawValue>>,
+    ) -> Result<(), EditError> {
+        let mut more = Vec::new();
+        for mount in mounts.iter_mut() {
+            let mut object = Object::of(mount)?;
+            if object.text("Type").as_deref() != Some("bind") {
+                continue;
+            }
+            let Some(source) = object.text("Source") else { continue };
+            match self.exposure(&source) {
+                Exposure::Nothing => {}
+                Exposure::Socket => {
+                    object.edit("Source", |_| to_raw_value(&self.door).map(Some))?;
+                    let changed = object.to_raw()?;
+                    *mount = Cow::Owned(changed);
+                }
+                Exposure::Below(path) => {
+                    let docker = object.text("Target");
+                    let Some(target) = docker.clone().or_else(|| object.text("Destination")) else {
+                        continue;
+                    };
+                    let propagation = propagation(&object)?;
+                    let (target, source) =
+                        self.over(&target, &path, propagation.iter().map(String::as_str))?;
+                    let name = if docker.is_some() { "Target" } else { "destination" };
+                    more.push((target.clone(), mount_of(name, &target, source)?));
+                }
+            }
+        }
+        let taken: Vec<String> = mounts.iter().filter_map(|mount| target_of(mount)).collect();
+        more.retain(|(target, _)| !taken.contains(target));
+        mounts.extend(more.into_iter().map(|(_, mount)| Cow::Owned(mount)));
+        Ok(())
+    }
+
+    /// Target and source of the bind that hides the socket below `target`.
+    fn over<'o>(
+        &self,
+        target: &str,
+        below: &Path,
+        mut options: impl Iterator<Item = &'o str>,
+    ) -> Result<(String, &str), EditError> {
+        // What is mounted in the container would appear outside, over the socket of everybody.
+        if options.any(|option| ["shared", "rshared"].contains(&option)) {
+            return Err(EditError::SharedParent(self.engine.clone()));
+        }
+        let covered = Path::new(target).join(below);
+        Ok((covered.display().to_string(), &self.door))
+    }
+
+    fn exposure(&self, source: &str) -> Exposure {
+        // Anything else is the name of a volume.
+        if !source.starts_with('/') {
+            return Exposure::Nothing;
+        }
+        match self.engine.strip_prefix(resolved(Path::new(source))) {
+            Ok(rest) if rest.as_os_str().is_empty() => Exposure::Socket,
+            Ok(rest) => Exposure::Below(rest.to_owned()),
+            Err(_) => Exposure::Nothing,
+        }
+    }
+}
+
+fn propagation(mount: &Object<'_>) -> Result<Vec<String>, EditError> {
+    let mut found = Vec::new();
+    for options in mount.all("BindOptions") {
+        found.extend(Object::of(options)?.text("Propagation"));
+    }
+    for options in mount.all("options") {
+        found.extend(
+            serde_json::from_str::<Option<Vec<String>>>(options.get())?.into_iter().flatten(),
+        );
+    }
+    Ok(found)
+}
+
+fn mount_of(target_name: &str, target: &str, source: &str) -> Result<Box<RawValue>, EditError> {
+    let mount = if target_name == "Target" {
+        json!({"Type": "bind", "Source": source, "Target": target})
+    } else {
+        json!({"type": "bind", "source": source, "destination": target, "options": ["bind"]})
+    };
+    Ok(to_raw_value(&mount)?)
+}
+
+fn target_of(mount: &RawValue) -> Option<String> {
+    let object = Object::of(mount).ok()?;
+    object.text("Target").or_else(|| object.text("Destination"))
+}
+
+/// The path behind all links. What does not exist is taken by its words, in which `/var/run` and
+/// `/run` are one.
+fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| {
+        let mut plain = PathBuf::new();
+        for component in path.components() {
+            match component {
+                Component::ParentDir => drop(plain.pop()),
+                Component::CurDir => {}
+                part => plain.push(part),
+            }
+        }
+        plain.strip_prefix("/var/run").map(|rest| Path::new("/run").join(rest)).unwrap_or(plain)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The socket is at `/run/ostler-test-engine/docker.sock`, where nothing is.
+    fn sockets() -> Sockets {
+        Sockets::new(Path::new("/var/run/ostler-test-engine/docker.sock"), Path::new("/d.sock"))
+    }
+
+    fn covered(binds: &[&str]) -> Result<Vec<String>, EditError> {
+        let mut binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
+        sockets().cover_binds(&mut binds).map(|()| binds)
+    }
+
+    #[test]
+    fn a_bind_of_the_socket_becomes_one_of_the_door() {
+        let socket = "/run/ostler-test-engine/docker.sock";
+        for source in
+            [socket, &format!("/var{socket}"), "/run//x/../ostler-test-engine/docker.sock"]
+        {
+            let bind = format!("{source}:/var/run/docker.sock:ro");
+            assert_eq!(covered(&[&bind]).unwrap(), ["/d.sock:/var/run/docker.sock:ro"], "{source}");
+        }
+        for bind in ["docker.sock:/x", "/run/ostler-test-other:/x", "/run/ostler-test-engine2:/x"] {
+            assert_eq!(covered(&[bind]).unwrap(), [bind]);
+        }
+    }
+
+    #[test]
+    fn a_bind_of_a_directory_above_gets_the_door_over_the_socket() {
+        let more = "/d.sock:/host/ostler-test-engine/docker.sock";
+        assert_eq!(covered(&["/run:/host:ro"]).unwrap(), ["/run:/host:ro", more]);
+        assert_eq!(covered(&["/:/h"]).unwrap()[1], "/d.sock:/h/run/ostler-test-engine/docker.sock");
+        // Who binds both has said what is there already.
+        let both = [
+            "/run:/host",
+            "/run/ostler-test-engine/docker.sock:/host/ostler-test-engine/docker.sock",
+        ];
+        assert_eq!(covered(&both).unwrap(), ["/run:/host", more]);
+        assert!(matches!(covered(&["/run:/host:rshared"]), Err(EditError::SharedParent(_))));
+    }
+
+    #[test]
+    fn mounts_are_treated_like_binds() {
+        let socket = "/run/ostler-test-engine/docker.sock";
+        let cases = [
+            (
+                json!([{"Type": "bind", "Source": socket, "Target": "/s", "ReadOnly": true}]),
+                json!([{"Type": "bind", "Source": "/d.sock", "Target": "/s", "ReadOnly": true}]),
+            ),
+            (
+                json!([{"type": "bind", "source": "/run", "destination": "/r"}]),
+                json!([
+                    {"type": "bind", "source": "/run", "destination": "/r"},
+                    {"type": "bind", "source": "/d.sock",
+                     "destination": "/r/ostler-test-engine/docker.sock", "options": ["bind"]},
+                ]),
+            ),
+            (
+                json!([{"Type": "volume", "Source": "run", "Target": "/r"}]),
+                json!([{"Type": "volume", "Source": "run", "Target": "/r"}]),
+            ),
+        ];
+        for (given, expected) in cases {
+            let text = given.to_string();
+            let mut mounts: Vec<Cow<'_, RawValue>> = serde_json::from_str::<Vec<&RawValue>>(&text)
+                .unwrap()
+                .into_iter()
+                .map(Cow::Borrowed)
+                .collect();
+            sockets().cover_mounts(&mut mounts).unwrap();
+            let found: serde_json::Value =
+                serde_json::from_str(&serde_json::to_string(&mounts).unwrap()).unwrap();
+            assert_eq!(found, expected);
+        }
+    }
+}

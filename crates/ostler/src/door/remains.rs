@@ -1,0 +1,143 @@
+//! Ending what is left behind the Doors of instances that nobody guards any more.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::note::Note;
+use crate::engine::claim::{Claim, Cleared, Creates, Times};
+use crate::engine::clear::{block_on, clear};
+use crate::engine::exec::end_execs;
+use crate::engine::{Endpoint, EngineResidue, Unreachable};
+use crate::fence::Outcome;
+use crate::id::InstanceId;
+use crate::ledger::{End, Passage};
+use crate::limits::Limits;
+
+/// How many instances are seen to at a time. For each, several containers are removed at a time.
+const AT_A_TIME: usize = 4;
+/// How long an engine is given that answers, and has more to remove than is done at once.
+const BUSY_ENGINE: Duration = Duration::from_mins(2);
+
+/// An instance that may have something in an engine.
+#[derive(Clone, Debug)]
+struct Debt {
+    instance: InstanceId,
+    endpoint: Endpoint,
+    /// How many creates nobody counts any more.
+    creates: usize,
+    /// Commands that may run in containers that are not ours.
+    execs: Vec<String>,
+}
+
+/// Whether it is noted that the instance may have containers.
+pub(crate) fn is_noted(book: &Path, instance: InstanceId) -> bool {
+    !matches!(Note::read(book, instance), Ok(None))
+}
+
+/// Removes what the notes beside a ledger tell of, and the sockets of all that is settled then.
+pub(crate) fn end<'p>(
+    book: &Path,
+    instances: impl IntoIterator<Item = (InstanceId, Option<&'p Passage>)>,
+    outcomes: &mut BTreeMap<InstanceId, Outcome>,
+    limits: &Limits,
+) {
+    let instances: Vec<_> =
+        instances.into_iter().filter_map(|(id, passage)| Some((id, passage?))).collect();
+    let debts = instances.iter().filter_map(|(id, passage)| debt(book, *id, passage)).collect();
+    let mut left = pay(debts, limits);
+    for (id, passage) in instances {
+        let Some(outcome) = outcomes.remove(&id) else { continue };
+        let cleared = left.remove(&id).map_or(Ok(()), Err);
+        if cleared.is_ok() {
+            // What can't be taken back is looked into again by the next sweep.
+            let _ = Note::remove(book, id);
+        }
+        let outcome = outcome.with_engine(cleared);
+        if End::from(&outcome).is_settled() {
+            demolish(&passage.socket, id);
+        }
+        outcomes.insert(id, outcome);
+    }
+}
+
+fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
+    // One that is there and can't be read may have said anything.
+    let unread = |_| {
+        let (endpoint, execs) = (passage.endpoint.clone(), Vec::new());
+        Some(Note { endpoint, creates: 1, execs })
+    };
+    let Note { endpoint, creates, execs } = Note::read(book, instance).unwrap_or_else(unread)?;
+    Some(Debt { instance, endpoint, creates, execs })
+}
+
+/// A socket that nobody listens at any more. A name without the instance's id is not ours.
+fn demolish(socket: &Path, instance: InstanceId) {
+    if socket.file_name().is_some_and(|name| name == socket_name(instance).as_str()) {
+        let _ = fs::remove_file(socket);
+    }
+}
+
+/// What a Door's socket is called.
+pub(crate) fn socket_name(instance: InstanceId) -> String {
+    format!("{instance}.sock")
+}
+
+/// Returns what is left.
+fn pay(debts: Vec<Debt>, limits: &Limits) -> BTreeMap<InstanceId, EngineResidue> {
+    if debts.is_empty() {
+        return BTreeMap::new();
+    }
+    let asked = block_on(pay_all(debts.clone(), *limits));
+    asked.unwrap_or_else(|error| {
+        debts.into_iter().map(|debt| (debt.instance, unasked(&debt.endpoint, &error))).collect()
+    })
+}
+
+fn unasked(endpoint: &Endpoint, error: &io::Error) -> EngineResidue {
+    let (endpoint, reason) = (endpoint.to_string(), error.to_string());
+    EngineResidue::Unreachable(Unreachable { endpoint, reason })
+}
+
+async fn pay_all(debts: Vec<Debt>, limits: Limits) -> BTreeMap<InstanceId, EngineResidue> {
+    let (mut debts, mut tasks, mut left) = (debts.into_iter(), JoinSet::new(), BTreeMap::new());
+    loop {
+        while tasks.len() < AT_A_TIME
+            && let Some(debt) = debts.next()
+        {
+            tasks.spawn(async move { (debt.instance, pay_one(&debt, limits).await) });
+        }
+        match tasks.join_next().await {
+            Some(Ok((instance, Err(residue)))) => drop(left.insert(instance, residue)),
+            Some(_) => {}
+            None => return left,
+        }
+    }
+}
+
+async fn pay_one(debt: &Debt, limits: Limits) -> Result<(), EngineResidue> {
+    let begin = Instant::now();
+    let mut grace = limits.orphan_grace;
+    loop {
+        let settle = limits.late_create.saturating_sub(begin.elapsed());
+        let (creates, limit) = match debt.creates {
+            0 => (Creates::None, limits.containers),
+            count => (Creates::Lost { count, settle }, limits.containers + settle),
+        };
+        let claim = Claim { instance: debt.instance, creates };
+        let times = Times { grace, call: Times::CALL, limit };
+        match clear(&debt.endpoint, &claim, &times, &mut |_| {}).await {
+            Cleared::Gone { .. } => break,
+            Cleared::Unverified(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
+            Cleared::Unverified(residue) if begin.elapsed() > BUSY_ENGINE => return Err(residue),
+            Cleared::Unverified(_) => grace = Duration::ZERO,
+        }
+    }
+    let times = Times { grace, call: Times::CALL, limit: limits.containers };
+    let left = end_execs(&debt.endpoint, &debt.execs, &times).await;
+    if left.is_empty() { Ok(()) } else { Err(EngineResidue::Execs(left)) }
+}

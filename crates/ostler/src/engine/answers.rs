@@ -1,0 +1,132 @@
+//! What engines answer, as far as we read it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::label;
+use crate::id::{InstanceId, OwnerId};
+
+type LabelMap = BTreeMap<String, String>;
+
+/// A container in a list.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Listed {
+    pub(crate) id: String,
+    #[serde(default)]
+    names: Option<Vec<String>>,
+    #[serde(default)]
+    image: Option<String>,
+    #[serde(default)]
+    command: Option<String>,
+    #[serde(default)]
+    state: Option<String>,
+    #[serde(default)]
+    created: Option<i64>,
+    #[serde(default)]
+    labels: Option<LabelMap>,
+}
+
+/// A container of ours, as its engine tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ContainerView {
+    /// Its id, in full.
+    pub id: String,
+    /// Its names.
+    pub names: Vec<String>,
+    /// The image it was made from.
+    pub image: String,
+    /// What runs in it.
+    pub command: String,
+    /// Its state, in the engine's words.
+    pub state: String,
+    /// Which instance caused it.
+    pub instance: InstanceId,
+    /// Whose instance that is, as far as its label can be read.
+    pub owner: Option<OwnerId>,
+    /// When it was created, in seconds since 1970.
+    pub created: i64,
+}
+
+impl Listed {
+    pub(crate) fn instance(&self) -> Option<InstanceId> {
+        instance_in(self.labels.as_ref())
+    }
+
+    /// `None` if it is none of ours.
+    pub(crate) fn view(self) -> Option<ContainerView> {
+        let instance = self.instance()?;
+        let owner = self.labels.as_ref().and_then(|labels| labels.get(label::OWNER));
+        let owner = owner.and_then(|owner| owner.parse().ok());
+        let names = self.names.unwrap_or_default();
+        Some(ContainerView {
+            id: self.id,
+            names: names.iter().map(|name| name.trim_start_matches('/').to_owned()).collect(),
+            image: self.image.unwrap_or_default(),
+            command: self.command.unwrap_or_default(),
+            state: self.state.unwrap_or_default(),
+            instance,
+            owner,
+            created: self.created.unwrap_or_default(),
+        })
+    }
+}
+
+/// More about a container.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Details {
+    #[serde(default)]
+    config: Config,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Config {
+    attach_stdin: bool,
+    attach_stdout: bool,
+    attach_stderr: bool,
+}
+
+impl Details {
+    /// Whether it was made to run with nobody listening.
+    pub(crate) fn is_detached(&self) -> bool {
+        let Config { attach_stdin, attach_stdout, attach_stderr } = self.config;
+        !(attach_stdin || attach_stdout || attach_stderr)
+    }
+}
+
+/// A network in a list.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Network {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(default)]
+    labels: Option<LabelMap>,
+}
+
+impl Network {
+    pub(crate) fn instance(&self) -> Option<InstanceId> {
+        instance_in(self.labels.as_ref())
+    }
+}
+
+/// A command in a container.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Exec {
+    #[serde(default)]
+    pub(crate) running: bool,
+    /// As the engine's machine counts.
+    #[serde(default)]
+    pub(crate) pid: i32,
+    #[serde(default, rename = "ContainerID")]
+    pub(crate) container: String,
+}
+
+fn instance_in(labels: Option<&LabelMap>) -> Option<InstanceId> {
+    labels?.get(label::INSTANCE)?.parse().ok()
+}

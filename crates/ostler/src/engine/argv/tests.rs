@@ -1,0 +1,130 @@
+use super::*;
+use crate::id::{InstanceId, OwnerId};
+
+fn spec(line: &str) -> ServerSpec {
+    let mut words = line.split(' ').map(OsString::from);
+    ServerSpec {
+        name: "server".into(),
+        program: words.next().unwrap(),
+        args: words.collect(),
+        env: Vec::new(),
+        cwd: None,
+    }
+}
+
+fn labels() -> Labels {
+    let zeros = "0".repeat(32);
+    let (instance, owner): (InstanceId, OwnerId) = (zeros.parse().unwrap(), zeros.parse().unwrap());
+    Labels { instance, owner, server: "a b".into() }
+}
+
+/// The command line with what was added, `<L>` for the labels.
+fn stamped(line: &str) -> Option<String> {
+    let mut spec = spec(line);
+    ContainerRun::of(&spec)?.stamp(&mut spec, &labels());
+    let mut words = vec![spec.program];
+    words.extend(spec.args);
+    let line = words.join(OsStr::new(" ")).into_string().unwrap();
+    let zeros = "0".repeat(32);
+    let all = format!(
+        "--label=ostler.instance={zeros} --label=ostler.owner={zeros} --label=ostler.server=a b"
+    );
+    let partial = format!("--label=ostler.owner={zeros} --label=ostler.server=a b");
+    Some(line.replace(&all, "<L>").replace(&partial, "<O>"))
+}
+
+#[test]
+fn labels_and_an_init_stand_right_after_the_subcommand() {
+    for (given, expected) in [
+        ("docker run image", "docker run <L> --init image"),
+        ("docker run", "docker run <L> --init"),
+        (
+            "/usr/bin/docker run -i --rm image cmd",
+            "/usr/bin/docker run <L> --init -i --rm image cmd",
+        ),
+        ("docker create image", "docker create <L> --init image"),
+        ("docker container run image", "docker container run <L> --init image"),
+        ("docker container create image", "docker container create <L> --init image"),
+        ("docker --config c run image", "docker --config c run <L> --init image"),
+        (
+            "docker -H h --log-level x -c y run image",
+            "docker -H h --log-level x -c y run <L> --init image",
+        ),
+        (
+            "docker -l run --context=run run image",
+            "docker -l run --context=run run <L> --init image",
+        ),
+        ("docker -D --tls run image", "docker -D --tls run <L> --init image"),
+        ("docker run -- image", "docker run <L> --init -- image"),
+        ("docker run --what-is-this image", "docker run <L> --init --what-is-this image"),
+        ("podman run image", "podman run <L> --init image"),
+        ("podman --log-level debug run image", "podman --log-level debug run <L> --init image"),
+        ("podman container create image", "podman container create <L> --init image"),
+        ("podman --remote --url u run image", "podman --remote --url u run <L> --init image"),
+    ] {
+        assert_eq!(stamped(given).as_deref(), Some(expected), "{given}");
+    }
+}
+
+#[test]
+fn what_the_user_says_stays() {
+    for (given, expected) in [
+        ("docker run --init image", "docker run <L> --init image"),
+        ("docker run --init=false image", "docker run <L> --init=false image"),
+        ("docker run -it --init image", "docker run <L> -it --init image"),
+        // These are of the container's own command, or values of other flags.
+        ("docker run image --init", "docker run <L> --init image --init"),
+        ("docker run -e --init image", "docker run <L> --init -e --init image"),
+        ("docker run -ite --init image", "docker run <L> --init -ite --init image"),
+        ("docker run --name --init image", "docker run <L> --init --name --init image"),
+        ("docker run -- image --init", "docker run <L> --init -- image --init"),
+        ("docker run --pid host image", "docker run <L> --init --pid host image"),
+        ("podman run --pid host image", "podman run <L> --pid host image"),
+        ("podman run --pod p image", "podman run <L> --pod p image"),
+        (
+            "docker run --label ostler.instance=x image",
+            "docker run <O> --init --label ostler.instance=x image",
+        ),
+        ("docker run -lostler.instance=x image", "docker run <O> --init -lostler.instance=x image"),
+        (
+            "docker run image -l ostler.instance=x",
+            "docker run <L> --init image -l ostler.instance=x",
+        ),
+    ] {
+        assert_eq!(stamped(given).as_deref(), Some(expected), "{given}");
+    }
+}
+
+#[test]
+fn what_makes_no_container_or_is_not_known_is_left_alone() {
+    for line in [
+        "docker",
+        "docker ps",
+        "docker exec -i box run",
+        "docker start run",
+        "docker compose run service",
+        "docker -- run image",
+        "docker --what run image",
+        "docker -x run image",
+        "docker --config",
+        "docker container ls",
+        "docker container --what run image",
+        "podman --what run image",
+        "podman kube play x",
+        "npx docker run image",
+        "dockerd run image",
+        "sh -c docker",
+    ] {
+        assert_eq!(stamped(line), None, "{line}");
+    }
+}
+
+#[test]
+fn a_word_that_is_no_text_is_passed_on() {
+    let mut spec = spec("docker run image");
+    let odd = OsStr::from_bytes(b"-e\xff=\xfe").to_owned();
+    spec.args.insert(1, odd.clone());
+    spec.args.push(odd.clone());
+    ContainerRun::of(&spec).unwrap().stamp(&mut spec, &labels());
+    assert_eq!(spec.args.iter().filter(|word| **word == odd).count(), 2);
+}

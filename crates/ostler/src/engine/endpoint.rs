@@ -1,0 +1,174 @@
+//! Where an engine listens.
+
+mod context;
+mod resolve;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+pub use resolve::NoEndpoint;
+
+/// Where docker's engine listens unless somebody says otherwise.
+const DOCKER_SOCKET: &str = "/var/run/docker.sock";
+const DOCKER_PORT: u16 = 2375;
+
+/// The address of an engine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Endpoint {
+    /// A socket of this machine.
+    Unix(PathBuf),
+    /// A port, perhaps of another machine.
+    Tcp {
+        /// Its name or address, without brackets.
+        host: String,
+        /// The port.
+        port: u16,
+        /// How the line is secured, if it is.
+        tls: Option<Tls>,
+    },
+    /// Another machine by ssh. Nothing there can be followed.
+    Ssh(String),
+}
+
+/// The files that secure a line to an engine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Tls {
+    /// Who may have signed the engine's certificate.
+    pub ca: Option<PathBuf>,
+    /// Our own certificate.
+    pub cert: Option<PathBuf>,
+    /// The key that belongs to it.
+    pub key: Option<PathBuf>,
+    /// Whether the engine has to prove who it is.
+    pub verify: bool,
+}
+
+/// Not an engine's address.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not an engine's address: give unix://PATH, tcp://HOST:PORT or ssh://HOST")]
+pub struct InvalidEndpoint(String);
+
+impl Endpoint {
+    fn secured(self, files: Option<Tls>) -> Self {
+        match self {
+            Self::Tcp { host, port, .. } => Self::Tcp { host, port, tls: files },
+            other => other,
+        }
+    }
+
+    /// With a path that means the same in any working directory.
+    fn anchored(self, base: &Path) -> Self {
+        match self {
+            Self::Unix(path) => Self::Unix(base.join(path)),
+            other => other,
+        }
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = InvalidEndpoint;
+
+    /// As docker reads `DOCKER_HOST`: without a scheme it is a host and perhaps a port.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let invalid = || InvalidEndpoint(text.to_owned());
+        let text = text.trim();
+        match text.split_once("://").unwrap_or(("tcp", text)) {
+            ("unix", "") => Ok(Self::Unix(DOCKER_SOCKET.into())),
+            ("unix", path) => Ok(Self::Unix(path.into())),
+            ("tcp", address) => tcp(address).ok_or_else(invalid),
+            ("ssh", address) if !address.is_empty() => Ok(Self::Ssh(text.to_owned())),
+            _ => Err(invalid()),
+        }
+    }
+}
+
+fn tcp(address: &str) -> Option<Endpoint> {
+    // A path would have to be put before each request, on a line that is otherwise passed on as it is.
+    let address = address.strip_suffix('/').unwrap_or(address);
+    if address.contains(['/', '?', '#', '@', ' ']) {
+        return None;
+    }
+    let (host, port) = match address.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            (host, if port.is_empty() { "" } else { port.strip_prefix(':')? })
+        }
+        None => address.split_once(':').unwrap_or((address, "")),
+    };
+    let port = if port.is_empty() { DOCKER_PORT } else { port.parse().ok()? };
+    let host = if host.is_empty() { "localhost" } else { host };
+    Some(Endpoint::Tcp { host: host.to_owned(), port, tls: None })
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Tcp { host, port, .. } if host.contains(':') => {
+                write!(f, "tcp://[{host}]:{port}")
+            }
+            Self::Tcp { host, port, .. } => write!(f, "tcp://{host}:{port}"),
+            Self::Ssh(address) => f.write_str(address),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_docker_reads_them() {
+        for (text, meaning) in [
+            ("unix:///run/a.sock", "unix:///run/a.sock"),
+            ("unix://", "unix:///var/run/docker.sock"),
+            (" unix:///run/a.sock ", "unix:///run/a.sock"),
+            ("tcp://box:1234", "tcp://box:1234"),
+            ("tcp://box", "tcp://box:2375"),
+            ("tcp://:1234", "tcp://localhost:1234"),
+            ("tcp://", "tcp://localhost:2375"),
+            ("tcp://[::1]:1234", "tcp://[::1]:1234"),
+            ("tcp://[::1]", "tcp://[::1]:2375"),
+            ("box:1234", "tcp://box:1234"),
+            ("box", "tcp://box:2375"),
+            ("tcp://box:1234/", "tcp://box:1234"),
+            ("ssh://me@box", "ssh://me@box"),
+        ] {
+            let endpoint: Endpoint = text.parse().unwrap();
+            assert_eq!(endpoint.to_string(), meaning, "{text}");
+            assert_eq!(endpoint.to_string().parse::<Endpoint>().unwrap(), endpoint, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "http://box",
+            "npipe:////./pipe/x",
+            "tcp://box:port",
+            "tcp://box/base",
+            "ssh://",
+            "fd://3",
+        ] {
+            assert!(text.parse::<Endpoint>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_survives_being_written_and_read() {
+        let tls = Tls { ca: Some("/a".into()), cert: None, key: None, verify: true };
+        let secured = "tcp://box".parse::<Endpoint>().unwrap().secured(Some(tls));
+        for endpoint in
+            ["unix:///a", "ssh://a"].map(|text| text.parse().unwrap()).into_iter().chain([secured])
+        {
+            let json = serde_json::to_string(&endpoint).unwrap();
+            assert_eq!(serde_json::from_str::<Endpoint>(&json).unwrap(), endpoint);
+            let bytes = postcard::to_stdvec(&endpoint).unwrap();
+            assert_eq!(postcard::from_bytes::<Endpoint>(&bytes).unwrap(), endpoint);
+        }
+    }
+}

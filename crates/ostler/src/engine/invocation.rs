@@ -1,0 +1,115 @@
+//! A server's own command, if it is the docker or podman command.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::flags::{Flags, Table, Valued};
+use crate::spec::ServerSpec;
+
+/// Which command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tool {
+    Docker,
+    Podman,
+}
+
+/// A call of the docker or podman command.
+#[derive(Debug)]
+pub(super) struct Invocation<'a> {
+    pub(super) tool: Tool,
+    /// The flags before the subcommand.
+    pub(super) globals: Flags<'a>,
+    /// The subcommand and what follows.
+    pub(super) rest: &'a [OsString],
+}
+
+impl<'a> Invocation<'a> {
+    /// `None` if the server's command is another one, or has a flag before the subcommand that we
+    /// don't know: what follows that could be its value or the subcommand.
+    pub(super) fn of(spec: &'a ServerSpec) -> Option<Self> {
+        let tool = match Path::new(&spec.program).file_name()?.to_str()? {
+            "docker" => Tool::Docker,
+            "podman" => Tool::Podman,
+            _ => return None,
+        };
+        let globals = Flags::read(&spec.args, tool.globals())?;
+        let rest = spec.args.get(globals.words..)?;
+        Some(Self { tool, globals, rest })
+    }
+}
+
+impl Tool {
+    fn globals(self) -> &'static Table {
+        match self {
+            Self::Docker => &DOCKER,
+            Self::Podman => &PODMAN,
+        }
+    }
+}
+
+const DOCKER: Table = Table {
+    switches: &["debug", "D", "help", "h", "tls", "tlsverify", "version", "v"],
+    valued: Valued::These(&[
+        "config",
+        "context",
+        "c",
+        "host",
+        "H",
+        "log-level",
+        "l",
+        "tlscacert",
+        "tlscert",
+        "tlskey",
+    ]),
+};
+
+const PODMAN: Table = Table {
+    switches: &[
+        "help",
+        "h",
+        "noout",
+        "remote",
+        "r",
+        "syslog",
+        "trace",
+        "transient-store",
+        "version",
+        "v",
+    ],
+    valued: Valued::These(&[
+        "cdi-spec-dir",
+        "cgroup-manager",
+        "cni-config-dir",
+        "config",
+        "conmon",
+        "connection",
+        "c",
+        "cpu-profile",
+        "db-backend",
+        "default-mounts-file",
+        "events-backend",
+        "hooks-dir",
+        "identity",
+        "imagestore",
+        "log-level",
+        "max-workers",
+        "memory-profile",
+        "module",
+        "namespace",
+        "network-cmd-path",
+        "network-config-dir",
+        "out",
+        "pull-option",
+        "registries-conf",
+        "root",
+        "runroot",
+        "runtime",
+        "runtime-flag",
+        "ssh",
+        "storage-driver",
+        "storage-opt",
+        "tmpdir",
+        "url",
+        "volumepath",
+    ]),
+};

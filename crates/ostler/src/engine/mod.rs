@@ -1,0 +1,34 @@
+//! Container engines: where the one of a server is, what it holds of ours, and how that is removed
+//! with proof.
+//!
+//! # Theory of operation
+//!
+//! A container's parent is the engine, so that no process of ours can end it by ending its own
+//! children. What a server causes carries [labels](label) from its creation on, and is removed by the
+//! exact match of one of them, never by name or image. The engine's word on a single removal proves
+//! nothing: it answers "no such container" for one that it still lists, and a create whose client
+//! has died goes on. Only an engine that lists nothing of ours, twice, with no create in flight,
+//! has nothing of ours. [`clear()`](clear::clear) asks until it says so.
+
+mod answers;
+pub(crate) mod argv;
+mod call;
+mod choice;
+pub(crate) mod claim;
+pub(crate) mod clear;
+mod client;
+mod endpoint;
+pub(crate) mod exec;
+mod flags;
+mod invocation;
+pub(crate) mod label;
+pub(crate) mod stream;
+
+pub use answers::ContainerView;
+pub use choice::{Engine, UnknownEngine};
+pub use claim::{EngineResidue, LeftContainer, RemovedContainer, Unreachable};
+pub use endpoint::{Endpoint, InvalidEndpoint, NoEndpoint, Tls};
+pub use exec::LeftExec;
+
+#[cfg(test)]
+mod tests;

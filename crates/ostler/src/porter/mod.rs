@@ -1,0 +1,22 @@
+//! The porter: who serves a server's [Door](crate::door), and removes what came of it.
+//!
+//! # Theory of operation
+//!
+//! The guardian holds the Door's socket and does nothing about it until somebody knocks: most servers
+//! never ask for a container. Then it spawns its own binary again in this role, and hands over the
+//! listening socket. The porter has a runtime, which the guardian has not, and is the guardian's
+//! child, which is no part of the server's estate.
+//!
+//! It serves until it is told to clear. From then on it lets nothing be created or started, and removes
+//! what there is until the engine has nothing of the instance. A porter that is killed is replaced. If
+//! its guardian is gone it clears by itself and leaves: for the end of what the server causes it needs
+//! nobody. What it could not remove stays on record in the [note](crate::door::note).
+
+mod clearing;
+mod role;
+pub(crate) mod wire;
+
+pub(crate) use role::run;
+
+/// The name under which the role is asked for. Never a path, like the guardian's.
+pub(crate) const ROLE: &str = "ostler-porter";

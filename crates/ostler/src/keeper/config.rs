@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::backoff::BackoffLimits;
 use super::key::{Fingerprint, Sharing};
 use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
+use crate::engine::argv::ContainerRun;
 use crate::fence::Terms;
 use crate::spec::ServerSpec;
 
@@ -38,7 +39,7 @@ pub struct Server {
     pub max_concurrency: Option<NonZeroUsize>,
     /// How many instances there may be of it in all, whatever their keys.
     pub cap: Option<NonZeroUsize>,
-    /// How many containers an instance of it is.
+    /// How many containers an instance of it is: one, if its command is `docker run` or the like.
     pub containers: usize,
     /// Its times and sizes.
     pub limits: ServerLimits,
@@ -131,6 +132,7 @@ impl Server {
     /// A server with the default of everything else: shared by the sessions of an agent, ready as soon
     /// as its program runs.
     pub fn new(spec: ServerSpec) -> Self {
+        let containers = usize::from(ContainerRun::of(&spec).is_some());
         Self {
             spec,
             terms: Terms::default(),
@@ -139,7 +141,7 @@ impl Server {
             max_instances: NonZeroUsize::MIN.saturating_add(3),
             max_concurrency: None,
             cap: None,
-            containers: 0,
+            containers,
             limits: ServerLimits::default(),
             speech: Speech::default(),
             handshake: Arc::new(NoHandshake),

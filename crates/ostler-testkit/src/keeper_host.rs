@@ -120,15 +120,21 @@ impl Stage {
 
     /// There are so many servers at this very moment, each with its guardian, and nothing else but the host.
     pub fn assert_servers(&self, host: &KeeperHost, servers: usize) {
+        self.assert_servers_and_children(host, servers, 0);
+    }
+
+    /// The same for servers that have so many descendants in all.
+    pub fn assert_servers_and_children(&self, host: &KeeperHost, servers: usize, children: usize) {
         let there = self.sandbox.survivors();
         let named = |name: &str| {
             there.processes.iter().filter(|survivor| survivor.process.comm == name).count()
         };
         let counts = (named("ostler-stub"), named("ostler-guardian"), there.processes.len());
         let is_host_there = there.pids().contains(&host.0.pid());
+        let stubs = servers + children;
         assert!(
-            counts == (servers, servers, 2 * servers + 1) && is_host_there,
-            "not {servers} servers with their guardians and the host:\n{there}"
+            counts == (stubs, servers, stubs + servers + 1) && is_host_there,
+            "not {servers} servers with their guardians, {children} children and the host:\n{there}"
         );
         assert!(there.zombies.is_empty(), "{there}");
     }

@@ -1,0 +1,129 @@
+//! What counts as use, and what goes when there is none.
+
+use std::time::Duration;
+
+use ostler_testkit::{KeeperHost, Stage, is_alive, rows, wait_until};
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const IDLE_MS: u64 = 200;
+/// Longer than the idle limit, in microseconds.
+const LONGER: u64 = 3 * IDLE_MS * 1000;
+
+/// A server and a clock: the clock is idle as soon as one that nobody uses is.
+fn config(stage: &Stage) -> Value {
+    let limits = json!({"idleMs": IDLE_MS, "callMs": 600_000});
+    json!({"servers": {
+        "a": {"switches": stage.watched(&[]), "share": "all", "limits": limits},
+        "clock": {"share": "all", "limits": limits},
+    }})
+}
+
+/// Waits until something has been idle for long enough and has gone, three times.
+fn let_the_idle_limit_pass(host: &mut KeeperHost) {
+    for _ in 0..3 {
+        host.call("s clock");
+        wait_until("the clock is idle", PATIENCE, || host.instances("clock").is_empty());
+    }
+}
+
+fn expect_gone(stage: &Stage, host: &mut KeeperHost) {
+    wait_until("what nobody uses has gone", PATIENCE, || host.books()["live"] == 0);
+    stage.assert_servers(host, 0);
+    let events = host.ask("events").to_string();
+    assert!(events.contains("Stopping(Idle)"), "{events}");
+}
+
+rows! {
+    fn s13_what_is_idle_goes_and_nothing_is_started(stage) {
+        let mut host = stage.keeper_host(&config(&stage));
+        for cycle in 1..=5 {
+            host.ask(&format!("session s{cycle}"));
+            host.call(&format!("s{cycle} a --times 10"));
+            host.ask(&format!("keep s{cycle} a 3"));
+            expect_gone(&stage, &mut host);
+            host.ask(&format!("pause {LONGER}"));
+            stage.assert_servers(&host, 0);
+            assert_eq!((host.started(), stage.births().len()), (cycle, usize::try_from(cycle).unwrap_or(0)));
+        }
+        stage.shut_down(host);
+    }
+
+    fn l36_a_call_in_flight_is_use(stage) {
+        let mut host = stage.keeper_host(&config(&stage));
+        host.ask("session s");
+        host.later("flight", r#"call s a --arguments {"never":true}"#);
+        wait_until("it is in flight", PATIENCE, || host.instances("a").iter().any(|view| view["uses"] == 1));
+        let_the_idle_limit_pass(&mut host);
+        assert!(is_alive(stage.births()[0]));
+        host.ask("cancel flight");
+        expect_gone(&stage, &mut host);
+        stage.shut_down(host);
+    }
+
+    fn l36_a_subscription_is_use(stage) {
+        let mut host = stage.keeper_host(&config(&stage));
+        host.ask("session s");
+        host.ask("hold s a");
+        let_the_idle_limit_pass(&mut host);
+        stage.assert_servers(&host, 1);
+        host.ask("release");
+        expect_gone(&stage, &mut host);
+        stage.shut_down(host);
+    }
+
+    fn l36_work_that_goes_on_after_the_answer_is_use(stage) {
+        let mut host = stage.keeper_host(&config(&stage));
+        host.ask("session s");
+        // Five times as long as the idle limit in all.
+        host.call(&format!(r#"s a --arguments {{"notifications":20,"everyMs":{}}}"#, IDLE_MS / 4));
+        wait_until("all was heard", PATIENCE, || host.books()["heard"] == 20);
+        assert!(is_alive(stage.births()[0]));
+        assert_eq!((host.started(), host.books()["live"].clone()), (1, json!(1)));
+        expect_gone(&stage, &mut host);
+        stage.shut_down(host);
+    }
+
+    fn l36_a_probe_is_no_use(stage) {
+        let mut host = stage.keeper_host(&config(&stage));
+        host.ask("session s");
+        host.call("s a");
+        wait_until("it is idle although it is probed all the time", PATIENCE, || {
+            host.try_ask("probe a --running s") == Ok(Value::Null)
+        });
+        expect_gone(&stage, &mut host);
+        assert_eq!(host.started(), 1);
+        stage.shut_down(host);
+    }
+
+    fn l36_never_is_allowed_and_can_be_taken_back(stage) {
+        let mut config = config(&stage);
+        config["servers"]["a"]["limits"] = json!({"neverIdle": true});
+        let mut host = stage.keeper_host(&config);
+        host.ask("session s");
+        host.call("s a");
+        let_the_idle_limit_pass(&mut host);
+        stage.assert_servers(&host, 1);
+        config["servers"]["a"]["limits"] = json!({"idleMs": IDLE_MS});
+        let changes = host.ask(&format!("replace {config}"));
+        assert_eq!(changes["changes"]["kept"], json!(["a", "clock"]));
+        expect_gone(&stage, &mut host);
+        assert_eq!(stage.births().len(), 1);
+        stage.shut_down(host);
+    }
+
+    fn s14_news_about_tools_start_nothing(stage) {
+        let mut config = config(&stage);
+        config["servers"]["a"]["switches"] = json!(stage.watched(&["--list-changed"]));
+        let mut host = stage.keeper_host(&config);
+        host.ask("session s");
+        host.call("s a");
+        wait_until("the news were heard", PATIENCE, || host.books()["heard"] == 1);
+        for _ in 0..5 {
+            host.ask("probe a --running s");
+        }
+        expect_gone(&stage, &mut host);
+        assert_eq!((host.started(), stage.inits()), (1, 1));
+        stage.shut_down(host);
+    }
+}

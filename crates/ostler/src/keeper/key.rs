@@ -132,7 +132,7 @@ impl Caller {
 }
 
 /// Whose an instance is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Whose {
     /// Everybody's.
     Everybody,
@@ -163,7 +163,7 @@ impl fmt::Display for Whose {
 }
 
 /// What two callers must have in common to share an instance.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// What people call the server.
     pub server: Arc<str>,

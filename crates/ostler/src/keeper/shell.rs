@@ -194,6 +194,7 @@ impl Shell {
                 }
             };
             tokio::select! {
+                biased;
                 () = changed => {}
                 () = time => self.with(Plan::tick),
             }

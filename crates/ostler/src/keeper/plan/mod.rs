@@ -91,7 +91,8 @@ pub(super) struct Plan {
     caps: Caps,
     servers: BTreeMap<Arc<str>, Configured>,
     members: BTreeMap<u64, Member>,
-    pools: HashMap<Key, Pool>,
+    /// In an order of their own, so that the same events lead to the same decisions.
+    pools: BTreeMap<Key, Pool>,
     /// The keys that somebody waits for and that nobody starts yet, in order.
     queue: VecDeque<Key>,
     failures: HashMap<(Arc<str>, Fingerprint), Failures>,
@@ -110,7 +111,7 @@ impl Plan {
             caps: Caps::default(),
             servers: BTreeMap::new(),
             members: BTreeMap::new(),
-            pools: HashMap::new(),
+            pools: BTreeMap::new(),
             queue: VecDeque::new(),
             failures: HashMap::new(),
             books: Books::default(),

@@ -308,8 +308,10 @@ impl Plan {
         self.refuse_if(&AcquireError::ScopeClosed, |waiter| waiter.caller.is_within(number));
         let own = |member: &Member| match &member.key.whose {
             Whose::Everybody => false,
+            // A part of an agent has the agent's name, and is not the agent.
             Whose::Agent(agent) => {
-                scope.who.session == 0 && Some(agent) == scope.who.agent.as_ref()
+                let is_agent = scope.parent.is_none() && scope.who.session == 0;
+                is_agent && Some(agent) == scope.who.agent.as_ref()
             }
             Whose::Session(session) => {
                 member.by.ancestor(*session).is_some_and(|session| session.is_within(number))

@@ -35,7 +35,12 @@ impl Plan {
             failures.backoff.take_note(now);
         }
         let mut needs = Vec::new();
-        for key in std::mem::take(&mut self.queue) {
+        let mut queue = std::mem::take(&mut self.queue);
+        // Who has lost a start or moved to another key is not behind those who came later.
+        queue.make_contiguous().sort_by_cached_key(|key| {
+            self.pools.get(key).and_then(|pool| pool.waiters.front()).map(|waiter| waiter.ticket)
+        });
+        for key in queue {
             if self.pools.get(&key).is_none_or(|pool| pool.waiters.is_empty()) {
                 continue;
             }

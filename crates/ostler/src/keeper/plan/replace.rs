@@ -102,7 +102,10 @@ impl Plan {
                     let mut key = key.clone();
                     key.fingerprint = configured.fingerprint;
                     key.whose = waiter.caller.whose(sharing, waiter.ticket);
-                    self.pools.entry(key.clone()).or_default().waiters.push_back(waiter);
+                    let pool = self.pools.entry(key.clone()).or_default();
+                    // Several keys can become one.
+                    let place = pool.waiters.partition_point(|one| one.ticket < waiter.ticket);
+                    pool.waiters.insert(place, waiter);
                     self.requeue(&key);
                 }
             }

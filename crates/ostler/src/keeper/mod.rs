@@ -49,7 +49,7 @@ pub use wire::Wire;
 
 use self::dice::Dice;
 use self::key::Caller;
-use self::plan::{Manner, Plan};
+use self::plan::Plan;
 use self::scope::ScopeState;
 use self::shell::Shell;
 use self::starter::{Real, Starter};
@@ -148,9 +148,7 @@ impl Keeper {
 
     /// Ends all instances of a server, because somebody asked for it. The next caller starts a new one.
     pub fn stop(&self, server: &str) -> Departure {
-        let going = self.shell.with(|plan, _| {
-            plan.retire_all(&Cause::Operator, Manner::Drain, |member| *member.key.server == *server)
-        });
+        let going = self.shell.with(|plan, now| plan.stop(server, now));
         Departure::new(Arc::clone(&self.shell), going)
     }
 

@@ -302,6 +302,14 @@ impl Plan {
         all
     }
 
+    /// Somebody asked for the end of a server's instances. Says which go.
+    pub(super) fn stop(&mut self, server: &str, now: Instant) -> Vec<u64> {
+        let of_server = |member: &Member| *member.key.server == *server;
+        let going = self.retire_all(&Cause::Operator, Manner::Drain, of_server);
+        self.pump(now);
+        going
+    }
+
     /// A call, a session or an agent is over. Says which instances go with it.
     pub(super) fn close_scope(&mut self, scope: &Caller, now: Instant) -> Vec<u64> {
         let number = scope.number;

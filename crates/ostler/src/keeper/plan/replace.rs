@@ -46,7 +46,7 @@ impl Plan {
         let is_gone = |name: &&Arc<str>| !self.servers.contains_key(&***name);
         changes.removed = old.keys().filter(is_gone).map(ToString::to_string).collect();
         self.adopt(&changes.kept);
-        let going = self.retire_outdated(&changes);
+        let going = self.retire_outdated(&changes, now);
         self.tell(0, What::Replaced(changes.clone()));
         self.pump(now);
         (changes, going)
@@ -66,7 +66,7 @@ impl Plan {
         }
     }
 
-    fn retire_outdated(&mut self, changes: &Changes) -> Vec<u64> {
+    fn retire_outdated(&mut self, changes: &Changes, now: Instant) -> Vec<u64> {
         let is_in = |list: &[String], name: &str| list.iter().any(|one| one == name);
         let mut going = Vec::new();
         for (cause, list) in
@@ -75,8 +75,11 @@ impl Plan {
             going.extend(self.retire_all(&cause, Manner::Drain, |m| is_in(list, &m.key.server)));
         }
         self.move_waiters(changes);
-        self.failures.retain(|(name, fingerprint), _| {
-            self.servers.get(name).is_some_and(|server| server.fingerprint == *fingerprint)
+        // Who comes back before its time has to wait for it all the same.
+        self.failures.retain(|(name, fingerprint), failures| {
+            let configured = self.servers.get(name);
+            configured.is_some_and(|server| server.fingerprint == *fingerprint)
+                || failures.backoff.until(now).is_some()
         });
         going
     }

@@ -97,13 +97,14 @@ impl Shell {
     pub(super) fn at_desk<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Desk, Instant) -> T) -> T {
         let mut desk = self.desk();
         let result = decide(&mut desk, tokio::time::Instant::now().into_std());
+        // Also if nothing is done about it: whoever ends a use has to know.
+        self.is_short.store(desk.plan.is_short(), Ordering::Relaxed);
         let actions = desk.plan.take_actions();
         if actions.is_empty() {
             return result;
         }
         let unwanted: Vec<Lease> =
             actions.into_iter().filter_map(|action| desk.carry_out(self, action)).collect();
-        self.is_short.store(desk.plan.is_short(), Ordering::Relaxed);
         drop(desk);
         self.changed.notify_waiters();
         // They come back to the desk.

@@ -197,6 +197,8 @@ impl Course {
                 Some(Sign::Exited)
             }
             Event::Remaining(residue) => {
+                // It was ended by others if it was not by us, and is of no use to anybody.
+                self.take_note(Sign::Ordered(Cause::Operator, Manner::Now));
                 self.settle(Some(&Outcome::Unverified(residue)));
                 None
             }

@@ -23,7 +23,7 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// List the servers that run, with what they use and whose they are
     Ps(PsArguments),
-    /// Say on whose behalf a process exists
+    /// Say on whose behalf a process or a container exists
     Why(WhyArguments),
     /// Stop servers, with proof
     Stop(StopArguments),

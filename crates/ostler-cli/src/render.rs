@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ostler::{ContainerView, Holding};
 use serde::Serialize;
 
 use crate::exit;
@@ -63,6 +64,20 @@ pub(crate) fn age(milliseconds_since_1970: u64) -> String {
         6000..=172_799 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86_400),
     }
+}
+
+/// `0123456789ab web (nginx, running)`.
+pub(crate) fn container(container: &ContainerView) -> String {
+    let ContainerView { id, names, image, state, .. } = container;
+    let name = names.first().map(|name| format!(" {name}")).unwrap_or_default();
+    let short: String = id.chars().take(12).collect();
+    format!("{short}{name} ({image}, {state})")
+}
+
+/// What an instance has in its engine, a line for each.
+pub(crate) fn holding(holding: &Holding) -> impl Iterator<Item = String> {
+    let containers = holding.containers.iter().map(|one| format!("container {}", container(one)));
+    containers.chain(holding.unreachable.iter().map(|why| format!("containers, if any: {why}")))
 }
 
 #[cfg(test)]

@@ -81,16 +81,17 @@ rows! {
         let client = Process::read(std::process::id()).unwrap();
         let table = stage.ostler(&["ps"]);
         let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-        let headers =
-            ["NAME", "STATE", "LEVEL", "PID", "PROCS", "RSS", "AGE", "COMMAND", "OWNER", "CLIENT"];
+        let headers = [
+            "NAME", "STATE", "LEVEL", "PID", "PROCS", "CONTAINERS", "RSS", "AGE", "COMMAND", "OWNER", "CLIENT",
+        ];
         assert_eq!(rows[0], headers);
         assert_eq!(rows.len(), 3);
         let pid = pids[0].to_string();
-        assert_eq!(rows[1][..5], ["first", "running", stage.level(), &pid, "2"]);
+        assert_eq!(rows[1][..6], ["first", "running", stage.level(), &pid, "2", "0"]);
         let (stub, owner, client_pid) = (
             stage.stub_words(&[]).remove(0), format!("({})", run.pid()), format!("({})", client.pid),
         );
-        assert_eq!(rows[1][8..], [&stub, "ostler", "run", &owner, &client.comm, &client_pid]);
+        assert_eq!(rows[1][9..], [&stub, "ostler", "run", &owner, &client.comm, &client_pid]);
         assert_eq!(rows[2][..3], ["second", "running", stage.level()]);
 
         let mut view = view_of(&stage, "first").unwrap();
@@ -114,6 +115,7 @@ rows! {
         assert_eq!(view, json!({
             "name": "first", "program": stub, "state": "running", "containment": stage.level(),
             "pid": pids[0], "guardian": as_json(&guardian), "processes": processes,
+            "containers": [], "unreachable": null,
             "owner": {
                 "process": {"pid": owner.pid, "start": owner.start_time}, "program": "ostler run",
                 "client": {
@@ -178,7 +180,7 @@ rows! {
         let said = format!("ostler: there is no process {nobody}\n");
         assert_eq!(complaint(&stage.try_ostler(&["why", &nobody])), (3, said.clone()));
         assert_eq!(complaint(&stage.try_ostler(&["why", &nobody, "--json"])), (3, said));
-        for nonsense in ["0", "-1", "x", "99999999999"] {
+        for nonsense in ["0", "-1", "x", "a b"] {
             assert_eq!(complaint(&stage.try_ostler(&["why", nonsense])).0, 2, "{nonsense}");
         }
         end(&stage, &mut run);

@@ -119,7 +119,7 @@ mod engine {
         fn f3_the_next_start_removes_what_dead_owners_left(dock) {
             let mut run = dock.script(&[], DETACHED);
             dock.await_running(1);
-            abandon(dock, &mut run);
+            dock.abandon(&mut run);
             let mut next = dock.script(&["--engine", "off"], "exec cat");
             dock.expect_no_containers();
             wait_until("its sweep is done", PATIENCE, || dock.stage().ledgers().len() == 1);
@@ -257,7 +257,7 @@ mod engine {
         fn f3_owner_guardian_and_porter_are_killed(dock) {
             let mut run = dock.script(&[], DETACHED);
             dock.await_running(1);
-            abandon(dock, &mut run);
+            dock.abandon(&mut run);
             assert_eq!(dock.containers().len(), 1);
             assert_eq!(dock.notes().len(), 1);
             dock.kill_engine();
@@ -333,7 +333,7 @@ mod engine {
         let dock = &Dock::shared(Stage::tree());
         let mut run = dock.script(&[], DETACHED);
         dock.await_running(1);
-        abandon(dock, &mut run);
+        dock.abandon(&mut run);
         dock.stage().sandbox.expect_no_process_left(PATIENCE);
         let ledger = dock.stage().ledgers()[0].join("ledger");
         let text = fs::read_to_string(&ledger).unwrap();
@@ -342,14 +342,5 @@ mod engine {
         assert!(dock.ostler(&["reap", "--yes"]).status.success());
         assert_eq!(dock.containers(), Vec::<String>::new());
         dock.expect_empty();
-    }
-
-    /// Ends the owner, its guardian and its porter so that none of them can react.
-    fn abandon(dock: &Dock, run: &mut Launched) {
-        let porter = dock.stage().named("ostler-porter")[0];
-        dock.stage().signal(porter, Signal::STOP);
-        dock.stage().abandon(run);
-        dock.stage().signal(porter, Signal::KILL);
-        wait_until("the porter is dead", PATIENCE, || !is_alive(porter));
     }
 }

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::docker::{Docker, IMAGE};
 use crate::engine::Engine;
 use crate::stage::PATIENCE;
-use crate::{Launched, Stage, wait_until};
+use crate::{Launched, Stage, is_alive, wait_until};
 
 /// The label that everything of ostler's has.
 const LABEL: &str = "ostler.instance";
@@ -100,6 +101,15 @@ impl Dock {
     pub fn script(&self, options: &[&str], script: &str) -> Launched {
         let mut command = self.run_with(options, &["sh", "-c", script]);
         Launched::start(command.env("IMAGE", IMAGE))
+    }
+
+    /// Ends the owner, its guardian and its porter so that none of them can react.
+    pub fn abandon(&self, run: &mut Launched) {
+        let porter = self.stage.named("ostler-porter")[0];
+        self.stage.signal(porter, Signal::STOP);
+        self.stage.abandon(run);
+        self.stage.signal(porter, Signal::KILL);
+        wait_until("the porter is dead", PATIENCE, || !is_alive(porter));
     }
 
     /// A command of ostler's that knows this engine as docker's.

@@ -44,6 +44,7 @@
 #![warn(missing_docs)]
 
 pub mod backend;
+mod census;
 mod cgroup;
 mod door;
 mod engine;
@@ -70,6 +71,7 @@ mod snapshot;
 mod spec;
 pub mod sweep;
 
+pub use census::{Census, Holding};
 pub use cgroup::{NoControl, NoLeaf};
 pub use engine::{
     ContainerView, Endpoint, Engine, EngineResidue, InvalidEndpoint, LeftContainer, LeftExec,

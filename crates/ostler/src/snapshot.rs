@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use crate::backend::Whereabouts;
 use crate::cgroup::Leaf;
+use crate::door::remains::is_noted;
+use crate::fence::Residue;
 use crate::id::InstanceId;
-use crate::ledger::{Book, Entry, OwnerRecord};
+use crate::ledger::{Book, End, Entry, OwnerRecord};
 use crate::level::Level;
 use crate::places::Places;
 use crate::porter;
@@ -54,7 +56,8 @@ pub enum State {
     Running,
     /// Its owner is dead, and its guardian ends it.
     Ending,
-    /// KILL has not ended it; its guardian goes on.
+    /// KILL has not ended it, and its guardian goes on; or it is not known what its container engine
+    /// has of it.
     Unverified,
     /// Owner and guardian are dead: a sweep will end it.
     Orphaned,
@@ -75,39 +78,43 @@ impl fmt::Display for State {
 /// All instances that are not settled, the oldest first. Nothing is touched.
 pub fn snapshot(places: &Places) -> Vec<View> {
     let boot = boot_id().unwrap_or_default();
-    let books: Vec<Book> = books(places).into_iter().filter(|b| b.owner.boot == boot).collect();
-    let open = books.iter().flat_map(|book| book.open_entries().map(move |(id, e)| (id, e, book)));
-    let open: Vec<(InstanceId, &Entry, &Book)> = open.collect();
+    let books = books(places);
+    let (ours, before): (Vec<&Book>, Vec<&Book>) =
+        books.iter().partition(|book| book.owner.boot == boot);
+    let open: Vec<(InstanceId, &Entry, &Book)> = ours.into_iter().flat_map(open_in).collect();
     let ids: Vec<InstanceId> = open.iter().map(|(id, ..)| *id).collect();
     let (mut guardians, mut marked) = (guardians(), remains::marked(&ids));
-    let mut views: Vec<View> = open
-        .into_iter()
-        .map(|(id, entry, book)| {
-            let marked = marked.remove(&id).unwrap_or_default();
-            view(id, entry, &book.owner, guardians.remove(&id), marked)
-        })
-        .collect();
+    let of_this_boot = open.into_iter().map(|(id, entry, book)| {
+        let marked = marked.remove(&id).unwrap_or_default();
+        let guardian = guardians.remove(&id);
+        let processes = processes_of(leaf_of(entry), guardian.as_ref(), marked);
+        let state = state_of(entry, book.owner.process.is_alive(), guardian.as_ref());
+        View { guardian, ..view(entry, &book.owner, state, processes) }
+    });
+    // No process of another boot can be alive, and its pids mean others. Containers can.
+    let noted =
+        before.into_iter().flat_map(open_in).filter(|(id, _, b)| is_noted(&b.directory, *id));
+    let of_another = noted
+        .map(|(_, entry, book)| view(entry, &book.owner, state_of(entry, false, None), Vec::new()));
+    let mut views: Vec<View> = of_this_boot.chain(of_another).collect();
     views.sort_by_key(|view| view.started_at);
     views
 }
 
-fn view(
-    instance: InstanceId,
-    entry: &Entry,
-    owner: &OwnerRecord,
-    guardian: Option<Process>,
-    marked: Vec<Process>,
-) -> View {
-    let processes = processes_of(leaf_of(entry), guardian.as_ref(), marked);
+fn open_in(book: &Book) -> impl Iterator<Item = (InstanceId, &Entry, &Book)> {
+    book.open_entries().map(move |(id, entry)| (id, entry, book))
+}
+
+fn view(entry: &Entry, owner: &OwnerRecord, state: State, processes: Vec<Process>) -> View {
     View {
-        instance,
+        instance: entry.intent.instance,
         name: entry.intent.name.clone(),
         program: entry.intent.program.clone(),
-        state: state_of(entry, owner, guardian.as_ref()),
+        state,
         containment: entry.start.as_ref().map(|start| start.level),
         pid: entry.start.as_ref().map(|start| server_pid(&start.whereabouts)),
         rss: processes.iter().map(Process::resident_memory).sum(),
-        guardian,
+        guardian: None,
         processes,
         started_at: entry.intent.at,
         owner: owner.clone(),
@@ -119,14 +126,20 @@ fn server_pid(whereabouts: &Whereabouts) -> i32 {
     server.pid
 }
 
-fn state_of(entry: &Entry, owner: &OwnerRecord, guardian: Option<&Process>) -> State {
-    match (owner.process.is_alive(), guardian) {
+fn state_of(entry: &Entry, owner_lives: bool, guardian: Option<&Process>) -> State {
+    match (owner_lives, guardian) {
         (_, Some(_)) if entry.end.is_some() => State::Unverified,
+        _ if is_owed_by_engine(entry) => State::Unverified,
         (true, _) if entry.start.is_none() => State::Starting,
         (true, _) => State::Running,
         (false, Some(_)) => State::Ending,
         (false, None) => State::Orphaned,
     }
+}
+
+/// No process was left, and that is all that is known.
+fn is_owed_by_engine(entry: &Entry) -> bool {
+    matches!(entry.end, Some(End::Unverified(Residue::Engine(_))))
 }
 
 /// Below the guardian, in the leaf, or with the mark: none of them alone shows all.

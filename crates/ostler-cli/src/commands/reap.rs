@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler::backend::Evidence;
 use ostler::sweep::{DeadOwner, dead_owners};
-use ostler::{InstanceId, Limits, Outcome, Places, Process, Processes};
+use ostler::{Census, Holding, InstanceId, Limits, Outcome, Places, Process, Processes};
 use serde::Serialize;
 
 use crate::{exit, render};
@@ -21,8 +21,9 @@ Examples:
 
 Only what a dead owner has left is touched, and only if its guardian is dead too: a living guardian
 ends it by itself. An owner is dead when the kernel has released its lock. Without a cgroup leaf
-only processes that still carry the instance's mark in their environment can be found.
-Exit status: 4 if something is left.")]
+only processes that still carry the instance's mark in their environment can be found. Containers
+are known by the label of their instance, and never by name or image.
+Exit status: 4 if something is left, or may be because a container engine does not answer.")]
 pub(crate) struct ReapArguments {
     /// Act instead of only telling
     #[arg(long)]
@@ -43,7 +44,21 @@ struct Finding {
     guardian: Option<i32>,
     leaf: bool,
     processes: Vec<Process>,
+    #[serde(flatten)]
+    holding: Holding,
     outcome: Fate,
+    /// What is still there, or may be.
+    left: Option<String>,
+}
+
+impl Finding {
+    fn is_owed(&self) -> bool {
+        match self.outcome {
+            Fate::Gone | Fate::MarkedGone => false,
+            Fate::Left => true,
+            Fate::Found | Fate::LeftToItsGuardian => self.holding.unreachable.is_some(),
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -62,20 +77,21 @@ enum Fate {
 
 pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
     let owners = dead_owners(&Places::of_user());
+    let census = Census::take(owners.iter().map(DeadOwner::book));
     let findings: Vec<Finding> =
-        owners.into_iter().flat_map(|owner| treat(owner, arguments.yes)).collect();
+        owners.into_iter().flat_map(|owner| treat(owner, &census, arguments.yes)).collect();
     let written = if arguments.json {
         render::json(&findings)
     } else {
         render::text(&report(&findings, arguments.yes))
     };
-    if findings.iter().any(|finding| finding.outcome == Fate::Left) {
+    if findings.iter().any(Finding::is_owed) {
         return exit::LEFT_OVER.into();
     }
     written
 }
 
-fn treat(owner: DeadOwner, act: bool) -> Vec<Finding> {
+fn treat(owner: DeadOwner, census: &Census, act: bool) -> Vec<Finding> {
     let pid = owner.book().owner.process.pid;
     let evidence = owner.evidence(&Processes);
     let outcomes = act.then(|| owner.settle(&Processes, Limits::default().proof));
@@ -83,6 +99,10 @@ fn treat(owner: DeadOwner, act: bool) -> Vec<Finding> {
         _ if evidence.guardian.is_some() => Fate::LeftToItsGuardian,
         None => Fate::Found,
         Some(outcomes) => fate_of(outcomes, id),
+    };
+    let left = |id: InstanceId| match outcomes.as_ref()?.get(&id)? {
+        Outcome::Gone(_) => None,
+        Outcome::Unverified(residue) => Some(residue.to_string()),
     };
     let finding = |(instance, evidence): (InstanceId, Evidence)| Finding {
         instance,
@@ -93,6 +113,8 @@ fn treat(owner: DeadOwner, act: bool) -> Vec<Finding> {
         guardian: evidence.guardian.map(|guardian| guardian.pid),
         leaf: evidence.leaf,
         processes: evidence.processes,
+        holding: census.of(instance),
+        left: left(instance),
     };
     evidence.into_iter().map(finding).collect()
 }
@@ -138,6 +160,17 @@ fn describe(finding: &Finding) -> String {
     }
     for process in &finding.processes {
         line("process", format!("{process}, carries the instance's mark"));
+    }
+    for container in &finding.holding.containers {
+        line(
+            "container",
+            format!("{}, carries the instance's label", render::container(container)),
+        );
+    }
+    match (&finding.left, &finding.holding.unreachable) {
+        (Some(left), _) if finding.is_owed() => line("left", left.clone()),
+        (None, Some(why)) if finding.is_owed() => line("containers", format!("not known: {why}")),
+        (_, _) => {}
     }
     text
 }

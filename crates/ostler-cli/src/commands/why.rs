@@ -1,6 +1,9 @@
 //! `ostler why`.
 
+mod container;
+
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::Args;
 use ostler::{Identity, Places, Process, View, snapshot};
@@ -14,14 +17,45 @@ use crate::{exit, render};
 #[command(after_help = "\
 Examples:
   ostler why 4711
-  ostler why 4711 --json")]
+  ostler why 4711 --json
+  ostler why happy_horse
+  ostler why 0123456789ab
+
+A number is a process if there is one, and else the beginning of a container's id. Only engines are
+asked in which servers of ostler may have containers.")]
 pub(crate) struct WhyArguments {
-    /// The process to explain
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
-    pid: i32,
+    /// The process, or the container by its name or the beginning of its id, to explain
+    #[arg(value_name = "PID|CONTAINER")]
+    target: Target,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A pid, a container's name, or the beginning of its id.
+#[derive(Clone, Debug)]
+struct Target(String);
+
+/// It can be none of them.
+#[derive(Debug, thiserror::Error)]
+#[error("give a pid, a container's name, or at least two characters of its id")]
+struct InvalidTarget;
+
+impl FromStr for Target {
+    type Err = InvalidTarget;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_named = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        let is_container = text.len() > 1 && text.chars().all(is_named);
+        let target = Self(text.to_owned());
+        if is_container || target.pid().is_some() { Ok(target) } else { Err(InvalidTarget) }
+    }
+}
+
+impl Target {
+    fn pid(&self) -> Option<i32> {
+        self.0.parse().ok().filter(|pid| *pid > 0)
+    }
 }
 
 /// What a process is to an instance.
@@ -42,11 +76,11 @@ struct Answer<'v> {
 }
 
 pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
-    let Some(process) = Process::with_pid(arguments.pid) else {
-        say(format_args!("there is no process {}", arguments.pid));
-        return exit::NOT_FOUND.into();
+    let places = Places::of_user();
+    let views = snapshot(&places);
+    let Some(process) = arguments.target.pid().and_then(Process::with_pid) else {
+        return container::run(&arguments.target, &places, &views, arguments.json);
     };
-    let views = snapshot(&Places::of_user());
     let identity = process.identity();
     let found = views.iter().find_map(|view| role_in(view, identity).map(|role| (view, role)));
     let Some((instance, role)) = found else {
@@ -56,7 +90,8 @@ pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
     if arguments.json {
         render::json(&Answer { process, role, instance })
     } else {
-        render::text(&explain(&process, role, instance))
+        let what = format!("process {} ({})", process.pid, process.name);
+        render::text(&explain(&what, &says(role, &instance.name), instance))
     }
 }
 
@@ -71,14 +106,16 @@ fn role_in(view: &View, process: Identity) -> Option<Role> {
     (view.owner.process == process).then_some(Role::Owner)
 }
 
-fn explain(process: &Process, role: Role, view: &View) -> String {
-    let name = &view.name;
-    let role = match role {
+fn says(role: Role, name: &str) -> String {
+    match role {
         Role::Server => format!("is the server '{name}'"),
         Role::Descendant => format!("was caused by the server '{name}'"),
         Role::Guardian => format!("is the guardian of the server '{name}'"),
         Role::Owner => format!("is the owner of the server '{name}'"),
-    };
+    }
+}
+
+fn explain(what: &str, role: &str, view: &View) -> String {
     let guardian = view.guardian.as_ref().map_or("none".into(), |g| g.pid.to_string());
     let level = view.containment.map_or("not known yet".into(), |level| level.to_string());
     let owner = &view.owner;
@@ -86,15 +123,13 @@ fn explain(process: &Process, role: Role, view: &View) -> String {
     let client = owner.client.as_ref();
     let client = client.map_or("unknown".into(), |c| format!("{} ({})", c.name, c.process.pid));
     format!(
-        "process {} ({}) {role}\n\
+        "{what} {role}\n\
          \x20 instance    {}, {}, started {} ago\n\
          \x20 server      {} ({})\n\
          \x20 guardian    {guardian}\n\
          \x20 containment {level}\n\
          \x20 owner       {} ({}), {life}\n\
          \x20 client      {client}\n",
-        process.pid,
-        process.name,
         view.instance,
         view.state,
         render::age(view.started_at),

@@ -65,6 +65,15 @@ pub(crate) fn end<'p>(
     }
 }
 
+/// Which engine may have containers of the instance; `None` if no note says so.
+pub(crate) fn noted_engine(
+    book: &Path,
+    instance: InstanceId,
+    passage: &Passage,
+) -> Option<Endpoint> {
+    debt(book, instance, passage).map(|debt| debt.endpoint)
+}
+
 fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
     // One that is there and can't be read may have said anything.
     let unread = |_| {

@@ -76,7 +76,7 @@ pub(crate) async fn list(
 }
 
 /// The same for those who have no runtime.
-#[cfg_attr(not(test), expect(dead_code, reason = "who shows containers to people, comes after it"))]
+#[cfg(test)]
 pub(crate) fn list_blocking(
     endpoint: &Endpoint,
     limit: Duration,

@@ -1,0 +1,66 @@
+//! `ostler why CONTAINER`.
+
+use std::process::ExitCode;
+
+use ostler::sweep::books;
+use ostler::{Census, ContainerView, Places, View};
+use serde::Serialize;
+
+use super::{Target, explain};
+use crate::say::say;
+use crate::{exit, render};
+
+#[derive(Debug, Serialize)]
+struct Answer<'v> {
+    container: &'v ContainerView,
+    /// `None`: no ledger knows it any more.
+    instance: Option<&'v View>,
+}
+
+pub(super) fn run(target: &Target, places: &Places, views: &[View], json: bool) -> ExitCode {
+    let census = Census::take(&books(places));
+    let container = match meant_by(&target.0, &census).as_slice() {
+        [] => return not_found(target, &census),
+        [container] => *container,
+        several => {
+            let names: Vec<String> = several.iter().map(|one| render::container(one)).collect();
+            say(format_args!("'{}' may be any of these: {}", target.0, names.join(", ")));
+            return exit::FAILED.into();
+        }
+    };
+    let instance = views.iter().find(|view| view.instance == container.instance);
+    if json {
+        return render::json(&Answer { container, instance });
+    }
+    let what = format!("container {}", render::container(container));
+    render::text(&match instance {
+        Some(view) => explain(&what, &format!("was caused by the server '{}'", view.name), view),
+        None => format!(
+            "{what} was caused by instance {}, which no ledger of this user knows\n",
+            container.instance
+        ),
+    })
+}
+
+/// A name may by chance be the beginning of another container's id.
+fn meant_by<'c>(target: &str, census: &'c Census) -> Vec<&'c ContainerView> {
+    let by = |is_meant: &dyn Fn(&ContainerView) -> bool| -> Vec<&'c ContainerView> {
+        census.containers().filter(|one| is_meant(one)).collect()
+    };
+    let named = by(&|one| one.names.iter().any(|name| name == target));
+    if named.is_empty() { by(&|one| one.id.starts_with(target)) } else { named }
+}
+
+fn not_found(target: &Target, census: &Census) -> ExitCode {
+    let Target(text) = target;
+    match target.pid() {
+        Some(pid) => say(format_args!("there is no process {pid}")),
+        None => say(format_args!("no server of ostler has a container '{text}'")),
+    }
+    let mut is_complete = true;
+    for unreachable in census.unreachable() {
+        is_complete = false;
+        say(format_args!("it may be in another engine: {unreachable}"));
+    }
+    if is_complete { exit::NOT_FOUND.into() } else { exit::FAILED.into() }
+}

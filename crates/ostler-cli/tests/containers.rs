@@ -182,6 +182,26 @@ mod engine {
             dock.stage().assert_empty_now();
         }
 
+        fn f22_a_command_that_names_its_engine_is_led_to_the_door(dock) {
+            let words = ["docker", "-H", &dock.docker().host(), "run", "-i", IMAGE, "sleep", "100000"];
+            let mut command = dock.run_with(&[], &words);
+            let mut run = Launched::start(command.env("DOCKER_HOST", "unix:///nonexistent"));
+            dock.await_running(1);
+            run.signal(Signal::KILL);
+            dock.stage().wait_exit(&mut run);
+            dock.expect_empty();
+        }
+
+        fn l23_an_engine_that_cannot_be_followed_is_named(dock) {
+            let mut command = dock.run_with(&[], &["cat"]);
+            let mut run = Launched::start(command.env("DOCKER_HOST", "ssh://somebody@elsewhere"));
+            let said = "its containers, if any, are not followed: ssh://somebody@elsewhere";
+            wait_until("that is said", PATIENCE, || run.stderr().contains(said));
+            run.close_stdin();
+            assert!(dock.stage().wait_exit(&mut run).success());
+            dock.stage().assert_empty_now();
+        }
+
         fn with_the_engine_off_containers_are_the_users_own(dock) {
             let mut run = dock.script(&["--engine", "off"], "docker run -d --name own $IMAGE sleep 100000; exec cat");
             wait_until("it runs", PATIENCE, || {
@@ -268,6 +288,20 @@ mod engine {
             assert!(dock.ostler(&["reap", "--yes"]).status.success());
             assert_eq!(dock.containers(), Vec::<String>::new());
             dock.expect_empty();
+        }
+    }
+
+    /// The server is in a namespace of its own, its porter is not.
+    #[test]
+    fn l15_at_strict() {
+        for stage in [Stage::strict(), Stage::strict_user()] {
+            let dock = &Dock::shared(stage);
+            for end in &ENDS[..3] {
+                let (mut run, _) = docker_run(dock, &["--rm"], &["sleep", "100000"]);
+                end(dock, &mut run);
+                dock.stage().wait_exit(&mut run);
+                dock.expect_empty();
+            }
         }
     }
 

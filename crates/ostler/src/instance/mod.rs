@@ -120,7 +120,11 @@ impl Living {
                 self.ledger.note(&Record::Ended { instance, end });
             }
             Some(
-                Event::Exited(_) | Event::Exceeded(_) | Event::Removed(_) | Event::GuardianLost,
+                Event::Exited(_)
+                | Event::Exceeded(_)
+                | Event::Removed(_)
+                | Event::Unfollowed(_)
+                | Event::GuardianLost,
             )
             | None => {}
         }
@@ -154,7 +158,8 @@ impl Living {
                     Event::Started { .. }
                     | Event::Exited(_)
                     | Event::Exceeded(_)
-                    | Event::Removed(_),
+                    | Event::Removed(_)
+                    | Event::Unfollowed(_),
                 ) => {}
                 None => return Ok(Outcome::Unverified(Residue::Processes(Vec::new()))),
             }

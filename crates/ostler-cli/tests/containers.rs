@@ -141,6 +141,15 @@ mod engine {
             dock.expect_empty();
         }
 
+        fn f4_a_guardian_that_is_killed_leaves_no_container(dock) {
+            let mut run = dock.script(&[], DETACHED);
+            dock.await_running(1);
+            dock.stage().signal(dock.stage().guardians()[0], Signal::KILL);
+            dock.stage().wait_exit(&mut run);
+            assert!(run.stderr().contains("its guardian was killed"), "{}", run.stderr());
+            dock.expect_empty();
+        }
+
         fn a_porter_without_a_guardian_goes_on(dock) {
             let mut run = dock.script(&[], DETACHED);
             dock.await_running(1);

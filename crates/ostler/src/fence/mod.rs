@@ -22,7 +22,7 @@ pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Ter
 
 use crate::backend::{Hold, Whereabouts};
 use crate::cgroup::Leaf;
-use crate::door;
+use crate::door::{self, remains::Haste};
 use crate::engine::RemovedContainer;
 use crate::guardian::wire::{Conn, Order, Received, Report};
 use crate::id::InstanceId;
@@ -164,7 +164,7 @@ impl Hold for Fence {
         };
         let mut outcomes = BTreeMap::from([(self.id, outcome)]);
         let one = [(self.id, self.engine.as_ref())];
-        door::remains::end(&self.book, one, &mut outcomes, &self.limits);
+        door::remains::end(&self.book, one, &mut outcomes, &self.limits, Haste::Waiting);
         outcomes.remove(&self.id).unwrap_or(Outcome::Unverified(Residue::Unwatched))
     }
 }

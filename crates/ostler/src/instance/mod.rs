@@ -87,8 +87,8 @@ impl Instance {
         self.living_mut().await_outcome()
     }
 
-    /// Ends what is left after [`Event::GuardianLost`]. Waits at most for
-    /// [`Limits::proof`](crate::Limits::proof).
+    /// Ends what is left after [`Event::GuardianLost`]. Waits at most for [`Limits::proof`] and, if it
+    /// has had containers, for [`Limits::containers`].
     pub fn rescue(mut self) -> Outcome {
         self.living_mut().rescue()
     }

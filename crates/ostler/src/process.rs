@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
+use crate::door::DoorOrders;
+use crate::door::lead::lead;
 use crate::door::remains::socket_name;
-use crate::door::{self, DoorOrders};
-use crate::engine::argv::ContainerRun;
 use crate::engine::label::Labels;
-use crate::engine::{Endpoint, Engine};
+use crate::engine::{Endpoint, Engine, Tool};
 use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
 use crate::guardian::wire::Launch;
@@ -38,6 +39,8 @@ struct Post {
     terms: Terms,
     /// Why it can have no socket to a container engine, if it should.
     no_door: Option<io::Error>,
+    /// Why its containers can't be followed, although they should be.
+    unfollowed: Option<String>,
     /// Taken when it is told.
     guardian: Option<Fence>,
 }
@@ -56,6 +59,7 @@ impl Backend for Processes {
             controls: Vec::new(),
             terms: terms.clone(),
             no_door: None,
+            unfollowed: None,
             guardian: Some(guardian),
         };
         post.find_cgroups()?;
@@ -116,18 +120,23 @@ impl Post {
     /// Which engine its containers would be in, and where its own socket to that can be.
     fn find_engine(&mut self, spec: &ServerSpec) -> Result<(), StartError> {
         let endpoint = match Endpoint::of(spec, self.terms.engine) {
+            Ok(None) => return Ok(()),
+            Ok(Some(Endpoint::Ssh(address))) => Err(format!("{address} is behind ssh")),
+            Ok(Some(Endpoint::Unix(path)))
+                if !is_served(&path, Tool::of(spec, self.terms.engine)) =>
+            {
+                Err(format!("no podman service answers at {}", path.display()))
+            }
+            Ok(Some(endpoint)) => Ok(endpoint),
             // Its own command could not find it either.
-            Err(_) if self.terms.engine == Engine::Auto => None,
-            endpoint => endpoint.map_err(StartError::Engine)?,
+            Err(error) if self.terms.engine == Engine::Auto => Err(error.to_string()),
+            Err(error) => return Err(StartError::Engine(error)),
         };
-        // What is behind ssh can't be followed.
-        let Some(endpoint) = endpoint.filter(|e| !matches!(e, Endpoint::Ssh(_))) else {
-            return Ok(());
-        };
-        match socket_path(&socket_name(self.intent.instance)) {
-            Ok(socket) => self.intent.engine = Some(Passage { endpoint, socket }),
+        match endpoint.map(|endpoint| (endpoint, socket_path(&socket_name(self.intent.instance)))) {
+            Err(reason) => self.unfollowed = Some(reason),
+            Ok((endpoint, Ok(socket))) => self.intent.engine = Some(Passage { endpoint, socket }),
             // Told later: without a place for the ledger there is none for a socket either.
-            Err(error) => self.no_door = Some(error),
+            Ok((_, Err(error))) => self.no_door = Some(error),
         }
         Ok(())
     }
@@ -157,11 +166,10 @@ impl Prepared for Post {
         }
         let engine = self.service(order.owner, &order.book);
         let mut spec = order.spec;
-        if let Some(service) = &engine {
-            if let Some(run) = ContainerRun::of(&spec) {
-                run.stamp(&mut spec, &service.door.labels);
-            }
-            door::lead_to(&mut spec, &service.door.socket);
+        if let (Some(Service { door, .. }), Some(tool)) =
+            (&engine, Tool::of(&spec, self.terms.engine))
+        {
+            lead(&mut spec, tool, &door.socket, &door.labels);
         }
         let Terms { containment, limits, descriptors, .. } = &self.terms;
         let launch = Launch {
@@ -177,6 +185,7 @@ impl Prepared for Post {
             book: order.book,
             engine,
         };
+        guardian.remark(self.unfollowed.take());
         let told = guardian.tell(launch, &self.intent, order.stdio);
         if told.is_err() {
             see_off(&mut guardian);
@@ -199,6 +208,12 @@ fn see_off(guardian: &mut Fence) {
     if let Some(leaving) = guardian.dismiss() {
         leaving.reap();
     }
+}
+
+/// Podman needs no service, and would fail if it were told of one that is not there. A docker engine
+/// may be started later.
+fn is_served(socket: &Path, tool: Option<Tool>) -> bool {
+    tool != Some(Tool::Podman) || UnixStream::connect(socket).is_ok()
 }
 
 fn intent(instance: InstanceId, spec: &ServerSpec) -> Intent {

@@ -91,6 +91,18 @@ impl ContainerRun {
     }
 }
 
+/// Takes the flags out of a docker or podman command by which it would go to its engine itself, past
+/// the environment. All others stay, in their order.
+pub(crate) fn forget_engine(spec: &mut ServerSpec) {
+    let Some(Invocation { tool, globals, rest }) = Invocation::of(spec) else { return };
+    if globals.last(tool.engine_flags()).is_none() {
+        return;
+    }
+    let others = globals.given.iter().filter(|flag| !tool.engine_flags().contains(&flag.name));
+    let words = others.map(Flag::word).chain(rest.iter().cloned()).collect();
+    spec.args = words;
+}
+
 /// Podman refuses an init that would not be the first process of its namespace.
 fn wants_init(tool: Tool, options: &Flags<'_>) -> bool {
     let is_refused = tool == Tool::Podman && options.last(&["pid", "pod"]).is_some();

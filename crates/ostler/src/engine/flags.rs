@@ -108,6 +108,20 @@ impl<'a> Flags<'a> {
     }
 }
 
+impl Flag<'_> {
+    /// A word that says the same.
+    pub(super) fn word(&self) -> OsString {
+        let is_short = self.name.len() == 1;
+        let mut word = OsString::from(if is_short { "-" } else { "--" });
+        word.push(self.name);
+        if let Some(value) = self.value {
+            word.push("=");
+            word.push(value);
+        }
+        word
+    }
+}
+
 impl Table {
     /// Whether it is followed by a value; `None` if there is no such flag.
     fn has_value(&self, name: &str) -> Option<bool> {

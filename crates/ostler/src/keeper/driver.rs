@@ -210,6 +210,10 @@ impl Course {
                 self.driver.shell.tell(self.driver.number, What::Removed(container));
                 None
             }
+            Event::Unfollowed(reason) => {
+                self.driver.shell.tell(self.driver.number, What::Unfollowed(reason));
+                None
+            }
             Event::Empty(proof) => {
                 self.part().await;
                 self.settle(Some(&Outcome::Gone(proof)));

@@ -55,6 +55,8 @@ pub enum What {
     Stopping(Cause),
     /// A limit on what it may use has had its effect.
     Exceeded(Excess),
+    /// Containers that it may cause can't be followed, and why.
+    Unfollowed(String),
     /// A container that it had started to go on by itself was removed with it.
     Removed(RemovedContainer),
     /// It is proven to be gone.

@@ -128,3 +128,23 @@ fn a_word_that_is_no_text_is_passed_on() {
     ContainerRun::of(&spec).unwrap().stamp(&mut spec, &labels());
     assert_eq!(spec.args.iter().filter(|word| **word == odd).count(), 2);
 }
+
+#[test]
+fn the_flags_that_name_an_engine_can_be_taken_out() {
+    for (given, expected) in [
+        ("docker -H h --log-level x run image", "docker --log-level=x run image"),
+        ("docker -DHh -l x --tls --tlscacert=c exec -H x", "docker -D -l=x exec -H x"),
+        ("docker --config c --context y compose up", "docker --config=c compose up"),
+        ("docker --debug=false -c y ps", "docker --debug=false ps"),
+        ("podman --url u --log-level x -r run image", "podman --log-level=x -r run image"),
+        ("docker --log-level x run -H h image", "docker --log-level x run -H h image"),
+        ("docker --what-is-this -H h run image", "docker --what-is-this -H h run image"),
+        ("sh -c docker", "sh -c docker"),
+    ] {
+        let mut spec = spec(given);
+        forget_engine(&mut spec);
+        let mut words = vec![spec.program];
+        words.extend(spec.args);
+        assert_eq!(words.join(OsStr::new(" ")), expected, "{given}");
+    }
+}

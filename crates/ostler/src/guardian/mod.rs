@@ -17,7 +17,7 @@
 //! first process of a PID namespace (see `init`), and the server is a child of that.
 //!
 //! If the server may use a container engine, it also holds the socket of the server's Door. What is
-//! to do there is done by a [porter](crate::porter), which it starts when somebody knocks; then the
+//! to do there is done by a porter, which it starts when somebody knocks; then the
 //! proof waits for the containers as well.
 //!
 //! It is single-threaded, has no runtime and never prints: its own standard streams are /dev/null.

@@ -208,9 +208,14 @@ impl Shell {
     }
 
     /// Ends all tasks, and with them everything that they hold.
-    pub(super) fn abandon(&self) {
+    pub(super) fn abandon(self: &Arc<Self>) {
         let mut tasks = std::mem::take(&mut self.desk().tasks);
         tasks.abort_all();
+        // A task that never ran can't say that its instance is lost.
+        let all: Vec<u64> = self.desk().plan.members().map(|(number, _)| number).collect();
+        for number in all {
+            self.lost(number);
+        }
     }
 
     fn tell(&self, number: u64, what: What) {

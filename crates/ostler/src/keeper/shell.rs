@@ -264,7 +264,8 @@ impl Desk {
                 }
             }
             Action::Tell { number, what } => {
-                if matches!(what, What::Gone { .. } | What::Paid) {
+                // Nothing is to be said any more to what the plan has forgotten.
+                if self.plan.member(number).is_none() {
                     self.reins.remove(&number);
                 }
                 shell.tell(number, what);

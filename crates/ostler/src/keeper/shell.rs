@@ -10,6 +10,7 @@ use tokio::sync::{Notify, broadcast, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
+use super::cause::{Cause, Ending};
 use super::driver::{Driver, Orders};
 use super::event::{Event, What};
 use super::lease::Lease;
@@ -156,11 +157,18 @@ impl Shell {
     }
 
     pub(super) fn lost(self: &Arc<Self>, number: u64) {
-        self.at_desk(|desk, now| {
+        let lost = self.at_desk(|desk, now| {
+            let server = desk.plan.member(number)?.key.server.to_string();
             desk.plan.lost(number, now);
-            desk.reins.remove(&number);
+            Some((server, desk.reins.remove(&number)?.line))
         });
         self.changed.notify_waiters();
+        if let Some((server, line)) = lost {
+            let stderr = line.stderr();
+            let ending = Ending { server, cause: Cause::KeeperClosed, status: None, stderr };
+            // Nobody else tells those who wait for its answers.
+            line.end(&Arc::new(ending));
+        }
     }
 
     /// Waits until none of these instances is on its way any more.

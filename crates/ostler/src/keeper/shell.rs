@@ -10,6 +10,7 @@ use tokio::sync::{Notify, broadcast, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
+use super::cause::{Cause, Ending};
 use super::driver::{Driver, Orders};
 use super::event::{Event, What};
 use super::lease::Lease;
@@ -158,11 +159,18 @@ impl Shell {
     }
 
     pub(super) fn lost(self: &Arc<Self>, number: u64) {
-        self.at_desk(|desk, now| {
+        let lost = self.at_desk(|desk, now| {
+            let server = desk.plan.member(number)?.key.server.to_string();
             desk.plan.lost(number, now);
-            desk.reins.remove(&number);
+            Some((server, desk.reins.remove(&number)?.line))
         });
         self.changed.notify_waiters();
+        if let Some((server, line)) = lost {
+            let stderr = line.stderr();
+            let ending = Ending { server, cause: Cause::KeeperClosed, status: None, stderr };
+            // Nobody else tells those who wait for its answers.
+            line.end(&Arc::new(ending));
+        }
     }
 
     /// Waits until none of these instances is on its way any more.
@@ -210,9 +218,14 @@ impl Shell {
     }
 
     /// Ends all tasks, and with them everything that they hold.
-    pub(super) fn abandon(&self) {
+    pub(super) fn abandon(self: &Arc<Self>) {
         let mut tasks = std::mem::take(&mut self.desk().tasks);
         tasks.abort_all();
+        // A task that never ran can't say that its instance is lost.
+        let all: Vec<u64> = self.desk().plan.members().map(|(number, _)| number).collect();
+        for number in all {
+            self.lost(number);
+        }
     }
 
     pub(super) fn tell(&self, number: u64, what: What) {
@@ -261,7 +274,8 @@ impl Desk {
                 }
             }
             Action::Tell { number, what } => {
-                if matches!(what, What::Gone { .. } | What::Paid) {
+                // Nothing is to be said any more to what the plan has forgotten.
+                if self.plan.member(number).is_none() {
                     self.reins.remove(&number);
                 }
                 shell.tell(number, what);

@@ -274,10 +274,13 @@ impl Plan {
     /// An instance was dropped before its end was known; its guardian ends it all the same.
     pub(super) fn lost(&mut self, number: u64, now: Instant) {
         let Some(member) = self.members.get(&number) else { return };
+        member.usage.close();
+        let key = member.key.clone();
         if member.state != State::Unverified {
             self.books.unverified();
         }
         self.forget(number);
+        self.requeue(&key);
         self.pump(now);
     }
 

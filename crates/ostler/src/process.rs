@@ -1,6 +1,7 @@
 //! The backend for processes of this machine: a guardian for each instance.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,8 +10,9 @@ use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
 use crate::door::remains::socket_name;
 use crate::door::{self, DoorOrders};
-use crate::engine::argv::ContainerRun;
+use crate::engine::argv::{self, ContainerRun};
 use crate::engine::label::Labels;
+use crate::engine::stream::SURROUNDINGS;
 use crate::engine::{Endpoint, Engine};
 use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
@@ -120,10 +122,7 @@ impl Post {
             Err(_) if self.terms.engine == Engine::Auto => None,
             endpoint => endpoint.map_err(StartError::Engine)?,
         };
-        // What is behind ssh can't be followed.
-        let Some(endpoint) = endpoint.filter(|e| !matches!(e, Endpoint::Ssh(_))) else {
-            return Ok(());
-        };
+        let Some(endpoint) = endpoint else { return Ok(()) };
         match socket_path(&socket_name(self.intent.instance)) {
             Ok(socket) => self.intent.engine = Some(Passage { endpoint, socket }),
             // Told later: without a place for the ledger there is none for a socket either.
@@ -132,14 +131,15 @@ impl Post {
         Ok(())
     }
 
-    fn service(&self, owner: OwnerId, book: &Path) -> Option<Service> {
+    fn service(&self, owner: OwnerId, book: &Path, spec: &ServerSpec) -> Option<Service> {
         let Passage { endpoint, socket } = self.intent.engine.clone()?;
+        let surroundings = surroundings(&endpoint, spec);
         let Intent { instance, name, .. } = &self.intent;
         let labels = Labels { instance: *instance, owner, server: name.clone() };
         let Limits { containers: limit, late_create, .. } = self.terms.limits;
         let cap = self.terms.resources.containers;
         let door = DoorOrders { socket, endpoint, labels, cap };
-        Some(Service { door, book: book.to_owned(), limit, late_create })
+        Some(Service { door, book: book.to_owned(), surroundings, limit, late_create })
     }
 }
 
@@ -155,12 +155,13 @@ impl Prepared for Post {
             guardian.dismiss();
             return Err(StartError::Door(error));
         }
-        let engine = self.service(order.owner, &order.book);
         let mut spec = order.spec;
+        let engine = self.service(order.owner, &order.book, &spec);
         if let Some(service) = &engine {
             if let Some(run) = ContainerRun::of(&spec) {
                 run.stamp(&mut spec, &service.door.labels);
             }
+            argv::lead_through_door(&mut spec);
             door::lead_to(&mut spec, &service.door.socket);
         }
         let Terms { containment, limits, descriptors, .. } = &self.terms;
@@ -191,6 +192,15 @@ impl Drop for Post {
         if let Some(mut guardian) = self.guardian.take() {
             guardian.dismiss();
         }
+    }
+}
+
+/// What a porter has to know of the server's environment. For most engines that is nothing.
+fn surroundings(endpoint: &Endpoint, spec: &ServerSpec) -> Vec<(OsString, OsString)> {
+    let is_needed = |name: &OsString| SURROUNDINGS.iter().any(|needed| name == needed);
+    match endpoint {
+        Endpoint::Unix(_) | Endpoint::Tcp { .. } => Vec::new(),
+        Endpoint::Ssh(_) => spec.env.iter().filter(|(name, _)| is_needed(name)).cloned().collect(),
     }
 }
 

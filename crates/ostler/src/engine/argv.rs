@@ -50,6 +50,10 @@ const OPTIONS: Table = Table {
     valued: Valued::AllOthers,
 };
 
+/// The flags by which a docker command says where its engine is, and how that is reached.
+const CHOICE: &[&str] =
+    &["host", "H", "context", "c", "tls", "tlsverify", "tlscacert", "tlscert", "tlskey"];
+
 /// A command that makes one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContainerRun {
@@ -89,6 +93,19 @@ impl ContainerRun {
         added.extend(self.wants_init.then(|| "--init".into()));
         spec.args.splice(self.at..self.at, added);
     }
+}
+
+/// Takes the choice of an engine off the command line of a docker command, where it would win over
+/// the environment. The Door leads to the very engine that was chosen.
+pub(crate) fn lead_through_door(spec: &mut ServerSpec) {
+    let Some(Invocation { tool: Tool::Docker, globals, rest }) = Invocation::of(spec) else {
+        return;
+    };
+    if globals.last(CHOICE).is_none() {
+        return;
+    }
+    let kept = globals.given.iter().filter(|flag| !CHOICE.contains(&flag.name));
+    spec.args = kept.map(Flag::word).chain(rest.iter().cloned()).collect();
 }
 
 /// Podman refuses an init that would not be the first process of its namespace.

@@ -34,6 +34,19 @@ pub(super) struct Flags<'a> {
     pub(super) words: usize,
 }
 
+impl Flag<'_> {
+    /// As one word that means the same.
+    pub(super) fn word(&self) -> OsString {
+        let dashes = if self.name.len() > 1 { "--" } else { "-" };
+        let mut word = OsString::from(format!("{dashes}{}", self.name));
+        if let Some(value) = self.value {
+            word.push("=");
+            word.push(value);
+        }
+        word
+    }
+}
+
 impl<'a> Flags<'a> {
     /// Reads flags up to the first word that is none; `None` if one of them is not known, or has no
     /// value where it needs one.

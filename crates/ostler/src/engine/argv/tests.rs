@@ -128,3 +128,22 @@ fn a_word_that_is_no_text_is_passed_on() {
     ContainerRun::of(&spec).unwrap().stamp(&mut spec, &labels());
     assert_eq!(spec.args.iter().filter(|word| **word == odd).count(), 2);
 }
+
+#[test]
+fn a_choice_of_an_engine_is_left_to_the_door() {
+    for (given, expected) in [
+        ("docker -H tcp://a run x", "docker run x"),
+        ("docker --host=tcp://a --context b compose up", "docker compose up"),
+        ("docker -DHa --config c run -H x", "docker -D --config=c run -H x"),
+        ("docker -l info --tlsverify --tlscacert f -c b exec x", "docker -l=info exec x"),
+        ("docker --debug=false --tls ps", "docker --debug=false ps"),
+        ("docker -D -l info run x", "docker -D -l info run x"),
+        ("docker --what -H a run x", "docker --what -H a run x"),
+        ("sh -H a run", "sh -H a run"),
+    ] {
+        let mut spec = spec(given);
+        lead_through_door(&mut spec);
+        let words: Vec<OsString> = std::iter::once(spec.program).chain(spec.args).collect();
+        assert_eq!(words.join(OsStr::new(" ")), expected, "{given}");
+    }
+}

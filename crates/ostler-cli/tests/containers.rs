@@ -141,6 +141,15 @@ mod engine {
             dock.expect_empty();
         }
 
+        fn f4_a_guardian_that_is_killed_leaves_no_container(dock) {
+            let mut run = dock.script(&[], DETACHED);
+            dock.await_running(1);
+            dock.stage().signal(dock.stage().guardians()[0], Signal::KILL);
+            dock.stage().wait_exit(&mut run);
+            assert!(run.stderr().contains("its guardian was killed"), "{}", run.stderr());
+            dock.expect_empty();
+        }
+
         fn a_porter_without_a_guardian_goes_on(dock) {
             let mut run = dock.script(&[], DETACHED);
             dock.await_running(1);
@@ -179,6 +188,26 @@ mod engine {
             let line = format!("removed container {} ({IMAGE}: ", &container[..12]);
             assert!(said.contains(&line) && said.contains("trap exit TERM"), "{said}");
             assert_eq!(dock.containers(), Vec::<String>::new());
+            dock.stage().assert_empty_now();
+        }
+
+        fn f22_a_command_that_names_its_engine_is_led_to_the_door(dock) {
+            let words = ["docker", "-H", &dock.docker().host(), "run", "-i", IMAGE, "sleep", "100000"];
+            let mut command = dock.run_with(&[], &words);
+            let mut run = Launched::start(command.env("DOCKER_HOST", "unix:///nonexistent"));
+            dock.await_running(1);
+            run.signal(Signal::KILL);
+            dock.stage().wait_exit(&mut run);
+            dock.expect_empty();
+        }
+
+        fn f22_an_engine_that_cannot_be_followed_is_named(dock) {
+            let mut command = dock.run_with(&[], &["cat"]);
+            let mut run = Launched::start(command.env_remove("DOCKER_HOST").env("DOCKER_CONTEXT", "elsewhere"));
+            let said = "its containers, if any, are not followed: there is no docker context 'elsewhere'";
+            wait_until("that is said", PATIENCE, || run.stderr().contains(said));
+            run.close_stdin();
+            assert!(dock.stage().wait_exit(&mut run).success());
             dock.stage().assert_empty_now();
         }
 
@@ -268,6 +297,20 @@ mod engine {
             assert!(dock.ostler(&["reap", "--yes"]).status.success());
             assert_eq!(dock.containers(), Vec::<String>::new());
             dock.expect_empty();
+        }
+    }
+
+    /// The server is in a namespace of its own, its porter is not.
+    #[test]
+    fn l15_at_strict() {
+        for stage in [Stage::strict(), Stage::strict_user()] {
+            let dock = &Dock::shared(stage);
+            for end in &ENDS[..3] {
+                let (mut run, _) = docker_run(dock, &["--rm"], &["sleep", "100000"]);
+                end(dock, &mut run);
+                dock.stage().wait_exit(&mut run);
+                dock.expect_empty();
+            }
         }
     }
 

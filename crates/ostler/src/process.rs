@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
+use crate::door::DoorOrders;
+use crate::door::lead::lead;
 use crate::door::remains::socket_name;
-use crate::door::{self, DoorOrders};
-use crate::engine::argv::{self, ContainerRun};
 use crate::engine::label::Labels;
 use crate::engine::stream::SURROUNDINGS;
-use crate::engine::{Endpoint, Engine};
+use crate::engine::{Endpoint, Engine, Tool};
 use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
 use crate::guardian::wire::Launch;
@@ -40,6 +41,8 @@ struct Post {
     terms: Terms,
     /// Why it can have no socket to a container engine, if it should.
     no_door: Option<io::Error>,
+    /// Why its containers can't be followed, although they should be.
+    unfollowed: Option<String>,
     /// Taken when it is told.
     guardian: Option<Fence>,
 }
@@ -58,6 +61,7 @@ impl Backend for Processes {
             controls: Vec::new(),
             terms: terms.clone(),
             no_door: None,
+            unfollowed: None,
             guardian: Some(guardian),
         };
         post.find_cgroups()?;
@@ -118,15 +122,22 @@ impl Post {
     /// Which engine its containers would be in, and where its own socket to that can be.
     fn find_engine(&mut self, spec: &ServerSpec) -> Result<(), StartError> {
         let endpoint = match Endpoint::of(spec, self.terms.engine) {
+            Ok(None) => return Ok(()),
+            Ok(Some(Endpoint::Unix(path)))
+                if !is_served(&path, Tool::of(spec, self.terms.engine)) =>
+            {
+                Err(format!("no podman service answers at {}", path.display()))
+            }
+            Ok(Some(endpoint)) => Ok(endpoint),
             // Its own command could not find it either.
-            Err(_) if self.terms.engine == Engine::Auto => None,
-            endpoint => endpoint.map_err(StartError::Engine)?,
+            Err(error) if self.terms.engine == Engine::Auto => Err(error.to_string()),
+            Err(error) => return Err(StartError::Engine(error)),
         };
-        let Some(endpoint) = endpoint else { return Ok(()) };
-        match socket_path(&socket_name(self.intent.instance)) {
-            Ok(socket) => self.intent.engine = Some(Passage { endpoint, socket }),
+        match endpoint.map(|endpoint| (endpoint, socket_path(&socket_name(self.intent.instance)))) {
+            Err(reason) => self.unfollowed = Some(reason),
+            Ok((endpoint, Ok(socket))) => self.intent.engine = Some(Passage { endpoint, socket }),
             // Told later: without a place for the ledger there is none for a socket either.
-            Err(error) => self.no_door = Some(error),
+            Ok((_, Err(error))) => self.no_door = Some(error),
         }
         Ok(())
     }
@@ -157,12 +168,10 @@ impl Prepared for Post {
         }
         let mut spec = order.spec;
         let engine = self.service(order.owner, &order.book, &spec);
-        if let Some(service) = &engine {
-            if let Some(run) = ContainerRun::of(&spec) {
-                run.stamp(&mut spec, &service.door.labels);
-            }
-            argv::lead_through_door(&mut spec);
-            door::lead_to(&mut spec, &service.door.socket);
+        if let (Some(Service { door, .. }), Some(tool)) =
+            (&engine, Tool::of(&spec, self.terms.engine))
+        {
+            lead(&mut spec, tool, &door.socket, &door.labels);
         }
         let Terms { containment, limits, descriptors, .. } = &self.terms;
         let launch = Launch {
@@ -178,6 +187,7 @@ impl Prepared for Post {
             book: order.book,
             engine,
         };
+        guardian.remark(self.unfollowed.take());
         let told = guardian.tell(launch, &self.intent, order.stdio);
         if told.is_err() {
             guardian.dismiss();
@@ -202,6 +212,12 @@ fn surroundings(endpoint: &Endpoint, spec: &ServerSpec) -> Vec<(OsString, OsStri
         Endpoint::Unix(_) | Endpoint::Tcp { .. } => Vec::new(),
         Endpoint::Ssh(_) => spec.env.iter().filter(|(name, _)| is_needed(name)).cloned().collect(),
     }
+}
+
+/// Podman needs no service, and would fail if it were told of one that is not there. A docker engine
+/// may be started later.
+fn is_served(socket: &Path, tool: Option<Tool>) -> bool {
+    tool != Some(Tool::Podman) || UnixStream::connect(socket).is_ok()
 }
 
 fn intent(instance: InstanceId, spec: &ServerSpec) -> Intent {

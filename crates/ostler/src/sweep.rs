@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Evidence};
 use crate::door;
-use crate::door::remains::is_noted;
+use crate::door::remains::{Haste, is_noted};
 use crate::fence::{Outcome, Proof};
 use crate::id::InstanceId;
 use crate::ledger::{
@@ -94,7 +94,8 @@ impl DeadOwner {
         };
         let passages = abandoned.iter().map(|e| (e.intent.instance, e.intent.engine.as_ref()));
         let limits = Limits { proof: limit, ..Limits::default() };
-        door::remains::end(&self.book.directory, passages, &mut outcomes, &limits);
+        let directory = &self.book.directory;
+        door::remains::end(directory, passages, &mut outcomes, &limits, Haste::Sweeping);
         for (id, outcome) in &outcomes {
             self.note(*id, outcome);
         }

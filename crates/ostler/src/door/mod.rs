@@ -20,6 +20,7 @@ mod denial;
 mod edit;
 mod head;
 mod json;
+pub(crate) mod lead;
 pub(crate) mod note;
 mod relay;
 pub(crate) mod remains;
@@ -29,9 +30,8 @@ mod stream;
 mod tests;
 mod traffic;
 
-use std::ffi::OsString;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -53,7 +53,6 @@ use crate::engine::Endpoint;
 use crate::engine::clear::list;
 use crate::engine::label::Labels;
 use crate::engine::stream::open;
-use crate::spec::ServerSpec;
 
 /// How many connections a server may have at a time.
 const MOST_CONNECTIONS: usize = 256;
@@ -180,17 +179,6 @@ impl Door {
             flight.land();
         });
     }
-}
-
-/// Leaves a server no other way to its engine, as far as its environment says which.
-pub(crate) fn lead_to(spec: &mut ServerSpec, socket: &Path) {
-    // By the first a client would go elsewhere, with the others it would expect what a socket has not.
-    let others =
-        ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"];
-    spec.env.retain(|(name, _)| !others.iter().any(|other| name == other));
-    let mut address = OsString::from("unix://");
-    address.push(socket);
-    spec.env.push(("DOCKER_HOST".into(), address));
 }
 
 async fn turn_away(mut client: UnixStream) {

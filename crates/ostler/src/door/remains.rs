@@ -23,6 +23,15 @@ const AT_A_TIME: usize = 4;
 /// How long an engine is given that answers, and has more to remove than is done at once.
 const BUSY_ENGINE: Duration = Duration::from_mins(2);
 
+/// How much time there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// Somebody waits: what is not gone after [`Limits::containers`] is left to others.
+    Waiting,
+    /// An engine that answers may take its time, and late creates are awaited.
+    Sweeping,
+}
+
 /// An instance that may have something in an engine.
 #[derive(Clone, Debug)]
 struct Debt {
@@ -45,11 +54,12 @@ pub(crate) fn end<'p>(
     instances: impl IntoIterator<Item = (InstanceId, Option<&'p Passage>)>,
     outcomes: &mut BTreeMap<InstanceId, Outcome>,
     limits: &Limits,
+    haste: Haste,
 ) {
     let instances: Vec<_> =
         instances.into_iter().filter_map(|(id, passage)| Some((id, passage?))).collect();
     let debts = instances.iter().filter_map(|(id, passage)| debt(book, *id, passage)).collect();
-    let mut left = pay(debts, limits);
+    let mut left = pay(debts, limits, haste);
     for (id, passage) in instances {
         let Some(outcome) = outcomes.remove(&id) else { continue };
         let cleared = left.remove(&id).map_or(Ok(()), Err);
@@ -97,11 +107,11 @@ pub(crate) fn socket_name(instance: InstanceId) -> String {
 }
 
 /// Returns what is left.
-fn pay(debts: Vec<Debt>, limits: &Limits) -> BTreeMap<InstanceId, EngineResidue> {
+fn pay(debts: Vec<Debt>, limits: &Limits, haste: Haste) -> BTreeMap<InstanceId, EngineResidue> {
     if debts.is_empty() {
         return BTreeMap::new();
     }
-    let asked = block_on(pay_all(debts.clone(), *limits));
+    let asked = block_on(pay_all(debts.clone(), *limits, haste));
     asked.unwrap_or_else(|error| {
         debts.into_iter().map(|debt| (debt.instance, unasked(&debt.endpoint, &error))).collect()
     })
@@ -112,13 +122,17 @@ fn unasked(endpoint: &Endpoint, error: &io::Error) -> EngineResidue {
     EngineResidue::Unreachable(Unreachable { endpoint, reason })
 }
 
-async fn pay_all(debts: Vec<Debt>, limits: Limits) -> BTreeMap<InstanceId, EngineResidue> {
+async fn pay_all(
+    debts: Vec<Debt>,
+    limits: Limits,
+    haste: Haste,
+) -> BTreeMap<InstanceId, EngineResidue> {
     let (mut debts, mut tasks, mut left) = (debts.into_iter(), JoinSet::new(), BTreeMap::new());
     loop {
         while tasks.len() < AT_A_TIME
             && let Some(debt) = debts.next()
         {
-            tasks.spawn(async move { (debt.instance, pay_one(&debt, limits).await) });
+            tasks.spawn(async move { (debt.instance, pay_one(&debt, limits, haste).await) });
         }
         match tasks.join_next().await {
             Some(Ok((instance, Err(residue)))) => drop(left.insert(instance, residue)),
@@ -128,21 +142,28 @@ async fn pay_all(debts: Vec<Debt>, limits: Limits) -> BTreeMap<InstanceId, Engin
     }
 }
 
-async fn pay_one(debt: &Debt, limits: Limits) -> Result<(), EngineResidue> {
+async fn pay_one(debt: &Debt, limits: Limits, haste: Haste) -> Result<(), EngineResidue> {
     let begin = Instant::now();
     let mut grace = limits.orphan_grace;
     loop {
         let settle = limits.late_create.saturating_sub(begin.elapsed());
-        let (creates, limit) = match debt.creates {
-            0 => (Creates::None, limits.containers),
-            count => (Creates::Lost { count, settle }, limits.containers + settle),
+        let (creates, limit) = match (debt.creates, haste) {
+            (0, _) => (Creates::None, limits.containers),
+            (count, Haste::Waiting) => (Creates::Lost { count, settle }, limits.containers),
+            (count, Haste::Sweeping) => {
+                (Creates::Lost { count, settle }, limits.containers + settle)
+            }
         };
         let claim = Claim { instance: debt.instance, creates };
         let times = Times { grace, call: Times::CALL, limit };
         match clear(&debt.endpoint, &claim, &times, &mut |_| {}).await {
             Cleared::Gone { .. } => break,
             Cleared::Unverified(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
-            Cleared::Unverified(residue) if begin.elapsed() > BUSY_ENGINE => return Err(residue),
+            Cleared::Unverified(residue)
+                if haste == Haste::Waiting || begin.elapsed() > BUSY_ENGINE =>
+            {
+                return Err(residue);
+            }
             Cleared::Unverified(_) => grace = Duration::ZERO,
         }
     }

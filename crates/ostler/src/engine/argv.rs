@@ -50,10 +50,6 @@ const OPTIONS: Table = Table {
     valued: Valued::AllOthers,
 };
 
-/// The flags by which a docker command says where its engine is, and how that is reached.
-const CHOICE: &[&str] =
-    &["host", "H", "context", "c", "tls", "tlsverify", "tlscacert", "tlscert", "tlskey"];
-
 /// A command that makes one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContainerRun {
@@ -95,17 +91,16 @@ impl ContainerRun {
     }
 }
 
-/// Takes the choice of an engine off the command line of a docker command, where it would win over
-/// the environment. The Door leads to the very engine that was chosen.
-pub(crate) fn lead_through_door(spec: &mut ServerSpec) {
-    let Some(Invocation { tool: Tool::Docker, globals, rest }) = Invocation::of(spec) else {
-        return;
-    };
-    if globals.last(CHOICE).is_none() {
+/// Takes the flags out of a docker or podman command by which it would go to its engine itself, past
+/// the environment. All others stay, in their order.
+pub(crate) fn forget_engine(spec: &mut ServerSpec) {
+    let Some(Invocation { tool, globals, rest }) = Invocation::of(spec) else { return };
+    if globals.last(tool.engine_flags()).is_none() {
         return;
     }
-    let kept = globals.given.iter().filter(|flag| !CHOICE.contains(&flag.name));
-    spec.args = kept.map(Flag::word).chain(rest.iter().cloned()).collect();
+    let others = globals.given.iter().filter(|flag| !tool.engine_flags().contains(&flag.name));
+    let words = others.map(Flag::word).chain(rest.iter().cloned()).collect();
+    spec.args = words;
 }
 
 /// Podman refuses an init that would not be the first process of its namespace.

@@ -34,19 +34,6 @@ pub(super) struct Flags<'a> {
     pub(super) words: usize,
 }
 
-impl Flag<'_> {
-    /// As one word that means the same.
-    pub(super) fn word(&self) -> OsString {
-        let dashes = if self.name.len() > 1 { "--" } else { "-" };
-        let mut word = OsString::from(format!("{dashes}{}", self.name));
-        if let Some(value) = self.value {
-            word.push("=");
-            word.push(value);
-        }
-        word
-    }
-}
-
 impl<'a> Flags<'a> {
     /// Reads flags up to the first word that is none; `None` if one of them is not known, or has no
     /// value where it needs one.
@@ -118,6 +105,20 @@ impl<'a> Flags<'a> {
         let word = words.get(self.words)?;
         self.words += 1;
         Some(word)
+    }
+}
+
+impl Flag<'_> {
+    /// A word that says the same.
+    pub(super) fn word(&self) -> OsString {
+        let is_short = self.name.len() == 1;
+        let mut word = OsString::from(if is_short { "-" } else { "--" });
+        word.push(self.name);
+        if let Some(value) = self.value {
+            word.push("=");
+            word.push(value);
+        }
+        word
     }
 }
 

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::choice::Engine;
 use super::flags::{Flags, Table, Valued};
 use crate::spec::ServerSpec;
 
 /// Which command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tool {
+pub(crate) enum Tool {
     Docker,
     Podman,
 }
@@ -39,6 +40,26 @@ impl<'a> Invocation<'a> {
 }
 
 impl Tool {
+    /// The one whose containers are followed, if any are.
+    pub(crate) fn of(spec: &ServerSpec, engine: Engine) -> Option<Self> {
+        match engine {
+            Engine::Off => None,
+            Engine::Docker => Some(Self::Docker),
+            Engine::Podman => Some(Self::Podman),
+            Engine::Auto => Some(Invocation::of(spec).map_or(Self::Docker, |found| found.tool)),
+        }
+    }
+
+    /// The flags by which its command line says which engine it means.
+    pub(super) fn engine_flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Docker => {
+                &["host", "H", "context", "c", "tls", "tlsverify", "tlscacert", "tlscert", "tlskey"]
+            }
+            Self::Podman => &["url", "connection", "c", "identity"],
+        }
+    }
+
     fn globals(self) -> &'static Table {
         match self {
             Self::Docker => &DOCKER,

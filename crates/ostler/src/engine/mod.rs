@@ -29,6 +29,7 @@ pub use choice::{Engine, UnknownEngine};
 pub use claim::{EngineResidue, LeftContainer, RemovedContainer, Unreachable};
 pub use endpoint::{Endpoint, InvalidEndpoint, NoEndpoint, Tls};
 pub use exec::LeftExec;
+pub(crate) use invocation::Tool;
 
 #[cfg(test)]
 mod tests;

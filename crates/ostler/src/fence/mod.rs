@@ -22,7 +22,7 @@ pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Ter
 
 use crate::backend::{Hold, Whereabouts};
 use crate::cgroup::Leaf;
-use crate::door;
+use crate::door::{self, remains::Haste};
 use crate::engine::RemovedContainer;
 use crate::guardian::wire::{Conn, Order, Received, Report};
 use crate::id::InstanceId;
@@ -52,6 +52,8 @@ pub enum Event {
     Remaining(Residue),
     /// A limit on what it may use has had its effect. Told when nothing is left of it.
     Exceeded(Excess),
+    /// Containers that the server may cause can't be followed, and why. Told after its start.
+    Unfollowed(String),
     /// A container that was started to go on by itself was removed.
     Removed(RemovedContainer),
     /// Nothing is left; nothing else will happen.
@@ -71,6 +73,10 @@ pub(crate) struct Fence {
     leaf: Option<PathBuf>,
     /// The cgroups that may have been made to limit it.
     cgroups: Vec<PathBuf>,
+    /// Why its containers can't be followed; taken when it is told.
+    unfollowed: Option<String>,
+    /// Whether the server has started.
+    has_started: bool,
     /// The server's way to an engine, and where it is noted that it was used.
     engine: Option<Passage>,
     book: PathBuf,
@@ -84,6 +90,7 @@ impl Fence {
         if level < Level::Leaf {
             self.leaf = None;
         }
+        self.has_started = true;
         self.init = self.conn.take_descriptors().pop();
         let guardian = self.guardian.as_ref().map_or(0, |guardian| guardian.id().cast_signed());
         // Who is gone already needs no identity: nobody is ever signalled by these.
@@ -118,6 +125,9 @@ impl Hold for Fence {
     }
 
     fn next_event(&mut self) -> io::Result<Option<Event>> {
+        if let Some(reason) = self.unfollowed.take_if(|_| self.has_started) {
+            return Ok(Some(Event::Unfollowed(reason)));
+        }
         Ok(Some(match self.conn.receive()? {
             Received::NothingYet => return Ok(None),
             Received::Closed => Event::GuardianLost,
@@ -154,7 +164,7 @@ impl Hold for Fence {
         };
         let mut outcomes = BTreeMap::from([(self.id, outcome)]);
         let one = [(self.id, self.engine.as_ref())];
-        door::remains::end(&self.book, one, &mut outcomes, &self.limits);
+        door::remains::end(&self.book, one, &mut outcomes, &self.limits, Haste::Waiting);
         outcomes.remove(&self.id).unwrap_or(Outcome::Unverified(Residue::Unwatched))
     }
 }

@@ -133,8 +133,25 @@ impl Fence {
         let (conn, guardian) = spawned.map_err(StartError::Guardian)?;
         let guardian = Some(guardian);
         let (leaf, cgroups, engine, book) = (None, Vec::new(), None, PathBuf::new());
-        let limits = terms.limits;
-        Ok(Self { id, conn, guardian, leaf, cgroups, engine, book, init: None, limits })
+        let (limits, unfollowed) = (terms.limits, None);
+        Ok(Self {
+            unfollowed,
+            has_started: false,
+            id,
+            conn,
+            guardian,
+            leaf,
+            cgroups,
+            engine,
+            book,
+            init: None,
+            limits,
+        })
+    }
+
+    /// Something to say once the server has started.
+    pub(crate) fn remark(&mut self, unfollowed: Option<String>) {
+        self.unfollowed = unfollowed;
     }
 
     /// Tells the guardian what to start, now that the intent is on record.

@@ -87,8 +87,8 @@ impl Instance {
         self.living_mut().await_outcome()
     }
 
-    /// Ends what is left after [`Event::GuardianLost`]. Waits at most for
-    /// [`Limits::proof`](crate::Limits::proof).
+    /// Ends what is left after [`Event::GuardianLost`]. Waits at most for [`Limits::proof`] and, if it
+    /// has had containers, for [`Limits::containers`].
     pub fn rescue(mut self) -> Outcome {
         self.living_mut().rescue()
     }
@@ -120,7 +120,11 @@ impl Living {
                 self.ledger.note(&Record::Ended { instance, end });
             }
             Some(
-                Event::Exited(_) | Event::Exceeded(_) | Event::Removed(_) | Event::GuardianLost,
+                Event::Exited(_)
+                | Event::Exceeded(_)
+                | Event::Removed(_)
+                | Event::Unfollowed(_)
+                | Event::GuardianLost,
             )
             | None => {}
         }
@@ -154,7 +158,8 @@ impl Living {
                     Event::Started { .. }
                     | Event::Exited(_)
                     | Event::Exceeded(_)
-                    | Event::Removed(_),
+                    | Event::Removed(_)
+                    | Event::Unfollowed(_),
                 ) => {}
                 None => return Ok(Outcome::Unverified(Residue::Processes(Vec::new()))),
             }

@@ -71,6 +71,9 @@ impl Wrapper {
                     self.say(&format!("not gone yet: {residue}"));
                 }
                 Ok(Some(Event::Exceeded(excess))) => self.say(&excess.to_string()),
+                Ok(Some(Event::Unfollowed(reason))) => {
+                    self.say(&format!("its containers, if any, are not followed: {reason}"));
+                }
                 Ok(Some(Event::Removed(container))) => self.removed(&container),
                 Ok(Some(Event::Empty(_))) => return self.end(),
                 Ok(Some(Event::GuardianLost)) | Err(_) => return self.rescue(),

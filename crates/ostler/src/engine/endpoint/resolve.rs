@@ -55,13 +55,8 @@ impl Endpoint {
     /// The engine that `docker`, or `podman` as a client of a service, would use in the server's own
     /// environment; with the flags of the server's own command, if that is what it is.
     pub fn of(spec: &ServerSpec, engine: Engine) -> Result<Option<Self>, NoEndpoint> {
+        let Some(tool) = Tool::of(spec, engine) else { return Ok(None) };
         let invocation = Invocation::of(spec);
-        let tool = match (engine, &invocation) {
-            (Engine::Off, _) => return Ok(None),
-            (Engine::Docker, _) => Tool::Docker,
-            (Engine::Podman, _) => Tool::Podman,
-            (Engine::Auto, found) => found.as_ref().map_or(Tool::Docker, |found| found.tool),
-        };
         let own = invocation.filter(|found| found.tool == tool).map(|found| found.globals);
         let scene = Scene { spec, globals: own.as_ref() };
         let endpoint = match tool {

@@ -201,10 +201,10 @@ mod engine {
             dock.expect_empty();
         }
 
-        fn l23_an_engine_that_cannot_be_followed_is_named(dock) {
+        fn f22_an_engine_that_cannot_be_followed_is_named(dock) {
             let mut command = dock.run_with(&[], &["cat"]);
-            let mut run = Launched::start(command.env("DOCKER_HOST", "ssh://somebody@elsewhere"));
-            let said = "its containers, if any, are not followed: ssh://somebody@elsewhere";
+            let mut run = Launched::start(command.env_remove("DOCKER_HOST").env("DOCKER_CONTEXT", "elsewhere"));
+            let said = "its containers, if any, are not followed: there is no docker context 'elsewhere'";
             wait_until("that is said", PATIENCE, || run.stderr().contains(said));
             run.close_stdin();
             assert!(dock.stage().wait_exit(&mut run).success());

@@ -1,6 +1,7 @@
 //! The backend for processes of this machine: a guardian for each instance.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use crate::door::DoorOrders;
 use crate::door::lead::lead;
 use crate::door::remains::socket_name;
 use crate::engine::label::Labels;
+use crate::engine::stream::SURROUNDINGS;
 use crate::engine::{Endpoint, Engine, Tool};
 use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
@@ -121,7 +123,6 @@ impl Post {
     fn find_engine(&mut self, spec: &ServerSpec) -> Result<(), StartError> {
         let endpoint = match Endpoint::of(spec, self.terms.engine) {
             Ok(None) => return Ok(()),
-            Ok(Some(Endpoint::Ssh(address))) => Err(format!("{address} is behind ssh")),
             Ok(Some(Endpoint::Unix(path)))
                 if !is_served(&path, Tool::of(spec, self.terms.engine)) =>
             {
@@ -141,14 +142,15 @@ impl Post {
         Ok(())
     }
 
-    fn service(&self, owner: OwnerId, book: &Path) -> Option<Service> {
+    fn service(&self, owner: OwnerId, book: &Path, spec: &ServerSpec) -> Option<Service> {
         let Passage { endpoint, socket } = self.intent.engine.clone()?;
+        let surroundings = surroundings(&endpoint, spec);
         let Intent { instance, name, .. } = &self.intent;
         let labels = Labels { instance: *instance, owner, server: name.clone() };
         let Limits { containers: limit, late_create, .. } = self.terms.limits;
         let cap = self.terms.resources.containers;
         let door = DoorOrders { socket, endpoint, labels, cap };
-        Some(Service { door, book: book.to_owned(), limit, late_create })
+        Some(Service { door, book: book.to_owned(), surroundings, limit, late_create })
     }
 }
 
@@ -164,8 +166,8 @@ impl Prepared for Post {
             guardian.dismiss();
             return Err(StartError::Door(error));
         }
-        let engine = self.service(order.owner, &order.book);
         let mut spec = order.spec;
+        let engine = self.service(order.owner, &order.book, &spec);
         if let (Some(Service { door, .. }), Some(tool)) =
             (&engine, Tool::of(&spec, self.terms.engine))
         {
@@ -207,6 +209,15 @@ impl Drop for Post {
 fn see_off(guardian: &mut Fence) {
     if let Some(leaving) = guardian.dismiss() {
         leaving.reap();
+    }
+}
+
+/// What a porter has to know of the server's environment. For most engines that is nothing.
+fn surroundings(endpoint: &Endpoint, spec: &ServerSpec) -> Vec<(OsString, OsString)> {
+    let is_needed = |name: &OsString| SURROUNDINGS.iter().any(|needed| name == needed);
+    match endpoint {
+        Endpoint::Unix(_) | Endpoint::Tcp { .. } => Vec::new(),
+        Endpoint::Ssh(_) => spec.env.iter().filter(|(name, _)| is_needed(name)).cloned().collect(),
     }
 }
 

@@ -85,6 +85,11 @@ impl Process {
 
     /// All that descends from `root`, parents before their children; `root` is not among them.
     pub fn descendants_of(root: i32) -> Vec<Self> {
+        Self::descendants_but(root, |_| false)
+    }
+
+    /// The same without those that are `excluded`, and whatever is below them.
+    pub(crate) fn descendants_but(root: i32, excluded: impl Fn(&Self) -> bool) -> Vec<Self> {
         let mut found: Vec<Self> = Self::with_pid(root).into_iter().collect();
         let mut next = 0;
         while let Some(parent) = found.get(next).cloned() {
@@ -94,7 +99,8 @@ impl Process {
             if !children.is_empty() && parent.is_still_there() {
                 let seen: Vec<i32> = found.iter().map(|process| process.pid).collect();
                 let fresh = children.into_iter().filter(|pid| !seen.contains(pid));
-                found.extend(fresh.filter_map(Self::with_pid).filter(|c| c.parent == parent.pid));
+                let fresh = fresh.filter_map(Self::with_pid).filter(|c| c.parent == parent.pid);
+                found.extend(fresh.filter(|child| !excluded(child)));
             }
         }
         found.drain(..found.len().min(1));

@@ -148,12 +148,13 @@ fn processes_of(
     guardian: Option<&Process>,
     marked: Vec<Process>,
 ) -> Vec<Process> {
-    let below = guardian.map(|guardian| Process::descendants_of(guardian.pid)).unwrap_or_default();
-    // The guardian's other child is not the server's doing.
-    let is_porter = |process: &Process| {
-        process.name == porter::ROLE && guardian.is_some_and(|g| g.pid == process.parent())
+    // The guardian's other child, and what that has started, is not the server's doing.
+    let below = |guardian: &Process| {
+        Process::descendants_but(guardian.pid, |process| {
+            process.name == porter::ROLE && process.parent() == guardian.pid
+        })
     };
-    let below: Vec<Process> = below.into_iter().filter(|process| !is_porter(process)).collect();
+    let below = guardian.map(below).unwrap_or_default();
     let inside = leaf.map(|leaf| leaf.pids()).unwrap_or_default();
     let inside = inside.into_iter().filter_map(Process::with_pid);
     let mut seen = BTreeSet::new();

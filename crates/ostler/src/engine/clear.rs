@@ -17,7 +17,6 @@ use super::call::CallError;
 use super::claim::{Claim, Cleared, EngineResidue, RemovedContainer, Times, Unreachable};
 use super::client::Client;
 use super::endpoint::Endpoint;
-use super::stream::NoStream;
 use work::Work;
 
 /// Between two lists that have to be empty.
@@ -38,8 +37,7 @@ pub(crate) async fn clear(
 ) -> Cleared {
     let mut clearing = Clearing::new(endpoint, claim, times);
     match timeout(times.limit, clearing.run(removed)).await {
-        Ok(Ok(kept_networks)) => Cleared::Gone { kept_networks },
-        Ok(Err(engine)) => Cleared::Unverified(EngineResidue::Unreachable(engine)),
+        Ok(kept_networks) => Cleared::Gone { kept_networks },
         Err(_) => Cleared::Unverified(clearing.residue),
     }
 }
@@ -136,20 +134,16 @@ impl<'a> Clearing<'a> {
         }
     }
 
-    /// Goes on until nothing is left; returns the networks that were kept. Fails only where trying
-    /// again is of no use.
-    async fn run(
-        &mut self,
-        removed: &mut (dyn FnMut(RemovedContainer) + Send),
-    ) -> Result<Vec<String>, Unreachable> {
+    /// Goes on until nothing is left; returns the networks that were kept.
+    async fn run(&mut self, removed: &mut (dyn FnMut(RemovedContainer) + Send)) -> Vec<String> {
         let mut empty_since: Option<Instant> = None;
         loop {
             match self.look(removed).await {
                 Ok(Look::Empty) if empty_since.is_some_and(|at| at.elapsed() >= BETWEEN_LISTS) => {
                     match self.networks().await {
-                        Ok(Some(kept)) => return Ok(kept),
+                        Ok(Some(kept)) => return kept,
                         Ok(None) => self.pause(LONGEST_PAUSE).await,
-                        Err(error) => self.silence(&error).await?,
+                        Err(error) => self.silence(&error).await,
                     }
                 }
                 Ok(Look::Empty) => {
@@ -162,7 +156,7 @@ impl<'a> Clearing<'a> {
                 }
                 Err(error) => {
                     empty_since = None;
-                    self.silence(&error).await?;
+                    self.silence(&error).await;
                 }
             }
         }
@@ -219,17 +213,12 @@ impl<'a> Clearing<'a> {
         Ok(self.client.insert(client).clone())
     }
 
-    /// What to do about an engine that does not answer: wait, unless it never will.
-    async fn silence(&mut self, error: &CallError) -> Result<(), Unreachable> {
-        let engine = unreachable(self.endpoint, error);
-        if matches!(error, CallError::NoStream(NoStream::Ssh(_))) {
-            return Err(engine);
-        }
-        self.residue = EngineResidue::Unreachable(engine);
+    /// What to do about an engine that does not answer: wait.
+    async fn silence(&mut self, error: &CallError) {
+        self.residue = EngineResidue::Unreachable(unreachable(self.endpoint, error));
         // After a restart it may be another one.
         self.client = None;
         self.pause(LONGEST_SILENCE).await;
-        Ok(())
     }
 
     async fn pause(&mut self, longest: Duration) {

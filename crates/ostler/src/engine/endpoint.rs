@@ -30,7 +30,7 @@ pub enum Endpoint {
         /// How the line is secured, if it is.
         tls: Option<Tls>,
     },
-    /// Another machine by ssh. Nothing there can be followed.
+    /// Another machine by ssh, which is reached as the docker command reaches it.
     Ssh(String),
 }
 

@@ -1,5 +1,6 @@
 //! A line to an engine.
 
+mod ssh;
 mod tls;
 
 use std::io;
@@ -9,6 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::endpoint::Endpoint;
 
+pub(crate) use ssh::SURROUNDINGS;
 pub(crate) use tls::NoTls;
 
 /// Bytes both ways. Its end can be told apart from its loss.
@@ -30,9 +32,6 @@ pub(crate) enum NoStream {
     /// The line can't be secured.
     #[error(transparent)]
     Tls(#[from] NoTls),
-    /// Other machines by ssh are not followed.
-    #[error("{0}: engines behind ssh can't be asked")]
-    Ssh(String),
 }
 
 /// Opens one. The caller sets the limit on its time.
@@ -51,6 +50,6 @@ pub(crate) async fn open(endpoint: &Endpoint) -> Result<Box<dyn Stream>, NoStrea
                 Some(files) => Ok(Box::new(tls::secure(stream, host, files).await?)),
             }
         }
-        Endpoint::Ssh(address) => Err(NoStream::Ssh(address.clone())),
+        Endpoint::Ssh(address) => Ok(Box::new(ssh::Dialled::open(address).map_err(unreachable)?)),
     }
 }

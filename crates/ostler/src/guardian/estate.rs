@@ -101,12 +101,11 @@ impl Estate {
         }
     }
 
-    /// Everything below this guardian but its porter: nothing can leave it but by ending.
+    /// Everything below this guardian but its porter and what that has started: nothing can leave it
+    /// but by ending.
     pub(super) fn remains(&self) -> Vec<Process> {
         let porter = self.porter.map(Pid::as_raw_pid);
-        let mut below = Process::descendants_of(getpid().as_raw_pid());
-        below.retain(|process| Some(process.pid) != porter);
-        below
+        Process::descendants_but(getpid().as_raw_pid(), |process| Some(process.pid) == porter)
     }
 
     /// Why we may say that nothing is left, if nothing is.

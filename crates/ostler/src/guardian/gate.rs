@@ -134,6 +134,7 @@ impl Gate {
             .arg0(ROLE)
             .args([labels.instance.to_string(), labels.server.clone()])
             .env_clear()
+            .envs(self.service.surroundings.iter().map(|(name, value)| (name, value)))
             .stdin(theirs)
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,5 +1,6 @@
 //! What guardian and porter say to each other, over the same kind of socket as owner and guardian.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(crate) struct Service {
     pub(crate) door: DoorOrders,
     /// The owner's directory, where the note is.
     pub(crate) book: PathBuf,
+    /// What the docker command needs to reach the engine, if that is behind ssh.
+    pub(crate) surroundings: Vec<(OsString, OsString)>,
     /// Until what is still there is told.
     pub(crate) limit: Duration,
     /// How long an engine may go on with creates that nobody counts any more.

@@ -30,7 +30,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts one that has the [`IMAGE`]. Panics with the end of its log if it can't.
+    /// Starts one that has the [`IMAGE`](crate::IMAGE). Panics with the end of its log if it can't.
     pub fn start() -> Self {
         Self::start_with(&[])
     }

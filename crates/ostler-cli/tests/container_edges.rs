@@ -9,7 +9,7 @@ mod engine {
     use std::process::Command;
     use std::time::Duration;
 
-    use ostler_testkit::{Dock, IMAGE, Launched, dock_rows, wait_until};
+    use ostler_testkit::{Dock, IMAGE, Launched, Stage, dock_rows, wait_until};
     use rustix::process::Signal;
     use serde_json::Value;
 
@@ -106,6 +106,28 @@ mod engine {
             assert_eq!(dock.containers().len(), 1);
             fs::rename(cut, ssh).unwrap();
             dock.expect_empty();
+        }
+    }
+
+    /// Whatever a wrapper does to the environment: there is no other way to the engine.
+    #[test]
+    fn f22_wrappers_that_bypass_the_environment_at_strict() {
+        for stage in [Stage::strict(), Stage::strict_user()] {
+            let dock = &Dock::shared(stage);
+            let (host, config) = (dock.docker().host(), config(dock));
+            let config = config.display();
+            let ways = [
+                format!("docker --host {host}"),
+                format!("env -i $(command -v docker) --host {host}"),
+                format!("docker --config {config} --context here"),
+                format!("DOCKER_HOST={host} docker"),
+            ];
+            for (way, end) in ways.iter().zip(ENDS.iter().cycle()) {
+                let script = format!("{way} run -d {IMAGE} sleep 100000 >/dev/null; exec cat");
+                let run = dock.script(&[], &script);
+                dock.await_running(1);
+                end_and_expect_nothing(dock, run, *end);
+            }
         }
     }
 

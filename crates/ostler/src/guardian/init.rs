@@ -27,7 +27,10 @@ use super::launch::Start;
 use super::line::{self, Listener, Speaker, Word};
 use super::namespace::{self, NoNamespace, Side, Users};
 use super::root::Init;
+use super::wire::Launch;
 use crate::cgroup::Leaf;
+use crate::door::DoorOrders;
+use crate::engine::Endpoint;
 use crate::fence::Refusal;
 use crate::level::Level;
 
@@ -68,7 +71,8 @@ fn await_server(pid: Pid, line: Listener) -> Result<Init, Refusal> {
 fn live(speaker: &Speaker, users: &Users, birth: Birth, mut start: Start<'_>) -> ! {
     // The server is born where its init is.
     let leaf = start.leaf.take().filter(|_| matches!(birth, Birth::Outside));
-    match settle(speaker, users, leaf).and_then(|()| start.launch()) {
+    let settled = settle(speaker, users, leaf).and_then(|()| cover(start.orders));
+    match settled.and_then(|()| start.launch()) {
         Ok(server) => bury(speaker, server),
         Err(refusal) => {
             // A guardian that can't hear it has died, and takes us along.
@@ -93,6 +97,16 @@ fn settle(speaker: &Speaker, users: &Users, leaf: Option<&Leaf>) -> Result<(), R
     setsid().map_err(post)?;
     rustix::thread::set_name(c"ostler-init").map_err(post)?;
     namespace::mount_proc().map_err(refusal)
+}
+
+/// Leaves no way to a local engine but the server's own.
+fn cover(orders: &Launch) -> Result<(), Refusal> {
+    match orders.engine.as_ref().map(|service| &service.door) {
+        Some(DoorOrders { endpoint: Endpoint::Unix(engine), socket, .. }) => {
+            namespace::cover(engine, socket).map_err(refusal)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns when nobody is left: all that loses its parent in the namespace becomes our child.

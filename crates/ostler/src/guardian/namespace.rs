@@ -7,8 +7,9 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::process::{Gid, Pid, Uid, getgid, getuid};
 
 use super::fork::{self, Birth};
@@ -31,6 +32,8 @@ pub(super) enum NoNamespace {
     Mounts(#[source] io::Error),
     #[error("a private /proc can't be mounted")]
     Proc(#[source] io::Error),
+    #[error("{} can't be covered by the server's own socket", .0.display())]
+    Engine(PathBuf, #[source] io::Error),
 }
 
 /// Which of the two processes has returned from [`fork`].
@@ -93,6 +96,14 @@ pub(super) fn mount_proc() -> Result<(), NoNamespace> {
     mount_change("/", follow).map_err(|errno| NoNamespace::Mounts(errno.into()))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None).map_err(|errno| NoNamespace::Proc(errno.into()))
+}
+
+/// Puts the server's own way to its engine in the place of the engine's socket, so that a command that
+/// names that, or has lost its environment, goes there as well. One that is not there, or that this
+/// user can't reach, needs no cover.
+pub(super) fn cover(engine: &Path, door: &Path) -> Result<(), NoNamespace> {
+    let Ok(engine) = fs::canonicalize(engine) else { return Ok(()) };
+    mount_bind(door, &engine).map_err(|errno| NoNamespace::Engine(engine, errno.into()))
 }
 
 /// Takes back the guardian's handler, which would tell of the init's children to the guardian.

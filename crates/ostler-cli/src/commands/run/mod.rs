@@ -72,7 +72,8 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     containers: Option<NonZeroUsize>,
     /// Whose containers end with the server: auto, docker, podman or off (for a server whose job is to
-    /// manage your own containers)
+    /// manage your own containers). What it starts with a cleared environment, or with an engine of
+    /// its own choice, is seen only at --containment strict
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: Engine,
     /// Working directory of the server [default: this one]

@@ -3,11 +3,15 @@
 //! Every method takes what has happened and the time, changes the books, and leaves [`Action`]s to
 //! be carried out before anything else happens. Nothing in here waits, starts or ends anything.
 
+#[cfg(test)]
+mod audit;
 mod error;
 mod member;
 mod pump;
 mod replace;
 mod requests;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

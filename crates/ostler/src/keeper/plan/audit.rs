@@ -1,0 +1,119 @@
+//! What must hold in a plan at every moment, for tests.
+
+use std::time::{Duration, Instant};
+
+use super::{Member, Obstacle, Plan, State};
+use crate::keeper::key::Key;
+
+/// Timers are as fine as this.
+const TICK: Duration = Duration::from_millis(2);
+
+/// A key that somebody waits for and that nobody starts.
+#[derive(Clone, Debug)]
+pub(in crate::keeper) struct QueuedKey {
+    pub(in crate::keeper) key: Key,
+    /// Who has waited for the longest time.
+    pub(in crate::keeper) first: u64,
+    pub(in crate::keeper) waiters: usize,
+    pub(in crate::keeper) obstacle: Option<Obstacle>,
+}
+
+impl Plan {
+    /// Whether nothing is left to remember.
+    pub(in crate::keeper) fn is_empty(&self) -> bool {
+        self.pools.is_empty() && self.members.is_empty()
+    }
+
+    /// The ticket of who has waited for this key for the longest time.
+    pub(in crate::keeper) fn first_waiter(&self, key: &Key) -> Option<u64> {
+        Some(self.pools.get(key)?.waiters.front()?.ticket)
+    }
+
+    pub(in crate::keeper) fn queued(&self, now: Instant) -> Vec<QueuedKey> {
+        let waiting = |key: &Key| Some(self.pools.get(key)?.waiters.len());
+        let queued = self.queue.iter().filter_map(|key| {
+            let (first, waiters) = (self.first_waiter(key)?, waiting(key)?);
+            Some(QueuedKey { key: key.clone(), first, waiters, obstacle: self.obstacle(key, now) })
+        });
+        queued.collect()
+    }
+
+    /// Says what is wrong, if anything is.
+    pub(in crate::keeper) fn audit(&self, now: Instant) -> Result<(), String> {
+        self.audit_books()?;
+        self.audit_pools()?;
+        self.audit_queue(now)
+    }
+
+    fn audit_books(&self) -> Result<(), String> {
+        let books = self.books();
+        let unverified = self.members.values().filter(|m| m.state == State::Unverified).count();
+        let live = self.members.len() - unverified;
+        if !books.balance() || books.live != live as u64 || books.unverified < unverified as u64 {
+            return Err(format!("{books:?} with {live} live and {unverified} unverified"));
+        }
+        if self.is_closing && self.members.values().any(Member::stays) {
+            return Err("something stays although the keeper ends".into());
+        }
+        Ok(())
+    }
+
+    fn audit_pools(&self) -> Result<(), String> {
+        for (key, pool) in &self.pools {
+            let members = || pool.members.iter().filter_map(|number| self.members.get(number));
+            let starting = members().filter(|m| m.state == State::Starting).count();
+            let waits = !pool.waiters.is_empty();
+            let queued = self.queue.iter().filter(|one| *one == key).count();
+            let tickets: Vec<u64> = pool.waiters.iter().map(|waiter| waiter.ticket).collect();
+            let wrong = match () {
+                () if members().any(|m| m.key != *key) => "a member of another key",
+                () if members().count() != pool.members.len() => "a member that is forgotten",
+                () if pool.members.is_empty() && !waits => "nobody is there and nobody waits",
+                () if starting > 1 => "started twice at once",
+                () if starting == 1 && !waits => "started although nobody waits",
+                () if starting == 0 && waits && queued != 1 => "somebody waits in vain",
+                () if queued > 1 => "queued twice",
+                () if !tickets.is_sorted() => "who waits is out of order",
+                () if self.is_closing && waits => "somebody waits although the keeper ends",
+                () if waits && !self.servers.contains_key(&key.server) => "an unknown server",
+                () => continue,
+            };
+            return Err(format!(
+                "{key}: {wrong}; waiting: {tickets:?}, members: {:?}",
+                pool.members
+            ));
+        }
+        let pooled: usize = self.pools.values().map(|pool| pool.members.len()).sum();
+        if pooled == self.members.len() { Ok(()) } else { Err("a member without a pool".into()) }
+    }
+
+    /// Whoever waits has a reason to, and idle ones make room.
+    fn audit_queue(&self, now: Instant) -> Result<(), String> {
+        // What has just come to its time is about to be noticed by who keeps it.
+        let before = now.checked_sub(TICK).unwrap_or(now);
+        let idle = |fits: &dyn Fn(&Member) -> bool| {
+            let leaving = self.members.values().any(|m| m.is_leaving() && fits(m));
+            !leaving && self.members.values().any(|m| m.is_evictable() && fits(m))
+        };
+        for QueuedKey { key, obstacle, .. } in self.queued(now) {
+            if self.obstacle(&key, before) == Some(Obstacle::Backoff) {
+                continue;
+            }
+            let wrong = match obstacle {
+                None => "waits for nothing",
+                Some(Obstacle::Instances(_)) if idle(&|_| true) => "an idle one could make room",
+                Some(Obstacle::Containers(_)) if idle(&|m| m.server.containers > 0) => {
+                    "an idle container could make room"
+                }
+                Some(Obstacle::ServerCap(_)) if idle(&|m| m.key.server == key.server) => {
+                    "an idle one of the server could make room"
+                }
+                Some(_) if self.least_used(&key).is_some() => "a busy one would do",
+                Some(Obstacle::Backoff) if self.next_wake().is_none() => "nobody looks again",
+                Some(_) => continue,
+            };
+            return Err(format!("{key}: {wrong}"));
+        }
+        Ok(())
+    }
+}

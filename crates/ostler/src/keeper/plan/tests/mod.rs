@@ -1,0 +1,209 @@
+//! The plan, one decision at a time.
+
+mod queue;
+mod replace;
+mod room;
+mod scopes;
+mod sharing;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{AcquireError, Action, Ask, Asked, Changes, Manner, Plan, State};
+use crate::fence::{Outcome, Proof};
+use crate::keeper::cause::{Cause, Ending};
+use crate::keeper::config::{Caps, Config, Server};
+use crate::keeper::dice::Dice;
+use crate::keeper::key::{Caller, Sharing, Who};
+use crate::spec::ServerSpec;
+
+/// A plan with a clock that stands still unless somebody moves it.
+struct Desk {
+    plan: Plan,
+    now: Instant,
+    config: Config,
+    actions: Vec<Action>,
+}
+
+fn server(sharing: Sharing) -> Server {
+    let spec = ServerSpec {
+        name: "any".into(),
+        program: "server".into(),
+        args: Vec::new(),
+        env: Vec::new(),
+        cwd: None,
+    };
+    Server { sharing, ..Server::new(spec) }
+}
+
+fn few(number: usize) -> NonZeroUsize {
+    NonZeroUsize::new(number).unwrap()
+}
+
+fn caps(instances: usize) -> Caps {
+    Caps { instances, ..Caps::default() }
+}
+
+impl Desk {
+    fn new(caps: Caps, servers: impl IntoIterator<Item = (&'static str, Server)>) -> Self {
+        let servers: BTreeMap<String, Server> =
+            servers.into_iter().map(|(name, server)| (name.to_owned(), server)).collect();
+        let config = Config { servers, caps };
+        let (plan, now) = (Plan::new(Dice::new(1)), Instant::now());
+        let mut desk = Self { plan, now, config: config.clone(), actions: Vec::new() };
+        desk.replace(config);
+        desk.actions.clear();
+        desk
+    }
+
+    /// A session of an agent without a name.
+    fn session(&mut self) -> Arc<Caller> {
+        let number = self.plan.number();
+        Arc::new(Caller { number, who: Who { agent: None, session: number }, parent: None })
+    }
+
+    fn agent(&mut self, name: &str) -> Arc<Caller> {
+        let who = Who { agent: Some(name.into()), session: 0 };
+        Arc::new(Caller { number: self.plan.number(), who, parent: None })
+    }
+
+    fn session_of(&mut self, agent: &Arc<Caller>) -> Arc<Caller> {
+        let number = self.plan.number();
+        let who = Who { agent: agent.who.agent.clone(), session: number };
+        Arc::new(Caller { number, who, parent: Some(Arc::clone(agent)) })
+    }
+
+    fn part_of(&mut self, scope: &Arc<Caller>) -> Arc<Caller> {
+        let number = self.plan.number();
+        Arc::new(Caller { number, who: scope.who.clone(), parent: Some(Arc::clone(scope)) })
+    }
+
+    fn ask(&mut self, server: &str, caller: &Arc<Caller>) -> Result<Asked, AcquireError> {
+        let ask = Ask { server, profile: &Arc::from(""), caller };
+        let asked = self.plan.ask(&ask, self.now);
+        self.look();
+        asked
+    }
+
+    /// Asks, and has to wait. Says with which ticket.
+    fn queue(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
+        match self.ask(server, caller) {
+            Ok(Asked::Waiting { ticket }) => ticket,
+            other => panic!("not in the queue: {other:?}"),
+        }
+    }
+
+    /// Gets an instance that is ready for it, and nobody else.
+    fn instance(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
+        self.queue(server, caller);
+        let number = self.started().pop().expect("nothing was started");
+        self.ready(number);
+        self.actions.clear();
+        number
+    }
+
+    fn ready(&mut self, number: u64) {
+        self.plan.ready(number, self.now);
+        self.look();
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += time;
+        self.plan.tick(self.now);
+        self.look();
+    }
+
+    /// It goes for this reason, and nothing is left of it.
+    fn ends(&mut self, number: u64, cause: Cause) {
+        self.leaves(number, cause.clone());
+        self.settles(number, cause, &Outcome::Gone(Proof::NoChild));
+    }
+
+    fn leaves(&mut self, number: u64, cause: Cause) {
+        self.plan.leaving(number, &ending(cause), self.now);
+        self.look();
+    }
+
+    fn settles(&mut self, number: u64, cause: Cause, outcome: &Outcome) {
+        self.plan.settled(number, &ending(cause), Some(outcome), self.now);
+        self.look();
+    }
+
+    fn replace(&mut self, config: Config) -> Changes {
+        self.config = config.clone();
+        let (changes, _) = self.plan.replace(config, self.now);
+        self.look();
+        changes
+    }
+
+    /// Changes one server, and takes that over.
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut Server)) -> Changes {
+        let mut config = self.config.clone();
+        change(config.servers.get_mut(name).unwrap());
+        self.replace(config)
+    }
+
+    fn close(&mut self, scope: &Caller) {
+        self.plan.close_scope(scope, self.now);
+        self.look();
+    }
+
+    fn uses(&self, number: u64) {
+        assert!(self.plan.member(number).unwrap().usage.begin(self.now));
+    }
+
+    fn ends_use(&self, number: u64) {
+        self.plan.member(number).unwrap().usage.end(self.now);
+    }
+
+    /// Every decision leaves a plan that is right.
+    fn look(&mut self) {
+        self.actions.append(&mut self.plan.take_actions());
+        self.plan.audit(self.now).unwrap();
+    }
+
+    /// What was started since somebody last asked for anything of this kind.
+    fn started(&mut self) -> Vec<u64> {
+        self.take(|action| match action {
+            Action::Start { number, .. } => Some(*number),
+            _ => None,
+        })
+    }
+
+    fn granted(&mut self) -> Vec<(u64, u64)> {
+        self.take(|action| match action {
+            Action::Grant { ticket, number } => Some((*ticket, *number)),
+            _ => None,
+        })
+    }
+
+    fn refused(&mut self) -> Vec<(u64, String)> {
+        self.take(|action| match action {
+            Action::Refuse { ticket, error } => Some((*ticket, error.to_string())),
+            _ => None,
+        })
+    }
+
+    fn ended(&mut self) -> Vec<(u64, Cause, Manner)> {
+        self.take(|action| match action {
+            Action::End { number, cause, manner } => Some((*number, cause.clone(), *manner)),
+            _ => None,
+        })
+    }
+
+    fn take<T>(&mut self, pick: impl Fn(&Action) -> Option<T>) -> Vec<T> {
+        let picked = self.actions.iter().filter_map(&pick).collect();
+        self.actions.retain(|action| pick(action).is_none());
+        picked
+    }
+
+    fn state(&self, number: u64) -> Option<State> {
+        self.plan.member(number).map(|member| member.state.clone())
+    }
+}
+
+fn ending(cause: Cause) -> Arc<Ending> {
+    Arc::new(Ending { server: "any".into(), cause, status: None, stderr: String::new() })
+}

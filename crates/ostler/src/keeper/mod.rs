@@ -23,6 +23,8 @@ mod plan;
 mod readiness;
 mod scope;
 mod shell;
+#[cfg(test)]
+mod sim;
 mod snapshot;
 mod starter;
 mod usage;

@@ -1,0 +1,202 @@
+//! The simulated world behind the seam: it starts, holds and ends beings.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::fate::{Beginning, Rescue};
+use super::flow::Found;
+use super::world::{Flaw, World};
+use crate::fence::{Event, Outcome, Proof, Residue, StartError};
+use crate::id::InstanceId;
+use crate::keeper::config::Server;
+use crate::keeper::starter::{BoxFuture, Life, Started, Starter};
+use crate::ladder::Step;
+
+/// How much fits into the pipe to a server that does not read.
+const PIPE: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Simulated(pub(super) Arc<World>);
+
+impl Starter for Simulated {
+    fn start(&self, server: Arc<Server>) -> BoxFuture<Result<Started, StartError>> {
+        let world = Arc::clone(&self.0);
+        Box::pin(async move {
+            let index = world.begin(&server);
+            let held = Held::new(&world, index);
+            let (launch, beginning) =
+                world.of(index, |being| (being.fate.launch, being.fate.beginning));
+            if !launch.is_zero() {
+                tokio::time::sleep(launch).await;
+            }
+            if beginning == Beginning::Failed {
+                world.happens();
+                return Err(StartError::NoRole);
+            }
+            let id = id_of(index);
+            let stdin = Box::new(Stdin { world: Arc::clone(&world), index, unread: 0 });
+            let stdout = Box::new(Stdout { world: Arc::clone(&world), index, timer: None });
+            let stderr = Box::new(tokio::io::empty());
+            Ok(Started { id, life: Box::new(held), stdin, stdout, stderr })
+        })
+    }
+}
+
+/// Ids in the order of starts, so that a schedule repeats to the letter.
+pub(super) fn id_of(index: usize) -> InstanceId {
+    format!("{index:032x}").parse().unwrap()
+}
+
+/// A keeper's hold on a being; letting go ends it.
+struct Held {
+    world: Arc<World>,
+    index: usize,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Held {
+    fn new(world: &Arc<World>, index: usize) -> Self {
+        Self { world: Arc::clone(world), index, timer: None }
+    }
+}
+
+impl Life for Held {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        loop {
+            match self.world.next_deed(self.index, cx.waker()) {
+                Ok(deed) => {
+                    let program = self.world.of(self.index, |being| being.server.spec.name.clone());
+                    return Poll::Ready(deed.event(&program));
+                }
+                Err(due) => {
+                    if poll_until(&mut self.timer, due, cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self, _: Step) {
+        self.world.stop(self.index);
+    }
+
+    fn rescue(self: Box<Self>) -> BoxFuture<Outcome> {
+        Box::pin(async move {
+            let fate = self.world.of(self.index, |being| being.fate.guardian);
+            let rescue = fate.map_or(Rescue::Gone(std::time::Duration::ZERO), |(_, rescue)| rescue);
+            let (Rescue::Gone(lag) | Rescue::Unwatched(lag) | Rescue::Stays(lag)) = rescue;
+            tokio::time::sleep(lag).await;
+            self.world.of(self.index, |being| being.rescued(rescue, now()));
+            self.world.happens();
+            match rescue {
+                Rescue::Gone(_) => Outcome::Gone(Proof::EmptyLeaf),
+                Rescue::Unwatched(_) => Outcome::Unverified(Residue::Unwatched),
+                Rescue::Stays(_) => Outcome::Unverified(Residue::Processes(Vec::new())),
+            }
+        })
+    }
+
+    fn part(self: Box<Self>) -> BoxFuture<()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.world.flaw() != Some(Flaw::Leaks) {
+            self.world.of(self.index, |being| being.let_go(now()));
+        }
+    }
+}
+
+/// Sleeps until `due`, or for ever; the being wakes whoever sleeps if its plans change.
+fn poll_until(
+    timer: &mut Option<Pin<Box<Sleep>>>,
+    due: Option<Instant>,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    let Some(due) = due.map(tokio::time::Instant::from_std) else { return Poll::Pending };
+    let timer = timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+    if timer.deadline() != due {
+        timer.as_mut().reset(due);
+    }
+    timer.as_mut().poll(cx)
+}
+
+struct Stdin {
+    world: Arc<World>,
+    index: usize,
+    unread: usize,
+}
+
+impl AsyncWrite for Stdin {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.world.of(self.index, |being| being.reads(now())) {
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            Some(true) => {
+                self.world.hear(self.index, bytes);
+                Poll::Ready(Ok(bytes.len()))
+            }
+            Some(false) => {
+                let room = PIPE.saturating_sub(self.unread).min(bytes.len());
+                self.unread += room;
+                if room == 0 { Poll::Pending } else { Poll::Ready(Ok(room)) }
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+struct Stdout {
+    world: Arc<World>,
+    index: usize,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl AsyncRead for Stdout {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let most = buffer.remaining();
+            let found =
+                self.world.of(self.index, |being| being.output.take(most, now(), cx.waker()));
+            match found {
+                Found::Bytes(bytes) => {
+                    buffer.put_slice(&bytes);
+                    return Poll::Ready(Ok(()));
+                }
+                Found::End => return Poll::Ready(Ok(())),
+                Found::Nothing(due) => {
+                    if poll_until(&mut self.timer, due, cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

@@ -1,0 +1,164 @@
+//! The rules about a single moment: what the world has, what the plan believes, what was decided.
+
+use std::time::Instant;
+
+use super::being::Being;
+use super::rules::{Batch, Rules};
+use crate::keeper::cause::Cause;
+use crate::keeper::plan::{Member, Obstacle, Plan, State};
+
+/// What lives, in truth: its number, and how many containers it is.
+struct Living {
+    number: u64,
+    containers: usize,
+}
+
+impl Rules {
+    pub(super) fn check_moment(
+        &mut self,
+        plan: &Plan,
+        beings: &[Being],
+        starts: &[usize],
+        batch: &Batch,
+        now: Instant,
+    ) -> Result<(), String> {
+        if let Some(index) = beings.iter().position(|being| being.greetings > 1) {
+            return Err(format!("being {index} was greeted twice"));
+        }
+        let living = self.living(beings, starts, now)?;
+        let unknown = living.iter().find(|one| plan.member(one.number).is_none());
+        if let Some(unknown) = unknown.filter(|_| !self.is_abandoned) {
+            return Err(format!("{} lives, and the plan does not know it", unknown.number));
+        }
+        if !batch.started.is_empty() {
+            self.check_caps(plan, &living, batch)?;
+            self.check_order(plan, &living, batch, now)?;
+        }
+        let waiting: usize = plan.queued(now).iter().map(|queued| queued.waiters).sum();
+        if batch.joined && batch.only_joined && waiting > self.config.caps.queue {
+            return Err(format!("{waiting} wait"));
+        }
+        self.check_evictions(plan)
+    }
+
+    fn living(
+        &self,
+        beings: &[Being],
+        starts: &[usize],
+        now: Instant,
+    ) -> Result<Vec<Living>, String> {
+        let mut living = Vec::new();
+        for (index, being) in beings.iter().enumerate().filter(|(_, b)| b.is_alive(now)) {
+            let start = starts.iter().position(|start| *start == index);
+            let number = start.and_then(|start| self.order.get(start).copied());
+            let number = number.ok_or(format!("being {index} lives, and nobody started it"))?;
+            living.push(Living { number, containers: being.server.containers });
+        }
+        // What is decided and has not begun is as good as there.
+        for number in self.order.iter().skip(starts.len()) {
+            let server =
+                self.tracks.get(number).and_then(|t| self.config.servers.get(&*t.key.server));
+            let containers = server.map_or(0, |server| server.containers);
+            living.push(Living { number: *number, containers });
+        }
+        Ok(living)
+    }
+
+    fn check_caps(&self, plan: &Plan, living: &[Living], batch: &Batch) -> Result<(), String> {
+        let caps = self.config.caps;
+        if living.len() > caps.instances {
+            return Err(format!("{} instances, {} allowed", living.len(), caps.instances));
+        }
+        let starting = plan.members().filter(|(_, m)| m.state == State::Starting).count();
+        if starting > caps.starting {
+            return Err(format!("{starting} are being started, {} allowed", caps.starting));
+        }
+        for number in &batch.started {
+            let Some(key) = self.tracks.get(number).map(|track| &track.key) else { continue };
+            let Some(server) = self.config.servers.get(&*key.server) else { continue };
+            let of_server = |one: &&Living| {
+                self.tracks.get(&one.number).is_some_and(|track| track.key.server == key.server)
+            };
+            let count = living.iter().filter(of_server).count();
+            if server.cap.is_some_and(|cap| count > cap.get()) {
+                return Err(format!(
+                    "{count} instances of {}, {:?} allowed",
+                    key.server, server.cap
+                ));
+            }
+            let containers: usize = living.iter().map(|one| one.containers).sum();
+            if server.containers > 0 && containers > caps.containers {
+                return Err(format!("{containers} containers, {} allowed", caps.containers));
+            }
+            let stay = plan.members().filter(|(_, m)| m.key == *key && stays(m)).count();
+            if stay > server.max_instances.get() {
+                return Err(format!("{stay} instances of one key, {}", server.max_instances));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody overtakes who waits for the same, and nothing exclusive overlaps.
+    fn check_order(
+        &self,
+        plan: &Plan,
+        living: &[Living],
+        batch: &Batch,
+        now: Instant,
+    ) -> Result<(), String> {
+        for number in batch.started.iter().filter(|_| batch.is_plain) {
+            let Some(key) = self.tracks.get(number).map(|track| &track.key) else { continue };
+            let follows = |one: &&Living| {
+                let before = self.tracks.get(&one.number).map(|track| &track.key);
+                one.number != *number && before.is_some_and(|before| key.succeeds(before))
+            };
+            let is_fellow =
+                |one: &Living| plan.member(one.number).is_some_and(|m| stays(m) && m.key == *key);
+            let mut before = living.iter().filter(follows);
+            if let Some(before) = before.find(|one| !is_fellow(one))
+                && key.whose.is_exclusive()
+            {
+                return Err(format!("{number} ({key}) is started while {} lives", before.number));
+            }
+            let Some(first) = plan.first_waiter(key) else { continue };
+            for queued in plan.queued(now).iter().filter(|queued| queued.first < first) {
+                let is_passed = matches!(
+                    queued.obstacle,
+                    None | Some(Obstacle::Instances(_) | Obstacle::Starts)
+                );
+                if is_passed {
+                    return Err(format!("{key} is started, and {} waits longer", queued.key));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was idle for the longest time goes first.
+    fn check_evictions(&mut self, plan: &Plan) -> Result<(), String> {
+        let rank = |m: &Member| (!m.leases.is_empty(), m.usage.last());
+        let is_idle = |m: &Member| {
+            let is_free = m.usage.count() == 0 && !m.usage.is_awaited();
+            m.state == State::Ready && m.server.limits.idle.is_some() && is_free
+        };
+        for (number, gone) in plan.members() {
+            if gone.state != State::Leaving(Cause::Evicted) || !self.evicted.insert(number) {
+                continue;
+            }
+            let is_as_good = |m: &Member| {
+                let same_server = m.key.server == gone.key.server;
+                same_server || (gone.server.cap.is_none() && gone.server.containers == 0)
+            };
+            let better =
+                plan.members().find(|(_, m)| is_idle(m) && is_as_good(m) && rank(m) < rank(gone));
+            if let Some((better, _)) = better {
+                return Err(format!("{number} is evicted, and {better} is idle for longer"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stays(member: &Member) -> bool {
+    matches!(member.state, State::Starting | State::Ready)
+}

@@ -1,0 +1,331 @@
+//! One schedule: what is done to a keeper, in an order that a seed decides.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::backend::{Simulated, now};
+use super::callers::{Attic, Caller, Errand};
+use super::fate::{GRACE, LINGER, Rescue, Temper, below, moment, one_of, pick};
+use super::scopes::Scopes;
+use super::servers::{self, NAMES};
+use super::world::{Flaw, World};
+use crate::keeper::cause::Cause;
+use crate::keeper::dice::Dice;
+use crate::keeper::key::Key;
+use crate::keeper::plan::State;
+use crate::keeper::{Config, Keeper};
+
+/// How long anything of a keeper may take to end.
+const LONG: Duration = Duration::from_secs(10);
+
+/// A schedule in progress.
+pub(super) struct Play {
+    pub(super) world: Arc<World>,
+    pub(super) keeper: Option<Keeper>,
+    pub(super) scopes: Scopes,
+    pub(super) tasks: JoinSet<()>,
+    pub(super) attic: Attic,
+    dice: Dice,
+    callers: Vec<AbortHandle>,
+}
+
+impl Play {
+    pub(super) fn new(seed: u64, temper: Temper, flaw: Option<Flaw>, config: Config) -> Self {
+        let world = World::new(seed, temper, flaw, &config);
+        let starter = Arc::new(Simulated(Arc::clone(&world)));
+        let keeper = Keeper::with(starter, Dice::new(seed), config);
+        world.watch(&keeper);
+        Self {
+            world,
+            keeper: Some(keeper),
+            scopes: Scopes::default(),
+            tasks: JoinSet::new(),
+            attic: Attic::default(),
+            dice: Dice::new(seed),
+            callers: Vec::new(),
+        }
+    }
+
+    /// Anything, so many times.
+    pub(super) async fn improvise(&mut self, steps: usize) {
+        for _ in 0..steps {
+            self.world.audit();
+            self.act();
+            self.world.audit();
+            self.pause().await;
+            if self.world.violation().is_some() {
+                return;
+            }
+        }
+    }
+
+    async fn pause(&mut self) {
+        match below(&mut self.dice, 8) {
+            0 | 1 => {}
+            2..5 => {
+                for _ in 0..=below(&mut self.dice, 6) {
+                    tokio::task::yield_now().await;
+                    self.world.audit();
+                }
+            }
+            5 | 6 => {
+                let time = moment(&mut self.dice);
+                self.world.pass(time).await;
+            }
+            _ => {
+                let time = moment(&mut self.dice) * 6;
+                self.world.pass(time).await;
+            }
+        }
+    }
+
+    fn act(&mut self) {
+        match below(&mut self.dice, 32) {
+            0..4 => self.open(),
+            4..6 => self.close_scope(),
+            6..19 => {
+                let server = *pick(&mut self.dice, &NAMES);
+                let errand = self.errand();
+                self.call(server, errand);
+            }
+            19..21 => self.cancel(),
+            21 => self.peek(),
+            22 | 23 => self.replace(),
+            24 => self.stop(),
+            25..29 => self.strike(),
+            29 => self.purge(),
+            _ => drop(self.attic.take()),
+        }
+    }
+
+    pub(super) fn open(&mut self) {
+        if let Some(keeper) = &self.keeper {
+            self.scopes.open(keeper, &mut self.dice);
+        }
+    }
+
+    fn errand(&mut self) -> Errand {
+        let time = moment(&mut self.dice) * 3;
+        match below(&mut self.dice, 12) {
+            0 => Errand::Look,
+            1 => Errand::Probe,
+            2 | 3 => Errand::Hold(time),
+            4 => Errand::Notify,
+            5 | 6 => Errand::Keep,
+            7 => Errand::Panic,
+            8 => Errand::Serve,
+            _ => Errand::Call,
+        }
+    }
+
+    pub(super) fn call(&mut self, server: &str, errand: Errand) {
+        let Some(room) = self.scopes.any(&mut self.dice) else { return };
+        let waits = below(&mut self.dice, 3);
+        self.world.note(|| format!("{errand:?} {server} for {}", room.scope().who()));
+        let caller = Caller {
+            world: Arc::clone(&self.world),
+            room,
+            server: server.to_owned(),
+            errand,
+            attic: self.attic.clone(),
+            waits,
+        };
+        self.callers.push(self.tasks.spawn(caller.run()));
+    }
+
+    /// Somebody gives up, wherever it is.
+    pub(super) fn cancel(&mut self) {
+        if !self.callers.is_empty() {
+            let index = below(&mut self.dice, self.callers.len());
+            self.world.note(|| "cancel".into());
+            self.callers.swap_remove(index).abort();
+        }
+    }
+
+    fn peek(&mut self) {
+        let Some(room) = self.scopes.any(&mut self.dice) else { return };
+        let before = self.keeper.as_ref().map(|keeper| keeper.books().started);
+        let server = *pick(&mut self.dice, &NAMES);
+        let lease = room.scope().peek(server);
+        let after = self.keeper.as_ref().map(|keeper| keeper.books().started);
+        if before != after || (lease.is_some() && room.is_closed()) {
+            self.world.rules().broken("a peek started something, or came from nowhere".into());
+        }
+    }
+
+    pub(super) fn stop(&mut self) {
+        let Some(keeper) = &self.keeper else { return };
+        let server = *pick(&mut self.dice, &NAMES);
+        self.world.note(|| format!("stop {server}"));
+        let departure = keeper.stop(server);
+        if one_of(&mut self.dice, 2) {
+            self.tasks.spawn(async move { drop(departure.settled().await) });
+        }
+    }
+
+    /// Something happens to one of the living.
+    fn strike(&mut self) {
+        let living = self.world.living();
+        if living.is_empty() {
+            return;
+        }
+        let index = *pick(&mut self.dice, &living);
+        let kind = below(&mut self.dice, 6);
+        let lag = moment(&mut self.dice);
+        self.world.note(|| format!("strike {index} {kind}"));
+        self.world.of(index, |being| match kind {
+            0 => being.remains(now()),
+            1 => {
+                let rescues = [Rescue::Gone(lag), Rescue::Unwatched(lag), Rescue::Stays(lag)];
+                let rescue = *pick(&mut self.dice, &rescues);
+                being.fate.guardian = Some((lag, rescue));
+                being.lose_guardian(now());
+            }
+            _ => being.exits(now(), 256),
+        });
+    }
+
+    /// Everything is killed by somebody else.
+    fn purge(&self) {
+        self.world.note(|| "purge".into());
+        for index in self.world.living() {
+            self.world.of(index, |being| being.exits(now(), 9));
+        }
+    }
+
+    fn close_scope(&mut self) {
+        let Some(closing) = self.scopes.pick_to_close(&mut self.dice) else { return };
+        self.world.note(|| format!("close {}", closing.describe()));
+        let before = self.members();
+        let owns: Vec<(u64, bool)> = before
+            .iter()
+            .filter(|(_, (_, state))| matches!(state, State::Starting | State::Ready))
+            .filter_map(|(number, (key, _))| Some((*number, closing.owns(&key.whose)?)))
+            .collect();
+        let departure = closing.close();
+        let after = self.members();
+        for (number, is_own) in owns {
+            let state = after.get(&number).map(|(_, state)| state);
+            let goes = matches!(state, Some(State::Leaving(Cause::ScopeClosed)));
+            // What nobody waits for any more has another reason to go.
+            let abandoned = matches!(state, Some(State::Leaving(Cause::Abandoned)));
+            if goes != is_own && !abandoned {
+                self.world.rules().broken(format!("{number} is {state:?}, own: {is_own}"));
+            }
+        }
+        if let Some(departure) = departure.filter(|_| one_of(&mut self.dice, 2)) {
+            self.tasks.spawn(async move { drop(departure.settled().await) });
+        }
+    }
+
+    fn members(&self) -> BTreeMap<u64, (Key, State)> {
+        let Some(keeper) = &self.keeper else { return BTreeMap::new() };
+        let desk = keeper.shell.desk();
+        let members = desk.plan.members();
+        members.map(|(number, m)| (number, (m.key.clone(), m.state.clone()))).collect()
+    }
+
+    fn replace(&mut self) {
+        let config = self.world.rules().config.clone();
+        let config = servers::redraw(&config, &mut self.dice);
+        self.replace_with(&config);
+    }
+
+    pub(super) fn replace_with(&mut self, next: &Config) {
+        let Some(keeper) = &self.keeper else { return };
+        let before = self.members();
+        let old = std::mem::replace(&mut self.world.rules().config, next.clone());
+        let (changes, departure) = keeper.replace(next.clone());
+        self.world.note(|| format!("replace {changes:?}"));
+        for (number, (key, state)) in before {
+            let name = &*key.server;
+            let is_kept = match (old.servers.get(name), next.servers.get(name)) {
+                (Some(old), Some(new)) => {
+                    old.fingerprint() == new.fingerprint()
+                        && old.sharing == new.sharing
+                        && old.max_concurrency == new.max_concurrency
+                        && old.containers == new.containers
+                }
+                _ => false,
+            };
+            let after = self.members().remove(&number).map(|(_, state)| state);
+            let replaced = State::Leaving(Cause::Replaced);
+            let removed = State::Leaving(Cause::Removed);
+            let goes = after.as_ref().is_some_and(|after| [replaced, removed].contains(after));
+            let stayed = matches!(state, State::Starting | State::Ready);
+            if stayed && goes == is_kept || changes.kept.iter().any(|kept| kept == name) != is_kept
+            {
+                self.world.rules().broken(format!("{number} ({key}) is {after:?}: {changes:?}"));
+            }
+        }
+        if one_of(&mut self.dice, 2) {
+            self.tasks.spawn(async move { drop(departure.settled().await) });
+        }
+    }
+
+    /// The end: whatever was going on, nothing is left.
+    pub(super) async fn finish(&mut self) {
+        self.world.audit();
+        let Some(keeper) = self.keeper.take() else { return };
+        self.scopes.keeper_ends();
+        if one_of(&mut self.dice, 2) {
+            self.shut_down(keeper).await;
+        } else {
+            self.world.note(|| "drop".into());
+            self.world.rules().is_abandoned = true;
+            drop(keeper);
+        }
+        self.world.pass(LINGER + LONG).await;
+        self.check_end().await;
+    }
+
+    async fn shut_down(&mut self, keeper: Keeper) {
+        self.world.note(|| "shutdown".into());
+        let shell = Arc::clone(&keeper.shell);
+        let books = tokio::select! {
+            biased;
+            books = keeper.shutdown() => books,
+            () = self.world.pass(LONG) => {
+                return self.world.rules().broken("shutdown does not end".into());
+            }
+        };
+        self.world.rules().is_abandoned = true;
+        drop(shell);
+        let living = self.world.living().len() as u64;
+        // Nothing that is unverified and nobody can see is left in this world.
+        if !books.balance() || books.live > 0 || living > books.unverified {
+            self.world.rules().broken(format!("{books:?}, and {living} live"));
+        }
+    }
+
+    async fn check_end(&mut self) {
+        let living = self.world.living();
+        if !living.is_empty() {
+            self.world.rules().broken(format!("{living:?} are left"));
+        }
+        while self.tasks.try_join_next().is_some() {}
+        let (tasks, open) = (self.tasks.len(), self.world.rules().open());
+        if tasks > 0 || open > 0 {
+            self.world.rules().broken(format!("{tasks} callers have no end, {open} wait"));
+        }
+        let is_empty = self.world.shell().is_none_or(|shell| shell.desk().plan.is_empty());
+        if !is_empty {
+            self.world.rules().broken("the plan remembers something".into());
+        }
+        let kept = self.attic.take();
+        if kept.iter().any(|lease| lease.hold().is_ok()) {
+            self.world.rules().broken("a lease outlives its keeper".into());
+        }
+        drop(kept);
+        self.scopes.clear();
+        self.tasks.abort_all();
+        self.world.pass(GRACE).await;
+        let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        if tasks > 0 || self.world.shell().is_some() {
+            self.world.rules().broken(format!("{tasks} tasks are left, or the keeper is"));
+        }
+    }
+}

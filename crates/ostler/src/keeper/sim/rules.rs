@@ -1,0 +1,362 @@
+//! What must hold after every step, whatever the schedule.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
+
+use super::being::Being;
+use super::servers::BACKOFF;
+use crate::keeper::Config;
+use crate::keeper::cause::Cause;
+use crate::keeper::event::{Event, What};
+use crate::keeper::key::{Fingerprint, Key, Who};
+use crate::keeper::plan::Plan;
+use crate::keeper::shell::Desk;
+
+/// Timers are as fine as this.
+const TICK: Duration = Duration::from_millis(2);
+
+/// What the rules know.
+#[derive(Debug)]
+pub(super) struct Rules {
+    events: Option<Receiver<Event>>,
+    /// The configuration in force.
+    pub(super) config: Config,
+    pub(super) tracks: BTreeMap<u64, Track>,
+    /// Instances in the order in which their starts were decided.
+    pub(super) order: Vec<u64>,
+    asks: BTreeMap<u64, Wait>,
+    calls: BTreeMap<u64, Instant>,
+    uses: HashMap<u64, Uses>,
+    failures: HashMap<(String, Fingerprint), Failing>,
+    /// A failure that has to be told next.
+    to_tell: Option<(String, Fingerprint)>,
+    last: u64,
+    pub(super) violation: Option<String>,
+    /// What happened, if somebody wants to read it.
+    pub(super) log: Option<Vec<String>>,
+    born: Option<Instant>,
+    /// Evictions that were looked at.
+    pub(super) evicted: HashSet<u64>,
+    /// The keeper was dropped: what it had goes by itself.
+    pub(super) is_abandoned: bool,
+    /// What has happened at all.
+    pub(super) seen: BTreeSet<&'static str>,
+}
+
+/// What some schedule must show.
+pub(super) const ALL_SEEN: [&str; 22] = [
+    "answer",
+    "scope closed",
+    "keeper closed",
+    "unknown server",
+    "queue full",
+    "timed out",
+    "failed",
+    "paid",
+    "unverified",
+    "ends: its session is over",
+    "ends: its call is over",
+    "ends: it was idle",
+    "ends: its configuration has changed",
+    "ends: it is no longer configured",
+    "ends: it was idle and others needed its place",
+    "ends: nobody waited for it any more",
+    "ends: somebody asked for its end",
+    "ends: its keeper ended",
+    "ends: it has exited",
+    "ends: it has closed its output",
+    "ends: it has closed its input",
+    "ends: its guardian was killed",
+];
+
+/// One instance, as it was told.
+#[derive(Debug)]
+pub(super) struct Track {
+    pub(super) key: Key,
+    started: Instant,
+    ready: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Wait {
+    server: String,
+    who: Who,
+    until: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Uses {
+    now: usize,
+    last: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Failing {
+    count: u32,
+    until: Option<Instant>,
+}
+
+/// The news since the last check.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) started: Vec<u64>,
+    /// Somebody has begun to wait.
+    pub(super) joined: bool,
+    /// Nothing else has changed the queue.
+    pub(super) only_joined: bool,
+    /// Nothing has come free after the last start.
+    pub(super) is_plain: bool,
+}
+
+type Verdict = Result<(), String>;
+
+impl Rules {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            events: None,
+            config,
+            tracks: BTreeMap::new(),
+            order: Vec::new(),
+            asks: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            uses: HashMap::new(),
+            failures: HashMap::new(),
+            to_tell: None,
+            last: 0,
+            violation: None,
+            log: None,
+            born: None,
+            evicted: HashSet::new(),
+            is_abandoned: false,
+            seen: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn listen(&mut self, events: Receiver<Event>) {
+        self.events = Some(events);
+    }
+
+    pub(super) fn note(&mut self, now: Instant, what: impl FnOnce() -> String) {
+        let born = *self.born.get_or_insert(now);
+        if let Some(log) = &mut self.log {
+            log.push(format!("{:>8.1?} {}", now - born, what()));
+        }
+    }
+
+    pub(super) fn saw(&mut self, what: &str) {
+        self.seen.extend(ALL_SEEN.iter().find(|one| **one == what));
+    }
+
+    pub(super) fn broken(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+
+    pub(super) fn check(&mut self, desk: &Desk, beings: &[Being], starts: &[usize], now: Instant) {
+        if self.violation.is_none() {
+            let verdict = self.judge(desk, beings, starts, now);
+            if let Err(what) = verdict {
+                self.broken(what);
+            }
+        }
+    }
+
+    fn judge(&mut self, desk: &Desk, beings: &[Being], starts: &[usize], now: Instant) -> Verdict {
+        let being = |rules: &Self, number: u64| {
+            let index = rules.order.iter().position(|one| *one == number)?;
+            beings.get(*starts.get(index)?)
+        };
+        let mut batch = Batch { only_joined: true, is_plain: true, ..Batch::default() };
+        while let Some(event) = self.next_event()? {
+            self.note(now, || format!("{} {:?}", event.number, event.what));
+            batch.take(&event);
+            self.hear(&event, &desk.plan, now)?;
+            let is_over = matches!(event.what, What::Gone { .. } | What::Paid);
+            if is_over && being(self, event.number).is_some_and(|being| being.is_alive(now)) {
+                return Err(format!("{} is said to be gone, and lives", event.number));
+            }
+        }
+        desk.plan.audit(now)?;
+        let held = desk.reins.keys().filter(|number| desk.plan.member(**number).is_none()).min();
+        if let Some(number) = held {
+            return Err(format!("{number} is forgotten, and its line is not"));
+        }
+        self.check_waits(now)?;
+        self.check_moment(&desk.plan, beings, starts, &batch, now)
+    }
+
+    fn next_event(&mut self) -> Result<Option<Event>, String> {
+        match self.events.as_mut().map(Receiver::try_recv) {
+            Some(Ok(event)) => Ok(Some(event)),
+            Some(Err(TryRecvError::Lagged(_))) => Err("the rules have missed an event".into()),
+            Some(Err(TryRecvError::Empty | TryRecvError::Closed)) | None => Ok(None),
+        }
+    }
+
+    fn hear(&mut self, event: &Event, plan: &Plan, now: Instant) -> Verdict {
+        let number = event.number;
+        let untold = self.to_tell.take();
+        match &event.what {
+            What::BackingOff { failures, wait, .. } => {
+                let of = untold.ok_or("a failure that was none")?;
+                return self.hear_backoff(of, *failures, *wait, now);
+            }
+            _ if untold.is_some() => return Err("a failure without a consequence".into()),
+            What::Starting { key, by } => self.hear_start(number, key, by, now)?,
+            What::Ready { after } => {
+                let track = self.track(number)?;
+                track.ready = Some(track.started + *after);
+            }
+            What::Stopping(cause) => {
+                self.saw(&format!("ends: {cause}"));
+                self.hear_stop(number, cause, plan, now)?;
+            }
+            What::Paid => self.saw("paid"),
+            What::Unverified { .. } => self.saw("unverified"),
+            What::Replaced(_) => {
+                let config = &self.config;
+                self.failures.retain(|(name, fingerprint), failing| {
+                    let server = config.servers.get(name);
+                    server.is_some_and(|server| server.fingerprint() == *fingerprint)
+                        || failing.until.is_some_and(|until| until > now)
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn track(&mut self, number: u64) -> Result<&mut Track, String> {
+        self.tracks.get_mut(&number).ok_or(format!("{number} was never started"))
+    }
+
+    /// Nothing starts without somebody who waits for it, nor before its time.
+    fn hear_start(&mut self, number: u64, key: &Key, by: &Who, now: Instant) -> Verdict {
+        let waits = |ask: &Wait| *ask.server == *key.server && ask.who == *by;
+        if !self.asks.values().any(waits) {
+            return Err(format!("{number} ({key}) is started, and {by} does not wait"));
+        }
+        let failing = self.failures.get(&(key.server.to_string(), key.fingerprint));
+        if failing.and_then(|failing| failing.until).is_some_and(|until| until > now) {
+            return Err(format!("{number} ({key}) is started before its time"));
+        }
+        self.order.push(number);
+        let track = Track { key: key.clone(), started: now, ready: None };
+        self.tracks.insert(number, track);
+        Ok(())
+    }
+
+    fn hear_stop(&mut self, number: u64, cause: &Cause, plan: &Plan, now: Instant) -> Verdict {
+        let track = self.track(number)?;
+        let uptime = track.ready.map_or(Duration::ZERO, |ready| now - ready);
+        let (of, ready) = ((track.key.server.to_string(), track.key.fingerprint), track.ready);
+        let is_sustained = uptime >= BACKOFF.sustained;
+        if is_sustained {
+            self.failures.remove(&of);
+        } else if cause.is_failure() {
+            self.failures.entry(of.clone()).or_default().count += 1;
+            self.to_tell = Some(of);
+        }
+        if !matches!(cause, Cause::Idle | Cause::Evicted) {
+            return Ok(());
+        }
+        let uses = self.uses.get(&number);
+        if uses.is_some_and(|uses| uses.now > 0) {
+            return Err(format!("{number} is in use, and ends: {cause}"));
+        }
+        let Some(member) = plan.member(number) else { return Ok(()) };
+        let Some(limit) = member.server.limits.idle else {
+            return Err(format!("{number} has no idle limit, and ends: {cause}"));
+        };
+        let last = uses.and_then(|uses| uses.last).max(ready).ok_or("idle before it was ready")?;
+        if *cause == Cause::Idle && now + TICK < last + limit {
+            return Err(format!("{number} was used {:?} ago, and is called idle", now - last));
+        }
+        Ok(())
+    }
+
+    fn hear_backoff(
+        &mut self,
+        of: (String, Fingerprint),
+        failures: u32,
+        wait: Duration,
+        now: Instant,
+    ) -> Verdict {
+        let failing = self.failures.entry(of).or_default();
+        failing.until = Some(now + wait);
+        let doubled = BACKOFF.first * (1 << (failing.count.clamp(1, 20) - 1));
+        let base = doubled.min(BACKOFF.most);
+        let is_in_range = wait >= base.mul_f64(0.75) && wait <= base.mul_f64(1.25);
+        if failing.count == failures && is_in_range {
+            return Ok(());
+        }
+        Err(format!("{failures} failures and {wait:?}, not {} and about {base:?}", failing.count))
+    }
+
+    fn check_waits(&self, now: Instant) -> Verdict {
+        let late = self.asks.values().find(|ask| ask.until + TICK < now);
+        if let Some(ask) = late {
+            return Err(format!("{} waits for {} after its deadline", ask.who, ask.server));
+        }
+        let late = self.calls.values().any(|until| *until + TICK < now);
+        if late { Err("a call has not ended by its deadline".into()) } else { Ok(()) }
+    }
+
+    // What callers do.
+
+    pub(super) fn ask(&mut self, server: &str, who: &Who, until: Instant) -> u64 {
+        self.last += 1;
+        let ask = Wait { server: server.to_owned(), who: who.clone(), until };
+        self.asks.insert(self.last, ask);
+        self.last
+    }
+
+    pub(super) fn asked(&mut self, ask: u64) {
+        self.asks.remove(&ask);
+    }
+
+    pub(super) fn asked_all(&mut self) {
+        self.asks.clear();
+    }
+
+    pub(super) fn call(&mut self, until: Instant) -> u64 {
+        self.last += 1;
+        self.calls.insert(self.last, until);
+        self.last
+    }
+
+    pub(super) fn called(&mut self, call: u64) {
+        self.calls.remove(&call);
+    }
+
+    pub(super) fn begin_use(&mut self, number: u64, now: Instant) {
+        let uses = self.uses.entry(number).or_default();
+        (uses.now, uses.last) = (uses.now + 1, Some(now));
+    }
+
+    pub(super) fn end_use(&mut self, number: u64, now: Instant) {
+        let uses = self.uses.entry(number).or_default();
+        (uses.now, uses.last) = (uses.now.saturating_sub(1), Some(now));
+    }
+
+    /// Who still waits for something.
+    pub(super) fn open(&self) -> usize {
+        self.asks.len() + self.calls.len()
+    }
+}
+
+impl Batch {
+    fn take(&mut self, event: &Event) {
+        match &event.what {
+            What::Starting { .. } => {
+                self.started.push(event.number);
+                self.is_plain = true;
+            }
+            What::Queued { .. } => self.joined = true,
+            What::Running { .. } => {}
+            _ => (self.only_joined, self.is_plain) = (false, false),
+        }
+    }
+}

@@ -130,8 +130,9 @@ impl Dock {
     pub fn await_running(&self, count: usize) -> Vec<String> {
         wait_until("the containers run", PATIENCE, || {
             let all = self.containers();
-            let run = all.len() == count && all.iter().all(|id| self.docker.state(id) == "running");
-            run.then_some(all)
+            // All at once: to ask for each in turn takes long if there are many.
+            let do_all_run = all.len() == count && contain(&self.docker.running(LABEL), &all);
+            do_all_run.then_some(all)
         })
     }
 
@@ -176,6 +177,10 @@ impl Dock {
             assert!(is_well, "a stranger's container is {state}");
         }
     }
+}
+
+fn contain(these: &[String], those: &[String]) -> bool {
+    those.iter().all(|one| these.contains(one))
 }
 
 impl Drop for Dock {

@@ -88,6 +88,11 @@ impl Docker {
         self.ids(&["ps", "--all"], label)
     }
 
+    /// The same for those that run.
+    pub fn running(&self, label: &str) -> Vec<String> {
+        self.ids(&["ps", "--filter", "status=running"], label)
+    }
+
     /// The ids of the networks with this label.
     pub fn networks(&self, label: &str) -> Vec<String> {
         self.ids(&["network", "ls"], label)

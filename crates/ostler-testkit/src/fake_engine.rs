@@ -23,6 +23,8 @@ pub enum Act {
     Say(u16),
     /// It does what it is asked, but answers after this time.
     Late(Duration),
+    /// It does what it is asked after this time only, and answers then.
+    Slow(Duration),
     /// It breaks off in the middle of its answer, having done what it is asked.
     Half,
     /// It does what it is asked.
@@ -38,7 +40,7 @@ pub struct Asked {
     pub at: Instant,
 }
 
-/// A fake engine on a socket of its own, that knows as much of the API as a removal uses.
+/// A fake engine on a socket of its own, that knows as much of the API as a create and a removal use.
 #[derive(Debug)]
 pub struct FakeEngine {
     shared: Arc<Shared>,
@@ -87,13 +89,13 @@ impl FakeEngine {
     }
 
     /// A running container with this label.
-    pub fn add(&self, id: &str, label: (&str, &str)) {
-        self.state().containers.push(container(id, label));
+    pub fn add(&self, id: &str, (name, value): (&str, &str)) {
+        self.state().containers.push(container(id, &json!({ name: value })));
     }
 
     /// A running container that appears after so many more lists.
-    pub fn add_after_lists(&self, lists: usize, id: &str, label: (&str, &str)) {
-        self.state().expected.push((lists, container(id, label)));
+    pub fn add_after_lists(&self, lists: usize, id: &str, (name, value): (&str, &str)) {
+        self.state().expected.push((lists, container(id, &json!({ name: value }))));
     }
 
     /// What it does with the next requests whose method and path begin so (without a version).
@@ -145,10 +147,10 @@ impl Drop for FakeEngine {
     }
 }
 
-fn container(id: &str, (name, value): (&str, &str)) -> Value {
+fn container(id: &str, labels: &Value) -> Value {
     json!({
         "Id": id, "Names": [format!("/{id}")], "Image": "image", "Command": "command",
-        "State": "running", "Created": 1, "Labels": { name: value },
+        "State": "running", "Created": 1, "Labels": labels,
     })
 }
 
@@ -177,14 +179,17 @@ impl Shared {
     fn answer(&self, mut stream: UnixStream) -> std::io::Result<()> {
         let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
         let act = self.state().note(&request);
+        if let Act::Slow(time) = act {
+            self.wait(time);
+        }
         let (status, body) = match act {
             Act::Hang | Act::Say(_) => (0, Value::Null),
-            Act::Late(_) | Act::Half | Act::Obey => self.state().obey(&request),
+            Act::Late(_) | Act::Slow(_) | Act::Half | Act::Obey => self.state().obey(&request),
         };
         match act {
             Act::Hang => self.wait(Duration::MAX),
             Act::Late(time) => self.wait(time),
-            Act::Say(_) | Act::Half | Act::Obey => {}
+            Act::Say(_) | Act::Slow(_) | Act::Half | Act::Obey => {}
         }
         let version = {
             let mut state = self.state();
@@ -196,7 +201,7 @@ impl Shared {
             Act::Hang => Ok(()),
             Act::Say(status) => answer.whole(status, &json!({"message": "scripted"})),
             Act::Half => answer.half(status, &body),
-            Act::Late(_) | Act::Obey => answer.whole(status, &body),
+            Act::Late(_) | Act::Slow(_) | Act::Obey => answer.whole(status, &body),
         }
     }
 
@@ -228,11 +233,13 @@ impl State {
     fn obey(&mut self, request: &Request) -> (u16, Value) {
         let mut parts = request.path.trim_start_matches('/').split('/');
         match (request.method.as_str(), parts.next(), parts.next(), parts.next()) {
+            ("HEAD", Some("_ping"), ..) => (200, Value::Null),
             ("GET", Some("_ping"), ..) => (200, json!("OK")),
             ("GET", Some("networks"), ..) => (200, json!([])),
             ("GET", Some("containers"), Some("json"), _) => (200, self.list(&request.query)),
             ("GET", Some("containers"), Some(_), _) => (200, json!({"Config": {}})),
             ("GET", Some("exec"), Some(pid), _) => (200, exec(pid)),
+            ("POST", Some("containers"), Some("create"), _) => self.create(&request.body),
             ("POST", Some("containers"), Some(_), Some("stop")) => (204, Value::Null),
             ("DELETE", Some("containers"), Some(id), _) => self.remove(id),
             _ => (404, json!({"message": "no such page"})),
@@ -258,6 +265,13 @@ impl State {
                 .any(|l| all || l == wanted)
         };
         self.containers.iter().filter(matches).cloned().collect()
+    }
+
+    fn create(&mut self, body: &[u8]) -> (u16, Value) {
+        let asked: Value = serde_json::from_slice(body).unwrap_or_default();
+        let id = format!("{:064x}", self.asked.len());
+        self.containers.push(container(&id, &asked["Labels"]));
+        (201, json!({"Id": id, "Warnings": []}))
     }
 
     fn remove(&mut self, id: &str) -> (u16, Value) {

@@ -1,11 +1,11 @@
 //! As much of HTTP as the fake needs: one request for each connection.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
 
-/// A request without a body.
+/// A request. Its body is one of a length that is said.
 pub(super) struct Request {
     pub(super) method: String,
     /// Without a version and without the query.
@@ -13,26 +13,35 @@ pub(super) struct Request {
     pub(super) query: String,
     /// Method and path.
     pub(super) line: String,
+    pub(super) body: Vec<u8>,
 }
 
 impl Request {
     /// `None` if the other side has said nothing.
     pub(super) fn read(stream: &mut UnixStream) -> io::Result<Option<Self>> {
-        let mut lines = BufReader::new(stream).lines();
+        let mut reader = BufReader::new(stream);
+        let mut lines = reader.by_ref().lines();
         let Some(first) = lines.next() else { return Ok(None) };
         let first = first?;
+        let mut length = 0;
         for line in lines {
-            if line?.is_empty() {
+            let line = line?.to_ascii_lowercase();
+            if line.is_empty() {
                 break;
             }
+            let said = line.strip_prefix("content-length:").and_then(|n| n.trim().parse().ok());
+            length = said.unwrap_or(length);
         }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
         let mut words = first.split(' ');
         let method = words.next().unwrap_or_default().to_owned();
         let target = words.next().unwrap_or_default();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let versioned = path.strip_prefix("/v1.").and_then(|rest| rest.split_once('/'));
         let path = versioned.map_or(path.to_owned(), |(_, rest)| format!("/{rest}"));
-        Ok(Some(Self { line: format!("{method} {path}"), method, path, query: query.to_owned() }))
+        let line = format!("{method} {path}");
+        Ok(Some(Self { line, method, path, query: query.to_owned(), body }))
     }
 }
 

@@ -179,8 +179,8 @@ impl Dock {
     }
 }
 
-fn contain(these: &[String], those: &[String]) -> bool {
-    those.iter().all(|one| these.contains(one))
+fn contain(present: &[String], wanted: &[String]) -> bool {
+    wanted.iter().all(|one| present.contains(one))
 }
 
 impl Drop for Dock {

@@ -14,7 +14,7 @@ use super::plan::Manner;
 
 /// How long the exit of a server that has closed a pipe is waited for: its status says more than
 /// that.
-const EXIT_LAG: Duration = Duration::from_millis(250);
+pub(super) const EXIT_LAG: Duration = Duration::from_millis(250);
 
 /// Where an instance is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::backend::now;
 use super::scopes::Room;
-use super::servers::{CALL, QUEUE, request};
+use super::servers::{ACQUIRE, CALL, request};
 use super::world::World;
 use crate::frame::Frame;
 use crate::keeper::{AcquireError, CallError, Lease};
@@ -78,7 +78,7 @@ impl Caller {
 
     async fn acquire(&self) -> Option<Lease> {
         let was_closed = self.room.is_closed();
-        let asking = Asking::begin(self, QUEUE);
+        let asking = Asking::begin(self, ACQUIRE);
         let answer = self.room.scope().acquire(&self.server).await;
         drop(asking);
         self.world.note(|| {

@@ -138,7 +138,7 @@ impl Rules {
     fn check_evictions(&mut self, plan: &Plan) -> Result<(), String> {
         let rank = |m: &Member| (!m.leases.is_empty(), m.usage.last());
         let is_idle = |m: &Member| {
-            let is_free = m.usage.count() == 0 && !m.usage.is_awaited();
+            let is_free = m.usage.count() == 0 && !m.usage.is_promised();
             m.state == State::Ready && m.server.limits.idle.is_some() && is_free
         };
         for (number, gone) in plan.members() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::fate::{below, one_of, pick};
 use crate::frame::Frame;
 use crate::keeper::dice::Dice;
+use crate::keeper::phase::EXIT_LAG;
 use crate::keeper::{
     BackoffLimits, Caps, Config, Greeting, Handshake, Server, ServerLimits, Sharing, Talk,
 };
@@ -14,6 +15,11 @@ use crate::spec::ServerSpec;
 
 /// How long callers wait for an instance.
 pub(super) const QUEUE: Duration = Duration::from_millis(150);
+/// How long a start may take.
+const START: Duration = Duration::from_millis(120);
+/// How long callers wait in all: also for a start that was under way when they had waited long enough,
+/// and for the exit that may explain how that went.
+pub(super) const ACQUIRE: Duration = QUEUE.saturating_add(START).saturating_add(EXIT_LAG);
 /// How long a call may take.
 pub(super) const CALL: Duration = Duration::from_millis(80);
 /// The same for all: the rules need not follow who had which.
@@ -58,7 +64,7 @@ pub(super) fn server(name: &str, sharing: Sharing, version: usize) -> Server {
     };
     let limits = ServerLimits {
         idle: Some(IDLE),
-        start: Duration::from_millis(120),
+        start: START,
         call: CALL,
         drain: Duration::from_millis(30),
         write: Duration::from_millis(40),

@@ -88,7 +88,7 @@ fn a_peek_starts_nothing() {
     let caller = desk.session();
     let peek = |desk: &mut Desk| {
         let ask = super::Ask { server: "all", profile: &"".into(), caller: &caller };
-        desk.plan.peek(&ask).map(|(number, _)| number)
+        desk.plan.peek(&ask, desk.now).map(|(number, _)| number)
     };
     assert_eq!(peek(&mut desk), None);
     let number = desk.instance("all", &caller);

@@ -58,7 +58,10 @@ impl Lease {
 
     /// The same, but no use: it does not keep an idle instance.
     pub async fn probe(&self, request: &Frame) -> Result<Frame, CallError> {
-        self.0.redeem();
+        if self.0.redeem() {
+            // From now on it is as idle as any other, and somebody may wait for that.
+            self.0.scope.shell.use_ended();
+        }
         self.talk(request).await
     }
 
@@ -106,13 +109,15 @@ impl Lease {
 }
 
 impl Right {
-    fn redeem(&self) {
+    /// Whether it was still to be used for the first time.
+    fn redeem(&self) -> bool {
         // Looked at first, because this is done for every call.
-        if self.is_promised.load(Ordering::Relaxed)
-            && self.is_promised.swap(false, Ordering::Relaxed)
-        {
+        let is_first = self.is_promised.load(Ordering::Relaxed)
+            && self.is_promised.swap(false, Ordering::Relaxed);
+        if is_first {
             self.line.usage().redeem();
         }
+        is_first
     }
 }
 

@@ -88,10 +88,12 @@ rows! {
         ];
         for (switches, expected) in failing {
             let mut config = one(&stage, "agent", &switches);
-            config["servers"]["a"]["limits"] = json!({"startMs": 200});
+            // Only who never gets ready is waited for until then.
+            let limit = if expected.contains("ready") { 300 } else { 60_000 };
+            config["servers"]["a"]["limits"] = json!({"startMs": limit});
             let mut host = stage.keeper_host(&config);
             host.ask("session s");
-            let error = host.failing_call("s a --callers 5");
+            let error = host.failing_call("s a");
             assert!(error.contains(expected), "{switches:?}: {error}");
             await_nothing(&mut host);
             stage.assert_servers(&host, 0);
@@ -102,15 +104,15 @@ rows! {
 
     fn l32_progress_does_not_keep_a_start_alive(stage) {
         let mut config = one(&stage, "all", &["--answer", "progress"]);
-        config["servers"]["a"]["limits"] = json!({"startMs": 200, "backoffMs": [1, 1, 60_000]});
+        config["servers"]["a"]["limits"] = json!({"startMs": 1000, "backoffMs": [1, 1, 60_000]});
         let mut host = stage.keeper_host(&config);
-        for attempt in 1..=5 {
+        for attempt in 1..=3 {
             host.ask("session s");
-            let error = host.failing_call("s a --callers 3");
-            assert!(error.contains("it was not ready within 200ms"), "{error}");
+            let error = host.failing_call("s a");
+            assert!(error.contains("it was not ready within 1s"), "{error}");
             await_nothing(&mut host);
             stage.assert_servers(&host, 0);
-            assert_eq!((host.started(), stage.inits()), (attempt, usize::try_from(attempt).unwrap_or(0)));
+            assert_eq!(host.started(), attempt);
         }
         assert!(host.books()["heard"].as_u64() > Some(10));
         assert_eq!(stage.most_alive(), 1);

@@ -59,7 +59,7 @@ rows! {
         host.call("s bad");
         let before = rss_of(host.0.pid());
         for cycle in 1..=5 {
-            host.later("flight", r#"call s bad --callers 3 --arguments {"endlessLine":true}"#);
+            host.later("flight", r#"call s bad --arguments {"endlessLine":true}"#);
             let expected = "a line of its output is longer than 1048576 bytes";
             assert_only_the_bad_one_is_hurt(&stage, &mut host, "flight", expected);
             host.call("s bad");
@@ -73,7 +73,7 @@ rows! {
     fn l49_a_hundred_megabytes_in_one_line_before_the_handshake(stage) {
         let mut host = host_with(&stage, &pair(&stage, &["--endless-line"], &json!({"line": 32 << 20})));
         let before = rss_of(host.0.pid());
-        host.later("flight", "call s bad --callers 3");
+        host.later("flight", "call s bad");
         assert_only_the_bad_one_is_hurt(&stage, &mut host, "flight", "longer than 33554432 bytes");
         wait_until("its memory is given back", PATIENCE, || rss_of(host.0.pid()) < before + SOME_MEMORY);
         stage.shut_down(host);
@@ -97,15 +97,17 @@ rows! {
     }
 
     fn l50_no_more_waits_for_it_than_may(stage) {
-        let mut host = host_with(&stage, &pair(&stage, &[], &json!({"backlog": 3 << 20, "drainMs": 20})));
+        // Room for three of them, as the pipe takes a part of the first.
+        let limits = json!({"backlog": 3 << 18, "writeMs": 600_000, "drainMs": 20});
+        let mut host = host_with(&stage, &pair(&stage, &[], &limits));
         host.call(r#"s bad --arguments {"deaf":true}"#);
         let before = rss_of(host.0.pid());
-        host.later("flight", "call s bad --callers 3 --bulk 1048576");
+        host.later("flight", "call s bad --callers 3 --bulk 262144");
         wait_until("there is no room for more", PATIENCE, || {
             host.instances("bad").iter().any(|view| view["uses"] == 3)
         });
         for _ in 0..5 {
-            let error = host.failing_call("s bad --bulk 1048576");
+            let error = host.failing_call("s bad --bulk 262144");
             assert!(error.contains("bytes wait already"), "{error}");
             host.call("s good --times 20");
         }
@@ -113,7 +115,6 @@ rows! {
         let error = host.failed("flight");
         assert!(error.contains("somebody asked for its end"), "{error}");
         stage.assert_servers(&host, 1);
-        // Each caller has a megabyte of its own while it asks.
         let after = rss_of(host.0.pid());
         assert!(after < before + SOME_MEMORY, "{before} KiB before, {after} KiB after");
         stage.shut_down(host);

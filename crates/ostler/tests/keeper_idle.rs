@@ -6,9 +6,9 @@ use ostler_testkit::{KeeperHost, Stage, is_alive, rows, wait_until};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const IDLE_MS: u64 = 200;
+const IDLE_MS: u64 = 500;
 /// Longer than the idle limit, in microseconds.
-const LONGER: u64 = 3 * IDLE_MS * 1000;
+const LONGER: u64 = 2 * IDLE_MS * 1000;
 
 /// A server and a clock: the clock is idle as soon as one that nobody uses is.
 fn config(stage: &Stage) -> Value {
@@ -37,7 +37,7 @@ fn expect_gone(stage: &Stage, host: &mut KeeperHost) {
 rows! {
     fn s13_what_is_idle_goes_and_nothing_is_started(stage) {
         let mut host = stage.keeper_host(&config(&stage));
-        for cycle in 1..=5 {
+        for cycle in 1..=3 {
             host.ask(&format!("session s{cycle}"));
             host.call(&format!("s{cycle} a --times 10"));
             host.ask(&format!("keep s{cycle} a 3"));
@@ -75,9 +75,9 @@ rows! {
     fn l36_work_that_goes_on_after_the_answer_is_use(stage) {
         let mut host = stage.keeper_host(&config(&stage));
         host.ask("session s");
-        // Five times as long as the idle limit in all.
-        host.call(&format!(r#"s a --arguments {{"notifications":20,"everyMs":{}}}"#, IDLE_MS / 4));
-        wait_until("all was heard", PATIENCE, || host.books()["heard"] == 20);
+        // Three times as long as the idle limit in all.
+        host.call(&format!(r#"s a --arguments {{"notifications":30,"everyMs":{}}}"#, IDLE_MS / 10));
+        wait_until("all was heard", PATIENCE, || host.books()["heard"] == 30);
         assert!(is_alive(stage.births()[0]));
         assert_eq!((host.started(), host.books()["live"].clone()), (1, json!(1)));
         expect_gone(&stage, &mut host);

@@ -6,11 +6,13 @@ use super::backend::now;
 use super::callers::Errand;
 use super::fate::{Steps, Temper};
 use super::play::Play;
+use super::run;
 use super::servers::{self, server};
-use super::{rounds, run};
 use crate::keeper::{Config, InstanceState, InstanceView, Keeper, Sharing};
 
 const STEP: Duration = Duration::from_millis(2);
+/// How many deeds follow each other.
+const LENGTH: u32 = 4;
 /// The exclusive key and the shared one.
 const KEYS: [Sharing; 2] = [Sharing::Agent, Sharing::All];
 /// Each group of steps of a server takes time or none.
@@ -98,9 +100,9 @@ async fn wait(play: &Play, gap: Gap) {
 }
 
 /// The deeds and gaps that a number stands for, the first of which is a start.
-fn script(mut number: usize, length: usize) -> Vec<(Deed, Gap)> {
+fn script(mut number: usize) -> Vec<(Deed, Gap)> {
     let mut script = Vec::new();
-    for index in 0..length {
+    for index in 0..LENGTH {
         let deed = if index == 0 { Deed::Start } else { DEEDS[number % DEEDS.len()] };
         number /= if index == 0 { 1 } else { DEEDS.len() };
         script.push((deed, GAPS[number % GAPS.len()]));
@@ -111,10 +113,9 @@ fn script(mut number: usize, length: usize) -> Vec<(Deed, Gap)> {
 
 #[test]
 fn every_order_of_a_few_deeds_keeps_the_rules() {
-    let length = if rounds() > 1 { 4 } else { 3 };
-    let scripts = GAPS.len() * (GAPS.len() * DEEDS.len()).pow(length - 1);
+    let scripts = GAPS.len() * (GAPS.len() * DEEDS.len()).pow(LENGTH - 1);
     for number in 0..scripts {
-        let script = script(number, length as usize);
+        let script = script(number);
         for (sharing, pace) in KEYS.iter().flat_map(|key| (0..PACES).map(move |pace| (*key, pace)))
         {
             run(async {

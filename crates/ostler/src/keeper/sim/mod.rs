@@ -27,7 +27,7 @@ use self::world::Flaw;
 use crate::keeper::dice::Dice;
 
 /// How many schedules are played; `OSTLER_TEST_ROUNDS` multiplies them.
-const SCHEDULES: u64 = 4000;
+const SCHEDULES: u64 = 6000;
 
 /// What came of a schedule.
 #[derive(Debug, PartialEq, Eq)]

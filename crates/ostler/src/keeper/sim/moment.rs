@@ -25,7 +25,7 @@ impl Rules {
         if let Some(index) = beings.iter().position(|being| being.greetings > 1) {
             return Err(format!("being {index} was greeted twice"));
         }
-        let living = self.living(beings, starts, now)?;
+        let living = self.living(plan, beings, starts, now)?;
         let unknown = living.iter().find(|one| plan.member(one.number).is_none());
         if let Some(unknown) = unknown.filter(|_| !self.is_abandoned) {
             return Err(format!("{} lives, and the plan does not know it", unknown.number));
@@ -43,6 +43,7 @@ impl Rules {
 
     fn living(
         &self,
+        plan: &Plan,
         beings: &[Being],
         starts: &[usize],
         now: Instant,
@@ -56,9 +57,7 @@ impl Rules {
         }
         // What is decided and has not begun is as good as there.
         for number in self.order.iter().skip(starts.len()) {
-            let server =
-                self.tracks.get(number).and_then(|t| self.config.servers.get(&*t.key.server));
-            let containers = server.map_or(0, |server| server.containers);
+            let containers = plan.member(*number).map_or(0, |member| member.server.containers);
             living.push(Living { number: *number, containers });
         }
         Ok(living)

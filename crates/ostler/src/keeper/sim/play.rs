@@ -97,7 +97,7 @@ impl Play {
             24 => self.stop(),
             25..29 => self.strike(),
             29 => self.purge(),
-            _ => drop(self.attic.take()),
+            _ => self.give_back(),
         }
     }
 
@@ -142,6 +142,14 @@ impl Play {
             let index = below(&mut self.dice, self.callers.len());
             self.world.note(|| "cancel".into());
             self.callers.swap_remove(index).abort();
+        }
+    }
+
+    /// What was kept goes, one after the other.
+    fn give_back(&self) {
+        for lease in self.attic.take() {
+            drop(lease);
+            self.world.audit();
         }
     }
 

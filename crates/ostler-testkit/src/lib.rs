@@ -37,6 +37,7 @@ mod keeper_host;
 mod launched;
 mod pipes;
 mod process;
+mod puppet;
 mod rows;
 mod sandbox;
 mod stage;
@@ -59,6 +60,7 @@ pub use crate::process::{
     Process, cpu_ticks_of, fds_of, is_alive, pids_in, pss_of, rss_of, threads_of, zombies_of,
     zombies_of_any,
 };
+pub use crate::puppet::{Puppet, Puppets};
 pub use crate::rows::{BEHAVIOURS, RUDE, STUBBORN, rounds};
 pub use crate::sandbox::{Sandbox, User};
 pub use crate::stage::Stage;

@@ -17,6 +17,10 @@ pub struct Frame {
     kind: Kind,
     /// Where the id is; empty for a notification.
     id: Range<usize>,
+    /// Where the method's name is, with its quotes; empty for an answer.
+    method: Range<usize>,
+    /// Where the parameters, the result or the error are; empty if there are none.
+    body: Range<usize>,
 }
 
 /// What sort of message it is.
@@ -51,6 +55,13 @@ pub enum InvalidFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub(crate) u64);
 
+impl CallId {
+    /// The number itself.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -63,6 +74,8 @@ struct Envelope<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -84,8 +97,10 @@ impl Frame {
         let envelope: Envelope<'_> =
             serde_json::from_slice(&bytes).map_err(InvalidFrame::NotJson)?;
         let kind = envelope.kind()?;
-        let id = envelope.id.map_or(0..0, |id| edges(&bytes, id));
-        Ok(Self { bytes, kind, id })
+        let edges = |part: Option<&RawValue>| part.map_or(0..0, |part| edges(&bytes, part));
+        let (id, method) = (edges(envelope.id), edges(envelope.method));
+        let body = edges(envelope.params.or(envelope.result).or(envelope.error));
+        Ok(Self { bytes, kind, id, method, body })
     }
 
     /// What sort of message it is.
@@ -103,6 +118,28 @@ impl Frame {
         &self.bytes[self.id.clone()]
     }
 
+    /// The method's name as it is written, without its quotes; empty for an answer.
+    pub fn method(&self) -> &[u8] {
+        let quoted = &self.bytes[self.method.clone()];
+        quoted.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(quoted)
+    }
+
+    /// Where the parameters of a request or notification are, or the result or error of an answer;
+    /// empty if there are none.
+    pub fn body_edges(&self) -> Range<usize> {
+        self.body.clone()
+    }
+
+    /// What is there.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.body.clone()]
+    }
+
+    /// Where the id is.
+    pub fn id_edges(&self) -> Range<usize> {
+        self.id.clone()
+    }
+
     /// The number of the call that this answers, if the id is one of ours. Some servers write a number
     /// as a string or with a fraction.
     pub(crate) fn call_id(&self) -> Option<CallId> {
@@ -115,8 +152,14 @@ impl Frame {
     #[must_use]
     pub fn with_id(&self, id: &[u8]) -> Self {
         let bytes = self.spliced(id, 0).freeze();
+        let moved = |edges: &Range<usize>| {
+            let shift =
+                |at: usize| if at < self.id.end { at } else { at + id.len() - self.id.len() };
+            shift(edges.start)..shift(edges.end)
+        };
+        let (method, body) = (moved(&self.method), moved(&self.body));
         let id = self.id.start..self.id.start + id.len();
-        Self { bytes, kind: self.kind, id }
+        Self { bytes, kind: self.kind, id, method, body }
     }
 
     /// The same as a line for a server, under a number of ours.
@@ -135,8 +178,8 @@ impl Frame {
         bytes
     }
 
-    /// The message as a line for a server.
-    pub(crate) fn line(&self) -> Bytes {
+    /// The message as a line, with its end.
+    pub fn line(&self) -> Bytes {
         let mut line = BytesMut::with_capacity(self.bytes.len() + 1);
         line.put_slice(&self.bytes);
         line.put_u8(b'\n');

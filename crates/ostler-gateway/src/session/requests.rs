@@ -125,12 +125,18 @@ impl Session {
         }
     }
 
-    /// What we do not know goes to a server that is this client's alone.
+    /// What we do not know goes to a server that is this client's alone, and that its roots are others to
+    /// every such server.
     fn pass_on(&self, frame: &Frame) {
-        let Route::One(server) = &self.route else { return };
-        if let Some(held) = self.held(server).filter(|h| h.attachment.upstream.is_exclusive()) {
-            // A server that has gone hears nothing, and a notification is not repeated.
-            let _ = held.lease.notify(frame);
+        let is_for = |server: &Arc<str>| match &self.route {
+            Route::One(one) => one == server,
+            Route::All => frame.method() == b"notifications/roots/list_changed",
+        };
+        for held in self.reach.keys().filter(|server| is_for(server)).filter_map(|s| self.held(s)) {
+            if held.attachment.upstream.is_exclusive() {
+                // A server that has gone hears nothing, and a notification is not repeated.
+                let _ = held.lease.notify(frame);
+            }
         }
     }
 

@@ -132,3 +132,26 @@ fn k1_clients_share_an_instance_only_if_they_can_do_the_same() {
     first.expect("tools/call");
     stage.assert_nothing_started();
 }
+
+#[test]
+fn s6_that_roots_have_changed_is_told_to_every_server_of_ones_own() {
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
+    let stage = Stage::with(&["one", "two"], |server| server.sharing = Sharing::Session);
+    let mut client = stage.client_of_all();
+    client.enter();
+    client.request(&json!(1), "prompts/list", &json!({}));
+    let mut servers = ["one", "two"].map(|name| stage.puppets[name].next());
+    for server in &mut servers {
+        server.greet(&json!({}));
+    }
+    assert_eq!(client.message()["id"], 1);
+    client.say(told);
+    // Nobody knows which of them this is for.
+    client.say(r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#);
+    client.assert_silence();
+    drop(client);
+    for server in &mut servers {
+        assert_eq!(server.line(), told);
+        assert!(server.has_ended());
+    }
+}

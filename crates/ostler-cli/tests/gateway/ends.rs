@@ -83,7 +83,7 @@ rows! {
         let mut client = house.client(&["a"]);
         client.echo();
         let said = house.ostler(&["down"]);
-        assert_eq!(said, "the gateway has ended, and 1 servers with it\n");
+        assert_eq!(said, "the gateway has ended; instances that ended with it: 1\n");
         expect_told(client);
         house.expect_no_process();
         assert_eq!(house.try_ostler(&["down"]).status.code(), Some(3));

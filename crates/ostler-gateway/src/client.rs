@@ -1,19 +1,19 @@
 //! A client, as servers' tasks know it: where to write to, and what it waits for.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ostler::keeper::{Ending, Lease};
+use ostler::Frame;
+use ostler::keeper::{Ending, Use};
 use ostler::pipe::Outbox;
-use ostler::{CallId, Frame};
 use tokio::sync::Notify;
 
 use crate::gateway::lock;
+use crate::in_flight::InFlight;
 use crate::message::{self, code};
-use crate::tools::Tools;
 use crate::upstream::Upstream;
 
 /// How much may wait for a client that does not read. Beyond half of it only answers are kept.
@@ -33,7 +33,12 @@ pub(crate) struct Client {
     settled: Notify,
     asked: Mutex<HashMap<u64, Asked>>,
     last_asked: AtomicU64,
+    /// What it wants to hear of. As long as there is anything the instance is in use.
+    subscriptions: Mutex<HashMap<Topic, Option<Use>>>,
 }
+
+/// A server, and one of its resources.
+pub(crate) type Topic = (Arc<str>, String);
 
 /// What a client says of itself in its handshake.
 #[derive(Clone, Debug)]
@@ -43,22 +48,6 @@ pub(crate) struct Hello {
     pub(crate) capabilities: Bytes,
     /// Its name and version, as it has written them.
     pub(crate) info: Bytes,
-}
-
-/// A call that is with a server.
-#[derive(Debug)]
-pub(crate) struct InFlight {
-    pub(crate) lease: Lease,
-    pub(crate) attachment: Arc<Attachment>,
-    pub(crate) call: CallId,
-    pub(crate) has_progress: bool,
-    /// What may not be in its answer.
-    pub(crate) filter: Option<Arc<Tools>>,
-    /// How many messages the server had sent when it began.
-    pub(crate) heard: u64,
-    pub(crate) limit: Duration,
-    pub(crate) since: Instant,
-    pub(crate) until: Instant,
 }
 
 /// A request of a server that this client has to answer.
@@ -77,25 +66,6 @@ struct Batch {
     /// Those that have no answer yet.
     open: Vec<Bytes>,
     answers: Vec<Bytes>,
-}
-
-/// A client's use of one instance.
-#[derive(Debug)]
-pub(crate) struct Attachment {
-    pub(crate) client: Arc<Client>,
-    pub(crate) upstream: Arc<Upstream>,
-    /// Its calls that are with the instance.
-    pub(crate) calls: AtomicUsize,
-}
-
-impl InFlight {
-    /// It is over, in whatever way.
-    pub(crate) fn settle(&self) {
-        self.attachment.calls.fetch_sub(1, Ordering::Relaxed);
-        if self.has_progress {
-            self.attachment.upstream.forget_progress(self.call);
-        }
-    }
 }
 
 /// Whether a message may be left out when its reader does not keep up.
@@ -118,6 +88,7 @@ impl Client {
             settled: Notify::new(),
             asked: Mutex::default(),
             last_asked: AtomicU64::new(0),
+            subscriptions: Mutex::default(),
         }
     }
 
@@ -217,10 +188,18 @@ impl Client {
     /// A server has answered a call, or never will.
     pub(crate) fn answered(&self, id: &Bytes, answer: Result<Frame, Arc<Ending>>) {
         let Some(call) = self.take_pending(id) else { return };
+        if let (Ok(answer), Some((_, uri))) = (&answer, &call.subscribes)
+            && !answer.is_error()
+        {
+            call.attachment.upstream.confirm(uri);
+        }
         call.settle();
         match answer {
             Ok(answer) => {
                 let mut edits = vec![(answer.id_edges(), id.clone())];
+                if answer.is_error() {
+                    call.expect_completions(&answer);
+                }
                 if let Some(tools) = &call.filter {
                     let list = answer.bytes().slice(answer.body_edges());
                     edits.push((answer.body_edges(), tools.filter("tools/list", list)));
@@ -276,6 +255,15 @@ impl Client {
     pub(crate) fn take_asked(&self, answer: &Frame) -> Option<Asked> {
         let number = std::str::from_utf8(answer.id()).ok()?.parse().ok()?;
         self.asked().remove(&number)
+    }
+
+    /// What it wants to hear of from a server.
+    pub(crate) fn topics(&self, server: &str) -> Vec<Topic> {
+        self.subscriptions().keys().filter(|(of, _)| **of == *server).cloned().collect()
+    }
+
+    pub(crate) fn subscriptions(&self) -> MutexGuard<'_, HashMap<Topic, Option<Use>>> {
+        lock(&self.subscriptions)
     }
 
     pub(crate) fn asked(&self) -> MutexGuard<'_, HashMap<u64, Asked>> {

@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ostler::keeper::{Talk, Whose};
 use ostler::{CallId, Frame};
+use tokio::sync::watch;
 
-use crate::client::{Attachment, Client, Weight};
+use crate::client::{Client, Weight};
 use crate::gateway::lock;
+use crate::hub::LISTS;
+use crate::in_flight::Attachment;
 use crate::log_level;
 use crate::message::{self, code};
 
@@ -19,6 +22,9 @@ use crate::message::{self, code};
 const ASK_LIMIT: Duration = Duration::from_mins(5);
 /// However much progress is told, a call takes no longer.
 const CALL_MOST: Duration = Duration::from_hours(1);
+
+/// Clients that are sent elsewhere by one server at one time.
+const MOST_ELICITATIONS: usize = 1024;
 
 /// One instance.
 pub(crate) struct Upstream {
@@ -28,8 +34,20 @@ pub(crate) struct Upstream {
     attachments: Mutex<Vec<Weak<Attachment>>>,
     progress: Mutex<HashMap<u64, Progress>>,
     /// Who wants to hear of changes of which resource.
-    subscribers: Mutex<BTreeMap<String, Vec<Weak<Client>>>>,
+    subscribers: Mutex<BTreeMap<String, Subscribers>>,
     log_level: Mutex<Option<u8>>,
+    /// Who was sent elsewhere, by the server's own name for that.
+    elicitations: Mutex<HashMap<String, Weak<Client>>>,
+    /// Its lists that were not asked for yet.
+    unlisted: watch::Sender<Vec<&'static str>>,
+}
+
+/// Who wants to hear of one resource.
+#[derive(Default)]
+struct Subscribers {
+    clients: Vec<Weak<Client>>,
+    /// The server has agreed.
+    is_confirmed: bool,
 }
 
 /// Who gets the progress of a call.
@@ -50,14 +68,35 @@ pub(crate) enum Change {
 
 impl Upstream {
     pub(crate) fn new(talk: Talk, initialize: Bytes) -> Self {
-        Self {
+        let mut upstream = Self {
             talk,
             initialize,
             attachments: Mutex::default(),
             progress: Mutex::default(),
             subscribers: Mutex::default(),
             log_level: Mutex::default(),
-        }
+            elicitations: Mutex::default(),
+            unlisted: watch::Sender::default(),
+        };
+        let lists = LISTS.iter().filter(|(_, capability)| upstream.can(&[capability]));
+        upstream.unlisted = watch::Sender::new(lists.map(|(list, _)| *list).collect());
+        upstream
+    }
+
+    /// The lists that it has and that were not asked for yet.
+    pub(crate) fn lists(&self) -> Vec<&'static str> {
+        self.unlisted.borrow().clone()
+    }
+
+    /// It has been asked for a list.
+    pub(crate) fn has_listed(&self, method: &str) {
+        self.unlisted.send_modify(|lists| lists.retain(|list| *list != method));
+    }
+
+    /// Waits until it has been asked for each of its lists.
+    pub(crate) async fn listed(&self) {
+        // It can't close while it is borrowed.
+        let _ = self.unlisted.subscribe().wait_for(Vec::is_empty).await;
     }
 
     pub(crate) fn talk(&self) -> &Talk {
@@ -128,6 +167,7 @@ impl Upstream {
             b"notifications/message" => self.pass_log(message),
             b"notifications/resources/updated" => self.pass_update(message),
             b"notifications/cancelled" => self.pass_cancel(message),
+            b"notifications/elicitation/complete" => self.pass_completion(message),
             b"notifications/tools/list_changed" => return Some(Change::List("tools/list")),
             b"notifications/prompts/list_changed" => return Some(Change::List("prompts/list")),
             b"notifications/resources/list_changed" => return Some(Change::List("resources/list")),
@@ -156,17 +196,13 @@ impl Upstream {
             let text = "nobody is known whom this request is for";
             return self.say(&message::error(request.id(), code::INTERNAL, text, Some("no_owner")));
         };
-        let capability = match request.method() {
-            b"roots/list" => Some("roots"),
-            b"sampling/createMessage" => Some("sampling"),
-            b"elicitation/create" => Some("elicitation"),
-            _ => None,
-        };
-        let declared = owner.client.hello().map(|hello| &hello.capabilities);
-        let can = |name| declared.is_some_and(|c| message::find(c, 0..c.len(), &[name]).is_some());
-        if capability.is_some_and(|name| !can(name)) {
+        let capabilities = owner.client.hello().map(|hello| hello.capabilities.clone());
+        if let Err(code) = can_answer(request, &capabilities.unwrap_or_default()) {
             let text = "the client can't do that";
-            return self.say(&message::error(request.id(), code::METHOD_NOT_FOUND, text, None));
+            return self.say(&message::error(request.id(), code, text, None));
+        }
+        if let Some(id) = message::text_param(request, &["elicitationId"]) {
+            self.expect_completion(id, &owner.client);
         }
         owner.client.ask(request, self, ASK_LIMIT);
     }
@@ -210,20 +246,38 @@ impl Upstream {
     fn pass_update(&self, message: &Frame) {
         let Some(uri) = message::text_param(message, &["uri"]) else { return };
         let subscribers = lock(&self.subscribers);
-        let exact = subscribers.get(&uri).map(|clients| vec![clients]);
+        let exact = subscribers.get(&uri).map(|own| vec![own]);
         // It may name a part of what was subscribed to.
         let wider = || {
             let all = subscribers.iter().filter(|(wide, _)| uri.starts_with(wide.as_str()));
-            all.map(|(_, clients)| clients).collect::<Vec<_>>()
+            all.map(|(_, own)| own).collect::<Vec<_>>()
         };
         let found = exact.unwrap_or_else(wider);
         let found = if found.is_empty() { subscribers.values().collect() } else { found };
         let mut told = Vec::new();
-        for client in found.into_iter().flatten().filter_map(Weak::upgrade) {
+        let clients = found.into_iter().flat_map(|own| &own.clients);
+        for client in clients.filter_map(Weak::upgrade) {
             if !told.contains(&client.number) {
                 told.push(client.number);
                 client.send(message.line(), Weight::Notice);
             }
+        }
+    }
+
+    /// The client that is to hear when what it was asked to do elsewhere is done.
+    pub(crate) fn expect_completion(&self, elicitation: String, client: &Arc<Client>) {
+        let mut all = lock(&self.elicitations);
+        all.retain(|_, client| client.strong_count() > 0);
+        if all.len() < MOST_ELICITATIONS {
+            all.insert(elicitation, Arc::downgrade(client));
+        }
+    }
+
+    fn pass_completion(&self, message: &Frame) {
+        let Some(id) = message::text_param(message, &["elicitationId"]) else { return };
+        let client = lock(&self.elicitations).remove(&id).and_then(|client| client.upgrade());
+        if let Some(client) = client {
+            client.send(message.line(), Weight::Notice);
         }
     }
 
@@ -242,21 +296,33 @@ impl Upstream {
         }
     }
 
-    /// Notes that a client wants to hear of a resource. Whether it is the first one.
+    /// Notes that a client wants to hear of a resource. Whether the server has to be asked: it has not
+    /// agreed yet.
     pub(crate) fn subscribe(&self, uri: &str, client: &Arc<Client>) -> bool {
         let mut subscribers = lock(&self.subscribers);
-        let clients = subscribers.entry(uri.to_owned()).or_default();
-        clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
-        clients.push(Arc::downgrade(client));
-        clients.len() == 1
+        let own = subscribers.entry(uri.to_owned()).or_default();
+        own.clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
+        own.clients.push(Arc::downgrade(client));
+        !own.is_confirmed
+    }
+
+    /// The server has agreed.
+    pub(crate) fn confirm(&self, uri: &str) {
+        if let Some(own) = lock(&self.subscribers).get_mut(uri) {
+            own.is_confirmed = true;
+        }
+    }
+
+    pub(crate) fn is_confirmed(&self, uri: &str) -> bool {
+        lock(&self.subscribers).get(uri).is_some_and(|own| own.is_confirmed)
     }
 
     /// A client does not want to hear of a resource any more. Whether it was the last one.
     pub(crate) fn unsubscribe(&self, uri: &str, client: &Client) -> bool {
         let mut subscribers = lock(&self.subscribers);
-        let Some(clients) = subscribers.get_mut(uri) else { return false };
-        clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
-        let was_last = clients.is_empty();
+        let Some(own) = subscribers.get_mut(uri) else { return false };
+        own.clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
+        let was_last = own.clients.is_empty();
         if was_last {
             subscribers.remove(uri);
         }
@@ -284,6 +350,30 @@ impl Upstream {
         *level = Some(wanted);
         Some(wanted)
     }
+}
+
+/// Whether a client with these capabilities can be asked this; else what the server is answered.
+fn can_answer(request: &Frame, capabilities: &[u8]) -> Result<(), i32> {
+    let can = |path: &[&str]| message::find(capabilities, 0..capabilities.len(), path).is_some();
+    let (capability, is_fit) = match request.method() {
+        b"roots/list" => ("roots", true),
+        b"sampling/createMessage" => {
+            let wants_tools = message::param(request, &["tools"]).is_some();
+            ("sampling", !wants_tools || can(&["sampling", "tools"]))
+        }
+        b"elicitation/create" => {
+            let url = can(&["elicitation", "url"]);
+            // Who names no mode knows forms only.
+            let form = can(&["elicitation", "form"]) || !url;
+            let mode = message::text_param(request, &["mode"]);
+            ("elicitation", if mode.as_deref() == Some("url") { url } else { form })
+        }
+        _ => return Ok(()),
+    };
+    if !can(&[capability]) {
+        return Err(code::METHOD_NOT_FOUND);
+    }
+    if is_fit { Ok(()) } else { Err(code::INVALID_PARAMS) }
 }
 
 impl fmt::Debug for Upstream {

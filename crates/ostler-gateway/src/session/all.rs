@@ -15,6 +15,7 @@ use crate::client::Weight;
 use crate::hub::LISTS;
 use crate::message::{self, code};
 use crate::names::Names;
+use crate::terms;
 
 /// How long a list waits for servers that were never seen. They are added when they are.
 const GATHER: Duration = Duration::from_secs(5);
@@ -48,6 +49,10 @@ impl Session {
     pub(super) fn request_of_all(&mut self, frame: Frame, id: &Bytes) {
         let method = frame.method();
         if let Some((list, _)) = LISTS.iter().find(|(list, _)| list.as_bytes() == method) {
+            if message::param(&frame, &["cursor"]).is_some() {
+                // A list of all servers has one page.
+                return self.client.fail(id, code::INVALID_PARAMS, "no such page", None);
+            }
             return self.gather(list, id);
         }
         match method {
@@ -190,7 +195,7 @@ impl Session {
         };
         let own = Bytes::from(Value::from(own.as_str()).to_string());
         let edits = message::param(&frame, path).map(|edges| (edges, own)).into_iter().collect();
-        self.forward(&Arc::clone(server), Parcel { frame, edits });
+        self.forward(&Arc::clone(server), Parcel { edits, ..frame.into() });
     }
 
     fn forward_resource(&mut self, frame: Frame, path: &[&str]) {
@@ -201,9 +206,13 @@ impl Session {
             let text = format!("no server is known to have {uri}");
             return self.client.fail(frame.id(), code::INVALID_PARAMS, &text, None);
         };
+        if terms::is_withheld(self.menu.sharing(&server), &frame) {
+            let text = format!("{server} is not there between two calls");
+            return self.client.fail(frame.id(), code::METHOD_NOT_FOUND, &text, Some("withheld"));
+        }
         match frame.method() {
-            b"resources/subscribe" => self.subscribe(&server, &uri, frame.into()),
-            b"resources/unsubscribe" => self.unsubscribe(&server, &uri, frame.into()),
+            b"resources/subscribe" => self.subscribe(&server, frame.into()),
+            b"resources/unsubscribe" => self.unsubscribe(&server, frame.into()),
             _ => self.forward(&server, frame.into()),
         }
     }

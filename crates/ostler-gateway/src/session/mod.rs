@@ -4,6 +4,7 @@
 //! wait for it. A call to a server that the client has a lease on needs none.
 
 mod all;
+mod alone;
 mod reach;
 mod requests;
 mod subscriptions;
@@ -21,10 +22,11 @@ use tokio::time::{sleep, timeout};
 
 use self::all::Gather;
 pub(crate) use self::all::{each, field_of};
+use self::alone::Alone;
 use self::reach::{Errand, Reach};
-use self::subscriptions::Subscriptions;
-use crate::client::{Client, InFlight};
+use crate::client::Client;
 use crate::gateway::Gateway;
+use crate::in_flight::InFlight;
 use crate::menu::Menu;
 use crate::message::{self, code};
 
@@ -56,7 +58,7 @@ pub(crate) struct Session {
     menu: Arc<Menu>,
     reach: HashMap<Arc<str>, Reach>,
     errands: JoinSet<Errand>,
-    subscriptions: Subscriptions,
+    alone: Alone,
     /// Lists of all servers that are being put together.
     gathers: Vec<Gather>,
     /// Lists that were told without some servers, and without how many.
@@ -89,7 +91,7 @@ impl Session {
             menu,
             reach: HashMap::new(),
             errands: JoinSet::new(),
-            subscriptions: Subscriptions::default(),
+            alone: Alone::default(),
             gathers: Vec::new(),
             promised: BTreeMap::new(),
             failures: HashMap::new(),

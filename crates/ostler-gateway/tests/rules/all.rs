@@ -107,3 +107,13 @@ fn resources_lead_to_the_server_that_has_them() {
     client.request(&json!(4), "resources/read", &json!({ "uri": "elsewhere:1" }));
     assert_eq!(client.message()["error"]["code"], -32602);
 }
+
+#[test]
+fn a1_a_list_of_all_servers_has_one_page() {
+    let stage = Stage::with(&["a"], |_| ());
+    let mut client = stage.client_of_all();
+    client.enter();
+    client.request(&json!(1), "tools/list", &json!({ "cursor": "" }));
+    assert_eq!(client.message()["error"]["code"], -32602);
+    stage.assert_nothing_started();
+}

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -33,6 +34,8 @@ type Name = (Fingerprint, Arc<str>);
 pub(crate) struct Catalog {
     directory: PathBuf,
     known: Mutex<HashMap<Name, Option<Arc<Known>>>>,
+    /// How many times something was learned.
+    edition: AtomicU64,
     changed: Notify,
 }
 
@@ -46,7 +49,8 @@ struct Page {
 
 impl Catalog {
     pub(crate) fn new(directory: PathBuf) -> Self {
-        Self { directory, known: Mutex::default(), changed: Notify::new() }
+        let (known, edition) = (Mutex::default(), AtomicU64::new(0));
+        Self { directory, known, edition, changed: Notify::new() }
     }
 
     /// What is known of a server with this configuration, as it shows itself to this profile.
@@ -74,6 +78,7 @@ impl Catalog {
         let _ = write(&self.file(&name), profile, &after);
         all.insert(name, Some(Arc::new(after)));
         drop(all);
+        self.edition.fetch_add(1, Ordering::Release);
         self.changed.notify_waiters();
         true
     }
@@ -87,9 +92,22 @@ impl Catalog {
         entry.or_insert_with(|| read(&self.file(name), &name.1).map(Arc::new)).clone()
     }
 
-    /// Waits until something was learned.
-    pub(crate) async fn changed(&self) {
-        self.changed.notified().await;
+    /// Another number whenever something was learned.
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
+    }
+
+    /// Waits until something was learned after this edition.
+    pub(crate) async fn changed_since(&self, edition: u64) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.edition() != edition {
+                return;
+            }
+            changed.await;
+        }
     }
 
     fn file(&self, (fingerprint, profile): &Name) -> PathBuf {

@@ -5,6 +5,7 @@
 
 mod all;
 mod alone;
+mod gather;
 mod reach;
 mod requests;
 mod subscriptions;
@@ -20,15 +21,16 @@ use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use self::all::Gather;
 pub(crate) use self::all::{each, field_of};
 use self::alone::Alone;
+use self::gather::{Gather, News};
 use self::reach::{Errand, Reach};
 use crate::client::Client;
 use crate::gateway::Gateway;
 use crate::in_flight::InFlight;
 use crate::menu::Menu;
 use crate::message::{self, code};
+use crate::names::Names;
 
 /// The longest message of a client.
 const LARGEST: usize = 64 << 20;
@@ -59,13 +61,20 @@ pub(crate) struct Session {
     reach: HashMap<Arc<str>, Reach>,
     errands: JoinSet<Errand>,
     alone: Alone,
-    /// Lists of all servers that are being put together.
+    /// What waits for servers to say what they have.
     gathers: Vec<Gather>,
+    /// The edition of the catalog that was looked at last.
+    seen: u64,
     /// Lists that were told without some servers, and without how many.
     promised: BTreeMap<&'static str, usize>,
+    /// Names of things of all servers, by list, with the editions that they were made from.
+    names: BTreeMap<&'static str, (Editions, Arc<Names>)>,
     /// Why the last attempt to reach a server has failed.
     failures: HashMap<Arc<str>, String>,
 }
+
+/// Of the catalog, and of the client's menu.
+type Editions = (u64, u64);
 
 /// Why a session ends.
 enum End {
@@ -93,7 +102,9 @@ impl Session {
             errands: JoinSet::new(),
             alone: Alone::default(),
             gathers: Vec::new(),
+            seen: 0,
             promised: BTreeMap::new(),
+            names: BTreeMap::new(),
             failures: HashMap::new(),
         }
     }
@@ -104,13 +115,13 @@ impl Session {
         mut input: impl AsyncRead + Unpin,
         gone: impl Future<Output = ()>,
     ) {
-        let client = Arc::clone(&self.client);
+        let (client, gateway) = (Arc::clone(&self.client), Arc::clone(&self.gateway));
         let flushing = client.out.flush(|| STALLED);
         tokio::pin!(gone, flushing);
         let mut lines = Lines::default();
         let mut said = Vec::new();
         let end = loop {
-            let look = self.look_after();
+            let (look, news) = (self.look_after(), self.news_wanted());
             tokio::select! {
                 biased;
                 () = &mut gone => break End::Gone,
@@ -129,6 +140,7 @@ impl Session {
                     }
                 }
                 () = sleep(look.unwrap_or_default()), if look.is_some() => self.expire(),
+                Some(()) = told(news, &gateway) => self.heed_news(),
             }
         };
         if matches!(end, End::Input) {
@@ -139,13 +151,15 @@ impl Session {
     }
 
     async fn answer_the_rest(&mut self) {
-        let client = Arc::clone(&self.client);
+        let (client, gateway) = (Arc::clone(&self.client), Arc::clone(&self.gateway));
         while !client.pending().is_empty() || self.is_waiting() || !self.gathers.is_empty() {
+            let news = self.news_wanted();
             tokio::select! {
                 Some(errand) = self.errands.join_next(), if !self.errands.is_empty() => {
                     self.run_errand(errand);
                 }
                 () = client.settled() => {}
+                Some(()) = told(news, &gateway) => self.heed_news(),
                 _ = client.out.flush(|| STALLED) => return,
             }
         }
@@ -195,6 +209,12 @@ impl Session {
             asked.upstream.say(&error);
         }
     }
+}
+
+/// Waits for news, if any are wanted.
+async fn told(news: Option<News>, gateway: &Gateway) -> Option<()> {
+    news?.come(&gateway.hub().catalog).await;
+    Some(())
 }
 
 /// The version that was agreed upon.

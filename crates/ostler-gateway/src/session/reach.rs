@@ -191,6 +191,10 @@ impl Session {
                 self.deliver(server, parcel);
             }
         }
+        // Whoever only wanted to know what it is keeps it from nobody.
+        if let Some(held) = self.held(server) {
+            drop(held.lease.hold());
+        }
     }
 
     /// What has waited for an instance.

@@ -87,13 +87,14 @@ pub struct SessionView {
 }
 
 impl Gateway {
-    /// A gateway to these servers, which keeps what it learns of them in `catalog`. It does its
+    /// A gateway to these servers, which keeps what it learns of them in the directory
+    /// `catalog`, if there is one. It does its
     /// work while [`tend`](Self::tend) is polled.
     pub fn new(
         owner: Owner,
         offers: BTreeMap<String, Offer>,
         caps: Caps,
-        catalog: PathBuf,
+        catalog: Option<PathBuf>,
     ) -> Arc<Self> {
         let hub = Arc::new(Hub::new(Catalog::new(catalog)));
         let menu = Arc::new(Menu::default());

@@ -9,9 +9,9 @@ use tokio::time::timeout_at;
 
 use super::Session;
 use crate::catalog::Catalog;
-use crate::client::Weight;
 use crate::message::{self, code};
 use crate::names;
+use crate::transport::{About, Weight};
 
 /// How long a list waits for servers that were never seen. They are added when they are.
 const GATHER: Duration = Duration::from_secs(5);
@@ -141,7 +141,8 @@ impl Session {
             if unknown < before {
                 let kind = method.split('/').next().unwrap_or_default();
                 let changed = format!("notifications/{kind}/list_changed");
-                self.client.send(message::notification(&changed, None), Weight::Notice);
+                let line = message::notification(&changed, None);
+                self.client.send(line, About::Nothing, Weight::Notice);
             }
             self.promise(method, unknown);
         }

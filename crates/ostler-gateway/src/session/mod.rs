@@ -14,10 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use ostler::keeper::Scope;
-use ostler::pipe::{Lines, ReadError};
-use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -31,11 +28,8 @@ use crate::in_flight::InFlight;
 use crate::menu::Menu;
 use crate::message::{self, code};
 use crate::names::Names;
+use crate::transport::{End, Source};
 
-/// The longest message of a client.
-const LARGEST: usize = 64 << 20;
-/// A client that reads nothing for so long while something waits for it has gone.
-const STALLED: Duration = Duration::from_secs(30);
 /// For answers to calls that were read before the client's input ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(1500);
 /// Between two looks at calls that may have taken too long, as a part of what they may take.
@@ -76,14 +70,6 @@ pub(crate) struct Session {
 /// Of the catalog, and of the client's menu.
 type Editions = (u64, u64);
 
-/// Why a session ends.
-enum End {
-    /// The client has nothing more to say.
-    Input,
-    /// The client is not there any more, or does not listen.
-    Gone,
-}
-
 impl Session {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
@@ -109,43 +95,38 @@ impl Session {
         }
     }
 
-    /// Serves the client until its input ends, it stops reading, or `gone` says so.
-    pub(crate) async fn run(
-        mut self,
-        mut input: impl AsyncRead + Unpin,
-        gone: impl Future<Output = ()>,
-    ) {
-        let (client, gateway) = (Arc::clone(&self.client), Arc::clone(&self.gateway));
-        let flushing = client.out.flush(|| STALLED);
-        tokio::pin!(gone, flushing);
-        let mut lines = Lines::default();
+    /// Serves the client until it has nothing more to say, or `gone` says so.
+    pub(crate) async fn run(mut self, mut source: impl Source, gone: impl Future<Output = ()>) {
+        let gateway = Arc::clone(&self.gateway);
+        tokio::pin!(gone);
         let mut said = Vec::new();
         let end = loop {
             let (look, news) = (self.look_after(), self.news_wanted());
             tokio::select! {
                 biased;
                 () = &mut gone => break End::Gone,
-                _ = &mut flushing => break End::Gone,
                 Some(errand) = self.errands.join_next(), if !self.errands.is_empty() => {
                     self.run_errand(errand);
                 }
-                read = lines.read(&mut input, LARGEST, |line| said.push(Bytes::copy_from_slice(line))) => {
-                    for line in said.drain(..) {
-                        self.hear(&line);
+                heard = source.hear(|message| said.push(message)) => {
+                    for message in said.drain(..) {
+                        self.hear(&message);
                     }
-                    match read {
-                        Ok(()) => {}
-                        Err(ReadError::End) => break End::Input,
-                        Err(ReadError::LongLine(_) | ReadError::Failed(_)) => break End::Gone,
+                    if let Err(end) = heard {
+                        break end;
                     }
                 }
                 () = sleep(look.unwrap_or_default()), if look.is_some() => self.expire(),
                 Some(()) = told(news, &gateway) => self.heed_news(),
             }
         };
-        if matches!(end, End::Input) {
+        if end == End::Input {
             // What it has asked it may still want to hear.
-            let _ = timeout(LAST_ANSWERS, self.answer_the_rest()).await;
+            let answered = timeout(LAST_ANSWERS, self.answer_the_rest());
+            tokio::select! {
+                _ = answered => {}
+                () = &mut gone => {}
+            }
         }
         self.close();
     }
@@ -160,7 +141,6 @@ impl Session {
                 }
                 () = client.settled() => {}
                 Some(()) = told(news, &gateway) => self.heed_news(),
-                _ = client.out.flush(|| STALLED) => return,
             }
         }
         client.out.drained().await;

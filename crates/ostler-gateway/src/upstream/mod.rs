@@ -14,12 +14,13 @@ use ostler::{CallId, Frame};
 use tokio::sync::watch;
 
 use self::subscribers::Subscribers;
-use crate::client::{Client, Weight};
+use crate::client::Client;
 use crate::gateway::lock;
 use crate::hub::LISTS;
 use crate::in_flight::Attachment;
 use crate::log_level;
 use crate::message;
+use crate::transport::{About, Weight};
 
 /// However much progress is told, a call takes no longer.
 const CALL_MOST: Duration = Duration::from_hours(1);
@@ -164,7 +165,7 @@ impl Upstream {
             _ if message.id().is_empty() => {
                 // On a shared instance nobody knows whom it is for.
                 if let Some(only) = self.only_one() {
-                    only.client.send(message.line(), Weight::Notice);
+                    only.client.send_about(self, message.line(), Weight::Notice);
                 }
             }
             _ => self.ask(message),
@@ -191,15 +192,15 @@ impl Upstream {
             call.until = (Instant::now() + call.limit).min(call.since + CALL_MOST);
         }
         let line = message::splice(message.bytes(), vec![(edges, progress.token.clone())]);
-        progress.client.send(line, Weight::Notice);
+        progress.client.send(line, About::Request(&progress.id), Weight::Notice);
     }
 
-    fn pass_log(&self, message: &Frame) {
+    fn pass_log(self: &Arc<Self>, message: &Frame) {
         let level = message::text_param(message, &["level"]);
         let level = level.as_deref().and_then(log_level::severity).unwrap_or(u8::MAX);
         // What was said on behalf of one client is no other's business.
         if let Some(owner) = self.owner().filter(|owner| level >= owner.client.log_level()) {
-            owner.client.send(message.line(), Weight::Notice);
+            owner.client.send_about(self, message.line(), Weight::Notice);
         }
     }
 

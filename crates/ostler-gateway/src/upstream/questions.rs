@@ -7,10 +7,11 @@ use std::time::Duration;
 use ostler::Frame;
 
 use super::Upstream;
-use crate::client::{Client, Weight};
+use crate::client::Client;
 use crate::gateway::lock;
 use crate::in_flight::Attachment;
 use crate::message::{self, code};
+use crate::transport::{About, Weight};
 
 /// For a client to answer what a server asks.
 const ASK_LIMIT: Duration = Duration::from_mins(5);
@@ -61,7 +62,7 @@ impl Upstream {
         let Some(id) = message::text_param(message, &["elicitationId"]) else { return };
         let client = lock(&self.elicitations).remove(&id).and_then(|client| client.upgrade());
         if let Some(client) = client {
-            client.send(message.line(), Weight::Notice);
+            client.send(message.line(), About::Nothing, Weight::Notice);
         }
     }
 
@@ -76,7 +77,7 @@ impl Upstream {
             asked.remove(&number);
             drop(asked);
             let line = message::splice(message.bytes(), vec![(edges, message::number(number))]);
-            return attachment.client.send(line, Weight::Answer);
+            return attachment.client.send_about(self, line, Weight::Needed);
         }
     }
 }

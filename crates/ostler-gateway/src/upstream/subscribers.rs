@@ -5,9 +5,10 @@ use std::sync::{Arc, Weak};
 use ostler::Frame;
 
 use super::Upstream;
-use crate::client::{Client, Weight};
+use crate::client::Client;
 use crate::gateway::lock;
 use crate::message;
+use crate::transport::{About, Weight};
 
 /// Who wants to hear of one resource.
 #[derive(Default)]
@@ -67,7 +68,7 @@ impl Upstream {
         for client in clients.filter_map(Weak::upgrade) {
             if !told.contains(&client.number) {
                 told.push(client.number);
-                client.send(message.line(), Weight::Notice);
+                client.send(message.line(), About::Nothing, Weight::Notice);
             }
         }
     }

@@ -270,7 +270,7 @@ impl Guardian {
             self.clear_gate();
         }
         if let Phase::Clearing(proof) = self.phase
-            && self.charge.gate.as_ref().is_none_or(Gate::is_clear)
+            && self.charge.gate.as_mut().is_none_or(Gate::shut_if_clear)
         {
             self.phase = Phase::Proven(proof);
             self.report(&Report::Empty(proof));

@@ -120,8 +120,12 @@ impl Gate {
         let mut reports = Vec::new();
         while let Some(porter) = &mut self.porter {
             match porter.receive() {
-                Ok(Received::Message(Report::Cleared)) => self.passage = Passage::Cleared,
-                Ok(Received::Message(report)) => reports.push(report),
+                Ok(Received::Message(report)) => {
+                    if matches!(report, Report::Cleared) {
+                        self.passage = Passage::Cleared;
+                    }
+                    reports.push(report);
+                }
                 Ok(Received::NothingYet) => break,
                 // It was killed; another one takes its place if there is anything to do.
                 Ok(Received::Closed) | Err(_) => self.porter = None,

@@ -9,6 +9,7 @@ use super::estate::Estate;
 use super::gate::Gate;
 use super::notice::Notice;
 use super::wire::{Conn, Launch, Order, Received, Report};
+use crate::engine::EngineState;
 use crate::fence::{Outcome, Proof, Residue};
 use crate::ladder::{Climb, Ladder, Step};
 use crate::ledger::Patience;
@@ -198,8 +199,8 @@ impl Guardian {
             match report {
                 porter::Report::Removed(container) => self.report(&Report::Removed(container)),
                 porter::Report::Remaining(residue) => self.tell_of(Residue::Engine(residue)),
-                // The gate keeps it in mind.
-                porter::Report::Cleared => {}
+                porter::Report::Engine(state) => self.report(&Report::Clearing(state)),
+                porter::Report::Cleared => self.report(&Report::Clearing(EngineState::Clear)),
             }
         }
     }

@@ -180,13 +180,13 @@ mod engine {
     #[test]
     fn r17_nobody_waits_for_an_engine_that_does_not_answer() {
         let dock = &mut Dock::private(Stage::tree());
-        let ends: [(fn(&mut Dock), fn(&mut Dock)); 2] = [
-            (|dock| dock.freeze_engine(), |dock| dock.thaw_engine()),
-            (Dock::kill_engine, Dock::revive_engine),
+        let troubles: [[fn(&mut Dock); 2]; 2] = [
+            [|dock| dock.freeze_engine(), |dock| dock.thaw_engine()],
+            [Dock::kill_engine, Dock::revive_engine],
         ];
-        for (ends, is_back) in ends {
+        for [begins, ends] in troubles {
             let (mut run, _) = stable(dock);
-            ends(dock);
+            begins(dock);
             let begin = Instant::now();
             run.close_stdin();
             dock.stage().wait_exit(&mut run);
@@ -195,7 +195,7 @@ mod engine {
             assert!(said.contains("its containers are unverified"), "{said}");
             assert!(said.contains("`ostler reap`"), "{said}");
             assert_eq!(dock.stage().guardians().len(), 1);
-            is_back(dock);
+            ends(dock);
             dock.expect_empty();
         }
     }

@@ -24,10 +24,14 @@ mod engine {
 
     /// Servers at a time, as in the report.
     const PARALLEL: usize = 4;
+    /// Half of them behind each.
+    const MIXED: [Wrapper; PARALLEL] = [Wrapper::Shell, Wrapper::Npx, Wrapper::Shell, Wrapper::Npx];
     /// How often they come and go.
     const ROUNDS: usize = 10;
     /// How often for each way in which somebody is killed.
     const KILL_ROUNDS: usize = 3;
+    /// Between two looks at the engine, whose client takes as much time as a container.
+    const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
     /// Between two points of the grid of kills, which ends after 450 ms.
     const GRID_STEP: Duration = Duration::from_millis(41);
     /// A wrapper that outlives its docker command by a moment, so that no shell replaces itself by it.
@@ -102,13 +106,13 @@ docker.on('exit', () => process.exit());
     }
 
     impl<'a> Crowd<'a> {
-        fn start(dock: &'a Dock, wrapper: Wrapper) -> Self {
-            Self { dock, runs: (0..PARALLEL).map(|_| start(dock, wrapper)).collect() }
+        fn start(dock: &'a Dock, wrappers: [Wrapper; PARALLEL]) -> Self {
+            Self { dock, runs: wrappers.map(|wrapper| start(dock, wrapper)).into() }
         }
 
         /// The same, once each has its container.
-        fn up(dock: &'a Dock, wrapper: Wrapper) -> Self {
-            let mut crowd = Self::start(dock, wrapper);
+        fn up(dock: &'a Dock, wrappers: [Wrapper; PARALLEL]) -> Self {
+            let mut crowd = Self::start(dock, wrappers);
             wait_until("each has its container", PATIENCE, || crowd.count() == PARALLEL);
             dock.await_running(PARALLEL);
             crowd
@@ -121,6 +125,7 @@ docker.on('exit', () => process.exit());
 
         /// How many containers there are, of which none may outlive its server.
         fn count(&mut self) -> usize {
+            std::thread::sleep(BETWEEN_LOOKS);
             // In this order: they have all been started, so that they can only become fewer.
             let live = self.live();
             let count = self.dock.containers().len();
@@ -156,15 +161,17 @@ docker.on('exit', () => process.exit());
     fn come_and_go(dock: &Dock, wrapper: Wrapper) {
         let ends: [fn(&mut Launched); 2] = [Launched::close_stdin, |run| run.signal(Signal::TERM)];
         for end in ends.into_iter().cycle().take(ROUNDS) {
-            let mut crowd = Crowd::up(dock, wrapper);
+            let mut crowd = Crowd::up(dock, [wrapper; PARALLEL]);
             crowd.runs.iter_mut().for_each(end);
             crowd.expect_end();
         }
     }
 
-    fn wrappers_are_killed(dock: &Dock, wrapper: Wrapper) {
+    #[test]
+    fn s02_the_wrapper_is_killed_first() {
+        let dock = &Dock::shared(Stage::tree());
         for _ in 0..KILL_ROUNDS {
-            let crowd = Crowd::up(dock, wrapper);
+            let crowd = Crowd::up(dock, MIXED);
             let guardians = dock.stage().guardians();
             let pids = dock.stage().sandbox.cgroup().pids().into_iter();
             let is_first =
@@ -178,19 +185,23 @@ docker.on('exit', () => process.exit());
         }
     }
 
-    fn ostler_is_killed(dock: &Dock, wrapper: Wrapper) {
+    #[test]
+    fn s01_f11_ostler_is_killed() {
+        let dock = &Dock::shared(Stage::leaf());
         for _ in 0..KILL_ROUNDS {
-            let mut crowd = Crowd::up(dock, wrapper);
+            let mut crowd = Crowd::up(dock, MIXED);
             crowd.runs.iter_mut().for_each(|run| run.signal(Signal::KILL));
             crowd.expect_end_of_guardians();
         }
     }
 
     /// Each client at a point of the grid of its own, counted from its start.
-    fn clients_are_killed(dock: &Dock, wrapper: Wrapper) {
+    #[test]
+    fn f13_clients_are_killed_at_points_of_a_grid() {
+        let dock = &Dock::shared(Stage::tree());
         let mut grid = (0..).map(|point| GRID_STEP * point);
         for _ in 0..KILL_ROUNDS {
-            let mut crowd = Crowd::start(dock, wrapper);
+            let mut crowd = Crowd::start(dock, MIXED);
             let mut ends = BTreeMap::new();
             wait_until("all clients have had their time", PATIENCE, || {
                 for pid in dock.stage().named("docker") {
@@ -215,24 +226,6 @@ docker.on('exit', () => process.exit());
     #[test]
     fn s01_s02_s04_f11_behind_npx() {
         come_and_go(&Dock::shared(Stage::tree()), Wrapper::Npx);
-    }
-
-    #[test]
-    fn s02_the_wrapper_is_killed_first() {
-        wrappers_are_killed(&Dock::shared(Stage::tree()), Wrapper::Shell);
-        wrappers_are_killed(&Dock::shared(Stage::leaf()), Wrapper::Npx);
-    }
-
-    #[test]
-    fn s01_f11_ostler_is_killed() {
-        ostler_is_killed(&Dock::shared(Stage::tree()), Wrapper::Shell);
-        ostler_is_killed(&Dock::shared(Stage::leaf()), Wrapper::Npx);
-    }
-
-    #[test]
-    fn f13_clients_are_killed_at_points_of_a_grid() {
-        clients_are_killed(&Dock::shared(Stage::leaf()), Wrapper::Shell);
-        clients_are_killed(&Dock::shared(Stage::tree()), Wrapper::Npx);
     }
 
     dock_rows! {

@@ -19,6 +19,7 @@ pub(crate) enum Benchmark {
     Sweep,
     Lease,
     Idle,
+    Door,
 }
 
 /// How many repetitions: enough for the record, or only enough to see that everything works.
@@ -36,7 +37,7 @@ pub(crate) enum Request {
 }
 
 impl Benchmark {
-    const ALL: [(Self, &'static str); 9] = [
+    const ALL: [(Self, &'static str); 10] = [
         (Self::Start, "start"),
         (Self::Heap, "heap"),
         (Self::Memory, "memory"),
@@ -46,6 +47,7 @@ impl Benchmark {
         (Self::Sweep, "sweep"),
         (Self::Lease, "lease"),
         (Self::Idle, "idle"),
+        (Self::Door, "door"),
     ];
 
     fn named(name: &str) -> Result<Self> {

@@ -1,29 +1,26 @@
 //! A client, as servers' tasks know it: where to write to, and what it waits for.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ostler::keeper::{Ending, Lease};
-use ostler::pipe::Outbox;
-use ostler::{CallId, Frame};
+use ostler::Frame;
+use ostler::keeper::{Ending, Use};
 use tokio::sync::Notify;
 
 use crate::gateway::lock;
+use crate::in_flight::InFlight;
 use crate::message::{self, code};
-use crate::tools::Tools;
+use crate::transport::{About, Outlet, Weight};
 use crate::upstream::Upstream;
-
-/// How much may wait for a client that does not read. Beyond half of it only answers are kept.
-const BACKLOG: usize = 16 << 20;
 
 /// One client's side of a session.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) number: u64,
-    pub(crate) out: Outbox,
+    pub(crate) out: Arc<dyn Outlet>,
     /// What it has said of itself; set by its handshake.
     hello: OnceLock<Hello>,
     is_initialized: AtomicBool,
@@ -33,7 +30,12 @@ pub(crate) struct Client {
     settled: Notify,
     asked: Mutex<HashMap<u64, Asked>>,
     last_asked: AtomicU64,
+    /// What it wants to hear of. As long as there is anything the instance is in use.
+    subscriptions: Mutex<HashMap<Topic, Option<Use>>>,
 }
+
+/// A server, and one of its resources.
+pub(crate) type Topic = (Arc<str>, String);
 
 /// What a client says of itself in its handshake.
 #[derive(Clone, Debug)]
@@ -43,22 +45,6 @@ pub(crate) struct Hello {
     pub(crate) capabilities: Bytes,
     /// Its name and version, as it has written them.
     pub(crate) info: Bytes,
-}
-
-/// A call that is with a server.
-#[derive(Debug)]
-pub(crate) struct InFlight {
-    pub(crate) lease: Lease,
-    pub(crate) attachment: Arc<Attachment>,
-    pub(crate) call: CallId,
-    pub(crate) has_progress: bool,
-    /// What may not be in its answer.
-    pub(crate) filter: Option<Arc<Tools>>,
-    /// How many messages the server had sent when it began.
-    pub(crate) heard: u64,
-    pub(crate) limit: Duration,
-    pub(crate) since: Instant,
-    pub(crate) until: Instant,
 }
 
 /// A request of a server that this client has to answer.
@@ -74,42 +60,18 @@ pub(crate) struct Asked {
 /// The answers to several requests that came as one.
 #[derive(Debug)]
 struct Batch {
+    /// All of them.
+    ids: Vec<Bytes>,
     /// Those that have no answer yet.
     open: Vec<Bytes>,
     answers: Vec<Bytes>,
 }
 
-/// A client's use of one instance.
-#[derive(Debug)]
-pub(crate) struct Attachment {
-    pub(crate) client: Arc<Client>,
-    pub(crate) upstream: Arc<Upstream>,
-    /// Its calls that are with the instance.
-    pub(crate) calls: AtomicUsize,
-}
-
-impl InFlight {
-    /// It is over, in whatever way.
-    pub(crate) fn settle(&self) {
-        self.attachment.calls.fetch_sub(1, Ordering::Relaxed);
-        if self.has_progress {
-            self.attachment.upstream.forget_progress(self.call);
-        }
-    }
-}
-
-/// Whether a message may be left out when its reader does not keep up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Weight {
-    Answer,
-    Notice,
-}
-
 impl Client {
-    pub(crate) fn new(number: u64) -> Self {
+    pub(crate) fn new(number: u64, out: Arc<dyn Outlet>) -> Self {
         Self {
             number,
-            out: Outbox::default(),
+            out,
             hello: OnceLock::new(),
             is_initialized: AtomicBool::new(false),
             log_level: AtomicU8::new(0),
@@ -118,6 +80,7 @@ impl Client {
             settled: Notify::new(),
             asked: Mutex::default(),
             last_asked: AtomicU64::new(0),
+            subscriptions: Mutex::default(),
         }
     }
 
@@ -147,15 +110,9 @@ impl Client {
         self.log_level.store(level, Ordering::Relaxed);
     }
 
-    /// Writes a line. Never waits: a client that does not read loses notices first, then its session.
-    pub(crate) fn send(&self, line: Bytes, weight: Weight) {
-        if weight == Weight::Notice && self.out.waiting() > BACKLOG / 2 {
-            return;
-        }
-        if self.out.send(line, BACKLOG).is_err() {
-            // Its session ends when its task notices.
-            self.out.close();
-        }
+    /// Tells it something.
+    pub(crate) fn send(&self, line: Bytes, about: About<'_>, weight: Weight) {
+        self.out.send(line, about, weight);
     }
 
     pub(crate) fn fail(&self, id: &[u8], code: i32, message: &str, reason: Option<&str>) {
@@ -168,7 +125,7 @@ impl Client {
         let Some(index) = batches.iter().position(|batch| batch.open.iter().any(|one| one == id))
         else {
             drop(batches);
-            return self.send(line, Weight::Answer);
+            return self.send(line, About::Answer(id), Weight::Needed);
         };
         batches[index].open.retain(|one| one != id);
         batches[index].answers.push(line.slice(..line.len() - 1));
@@ -178,7 +135,8 @@ impl Client {
     /// These requests came as one, and are answered as one.
     pub(crate) fn expect_batch(&self, open: Vec<Bytes>) {
         if !open.is_empty() {
-            lock(&self.batches).push(Batch { open, answers: Vec::new() });
+            let ids = open.clone();
+            lock(&self.batches).push(Batch { ids, open, answers: Vec::new() });
         }
     }
 
@@ -197,11 +155,11 @@ impl Client {
         if !batches[index].open.is_empty() {
             return;
         }
-        let answers = batches.swap_remove(index).answers;
+        let Batch { ids, answers, .. } = batches.swap_remove(index);
         drop(batches);
         if !answers.is_empty() {
             let line = [&b"["[..], &answers.join(&b","[..]), b"]\n"].concat();
-            self.send(line.into(), Weight::Answer);
+            self.send(line.into(), About::Answers(&ids), Weight::Needed);
         }
     }
 
@@ -217,10 +175,18 @@ impl Client {
     /// A server has answered a call, or never will.
     pub(crate) fn answered(&self, id: &Bytes, answer: Result<Frame, Arc<Ending>>) {
         let Some(call) = self.take_pending(id) else { return };
+        if let (Ok(answer), Some((_, uri))) = (&answer, &call.subscribes)
+            && !answer.is_error()
+        {
+            call.attachment.upstream.confirm(uri);
+        }
         call.settle();
         match answer {
             Ok(answer) => {
                 let mut edits = vec![(answer.id_edges(), id.clone())];
+                if answer.is_error() {
+                    call.expect_completions(&answer);
+                }
                 if let Some(tools) = &call.filter {
                     let list = answer.bytes().slice(answer.body_edges());
                     edits.push((answer.body_edges(), tools.filter("tools/list", list)));
@@ -269,13 +235,33 @@ impl Client {
         let asked = Asked { upstream: Arc::clone(upstream), id, limit, until };
         self.asked().insert(number, asked);
         let edits = vec![(request.id_edges(), message::number(number))];
-        self.send(message::splice(request.bytes(), edits), Weight::Answer);
+        let line = message::splice(request.bytes(), edits);
+        self.send_about(upstream, line, Weight::Needed);
+    }
+
+    /// Tells it what came up in a server, most likely because of what it asked first.
+    pub(crate) fn send_about(&self, upstream: &Arc<Upstream>, line: Bytes, weight: Weight) {
+        let pending = self.pending();
+        let of_it = |call: &InFlight| Arc::ptr_eq(&call.attachment.upstream, upstream);
+        let own = pending.iter().filter(|(_, call)| of_it(call));
+        let first = own.min_by_key(|(_, call)| call.call).map(|(id, _)| id.clone());
+        drop(pending);
+        self.send(line, first.as_deref().map_or(About::Nothing, About::Request), weight);
     }
 
     /// The client has answered what a server asked.
     pub(crate) fn take_asked(&self, answer: &Frame) -> Option<Asked> {
         let number = std::str::from_utf8(answer.id()).ok()?.parse().ok()?;
         self.asked().remove(&number)
+    }
+
+    /// What it wants to hear of from a server.
+    pub(crate) fn topics(&self, server: &str) -> Vec<Topic> {
+        self.subscriptions().keys().filter(|(of, _)| **of == *server).cloned().collect()
+    }
+
+    pub(crate) fn subscriptions(&self) -> MutexGuard<'_, HashMap<Topic, Option<Use>>> {
+        lock(&self.subscriptions)
     }
 
     pub(crate) fn asked(&self) -> MutexGuard<'_, HashMap<u64, Asked>> {

@@ -18,6 +18,9 @@ use crate::version;
 /// For an answer to the handshake; the server's own start limit is usually shorter.
 const HANDSHAKE_LIMIT: Duration = Duration::from_hours(1);
 
+/// For a server to list what it has.
+pub(crate) const LIST_LIMIT: Duration = Duration::from_mins(1);
+
 /// The lists that a server may have, with what it has to declare for each.
 pub(crate) const LISTS: [(&str, &str); 4] = [
     ("tools/list", "tools"),
@@ -93,12 +96,11 @@ impl Hub {
         self.catalog
             .learn(key.fingerprint, &key.profile, |known| known.initialize = result.clone());
         let upstream = Arc::new(Upstream::new(talk.clone(), result));
-        for (method, capability) in LISTS {
-            if upstream.can(&[capability]) {
-                self.list_again(talk.number(), method);
-            }
-        }
+        let lists = upstream.lists();
         lock(&self.upstreams).insert(talk.number(), upstream);
+        for method in lists {
+            self.list_again(talk.number(), method);
+        }
     }
 }
 

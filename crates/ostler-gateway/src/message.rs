@@ -17,6 +17,8 @@ pub(crate) mod code {
     pub(crate) const INVALID_PARAMS: i32 = -32602;
     pub(crate) const INTERNAL: i32 = -32603;
     pub(crate) const PARSE: i32 = -32700;
+    /// Something has to be done elsewhere first.
+    pub(crate) const ELSEWHERE: i32 = -32042;
 }
 
 /// The parts of an object by name. Names that are written in an odd way are found as well.
@@ -45,11 +47,29 @@ pub(crate) fn text_param(frame: &Frame, path: &[&str]) -> Option<String> {
     serde_json::from_slice(frame.bytes().get(param(frame, path)?)?).ok()
 }
 
+/// Whether a word is anywhere in a message's parameters: much cheaper than a look at their structure, and
+/// most have none of those that are looked for.
+pub(crate) fn mentions(frame: &Frame, word: &str) -> bool {
+    memmem::find(frame.body(), word.as_bytes()).is_some()
+}
+
+/// The same without one part of the object under `path`.
+pub(crate) fn without(bytes: Bytes, path: &[&str], name: &str) -> Bytes {
+    let Some(edges) = find(&bytes, 0..bytes.len(), path) else { return bytes };
+    let Ok(mut parts) = serde_json::from_slice::<Parts<'_>>(&bytes[edges.clone()]) else {
+        return bytes;
+    };
+    if parts.remove(name).is_none() {
+        return bytes;
+    }
+    let Ok(rest) = serde_json::to_vec(&parts) else { return bytes };
+    let line = splice(&bytes, vec![(edges, rest.into())]);
+    line.slice(..line.len() - 1)
+}
+
 /// Where a request says by which token it wants to hear of its progress.
 pub(crate) fn progress_token(frame: &Frame) -> Option<Range<usize>> {
-    // Most have none, and a look for the word is much cheaper than one at the structure.
-    memmem::find(frame.body(), b"progressToken")?;
-    param(frame, &["_meta", "progressToken"])
+    if mentions(frame, "progressToken") { param(frame, &["_meta", "progressToken"]) } else { None }
 }
 
 /// The bytes with these parts replaced, as a line. The parts may not overlap.

@@ -11,14 +11,13 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
 use crate::gateway::Gateway;
+use crate::hub::LIST_LIMIT;
 use crate::message;
 use crate::session::{Route, each, field_of};
 use crate::upstream::Upstream;
 
 /// Changes that come together are one.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// For a server to list what it has.
-const LIST_LIMIT: Duration = Duration::from_mins(1);
 /// A server that has more pages than this has no end of them.
 const MOST_PAGES: usize = 1000;
 
@@ -33,7 +32,10 @@ impl Gateway {
                     for (number, method) in stale {
                         let Some(upstream) = self.hub().upstream(number) else { continue };
                         let gateway = Arc::clone(self);
-                        questions.spawn(async move { gateway.list_again(&upstream, method).await });
+                        questions.spawn(async move {
+                            gateway.list_again(&upstream, method).await;
+                            upstream.has_listed(method);
+                        });
                     }
                 }
                 event = events.recv() => match event {

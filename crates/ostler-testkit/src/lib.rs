@@ -35,6 +35,7 @@ mod host;
 mod image;
 mod keeper_host;
 mod launched;
+pub mod measure;
 mod pipes;
 mod process;
 mod puppet;

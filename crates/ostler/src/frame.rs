@@ -17,10 +17,19 @@ pub struct Frame {
     kind: Kind,
     /// Where the id is; empty for a notification.
     id: Range<usize>,
-    /// Where the method's name is, with its quotes; empty for an answer.
-    method: Range<usize>,
+    method: Method,
     /// Where the parameters, the result or the error are; empty if there are none.
     body: Range<usize>,
+    is_error: bool,
+}
+
+/// The name of what is wanted or told.
+#[derive(Clone, PartialEq, Eq)]
+enum Method {
+    /// Where it is, without its quotes; empty for an answer.
+    Plain(Range<usize>),
+    /// It is written with escapes, as some write every slash.
+    Decoded(Box<str>),
 }
 
 /// What sort of message it is.
@@ -98,14 +107,21 @@ impl Frame {
             serde_json::from_slice(&bytes).map_err(InvalidFrame::NotJson)?;
         let kind = envelope.kind()?;
         let edges = |part: Option<&RawValue>| part.map_or(0..0, |part| edges(&bytes, part));
-        let (id, method) = (edges(envelope.id), edges(envelope.method));
+        let id = edges(envelope.id);
+        let method = Method::of(envelope.method, edges(envelope.method))?;
         let body = edges(envelope.params.or(envelope.result).or(envelope.error));
-        Ok(Self { bytes, kind, id, method, body })
+        let is_error = envelope.error.is_some();
+        Ok(Self { bytes, kind, id, method, body, is_error })
     }
 
     /// What sort of message it is.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Whether it is an answer that says what went wrong.
+    pub fn is_error(&self) -> bool {
+        self.is_error
     }
 
     /// The whole message, without a line break.
@@ -118,10 +134,12 @@ impl Frame {
         &self.bytes[self.id.clone()]
     }
 
-    /// The method's name as it is written, without its quotes; empty for an answer.
+    /// The method's name; empty for an answer.
     pub fn method(&self) -> &[u8] {
-        let quoted = &self.bytes[self.method.clone()];
-        quoted.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or(quoted)
+        match &self.method {
+            Method::Plain(edges) => &self.bytes[edges.clone()],
+            Method::Decoded(name) => name.as_bytes(),
+        }
     }
 
     /// Where the parameters of a request or notification are, or the result or error of an answer;
@@ -157,9 +175,13 @@ impl Frame {
                 |at: usize| if at < self.id.end { at } else { at + id.len() - self.id.len() };
             shift(edges.start)..shift(edges.end)
         };
-        let (method, body) = (moved(&self.method), moved(&self.body));
+        let method = match &self.method {
+            Method::Plain(edges) => Method::Plain(moved(edges)),
+            Method::Decoded(name) => Method::Decoded(name.clone()),
+        };
+        let body = moved(&self.body);
         let id = self.id.start..self.id.start + id.len();
-        Self { bytes, kind: self.kind, id, method, body }
+        Self { bytes, kind: self.kind, id, method, body, is_error: self.is_error }
     }
 
     /// The same as a line for a server, under a number of ours.
@@ -194,6 +216,19 @@ impl Frame {
         let rest = format!(r#","error":{{"code":{code},"message":{message}}}}}"#);
         bytes.put_slice(rest.as_bytes());
         bytes.freeze()
+    }
+}
+
+impl Method {
+    fn of(part: Option<&RawValue>, edges: Range<usize>) -> Result<Self, InvalidFrame> {
+        let Some(part) = part else { return Ok(Self::Plain(0..0)) };
+        if !part.get().starts_with('"') {
+            return Err(InvalidFrame::NotAMessage);
+        }
+        if memchr::memchr(b'\\', part.get().as_bytes()).is_none() {
+            return Ok(Self::Plain(edges.start + 1..edges.end - 1));
+        }
+        serde_json::from_str(part.get()).map(Self::Decoded).map_err(InvalidFrame::NotJson)
     }
 }
 
@@ -265,6 +300,7 @@ mod tests {
             r#"{"id":1,"method":"m","result":1}"#,
             r#"{"id":1,"result":1,"error":1}"#,
             r#"{"id":{},"method":"m"}"#,
+            r#"{"id":1,"method":7}"#,
             r#"{"id":null,"method":"m"}"#,
             r#"{"id":1,"id":2,"method":"m"}"#,
             "{\"method\":\"m\",\n\"params\":1}",
@@ -283,6 +319,15 @@ mod tests {
         let changed = frame.with_id(b"12345");
         assert_eq!(changed.bytes(), &text.replace(r#""old""#, "12345"));
         assert_eq!(changed.with_id(br#""old""#), frame);
+    }
+
+    #[test]
+    fn a_method_is_known_however_it_is_written() {
+        let frame = parse(r#"{"id":1,"method":"tools\/call"}"#).unwrap();
+        assert_eq!(frame.method(), b"tools/call");
+        assert_eq!(frame.with_id(b"77").method(), b"tools/call");
+        let plain = parse(r#"{"id":1,"method":"tools/call"}"#).unwrap();
+        assert_eq!(plain.with_id(b"77").method(), b"tools/call");
     }
 
     #[test]

@@ -17,9 +17,15 @@ const LONGEST_SOCKET: usize = 99;
 pub struct Places(Vec<PathBuf>);
 
 impl Places {
-    /// These directories.
+    /// These directories. Whatever is there would be seen twice if one were named twice.
     pub fn new(directories: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self(directories.into_iter().collect())
+        let mut places = Vec::new();
+        for directory in directories {
+            if !places.contains(&directory) {
+                places.push(directory);
+            }
+        }
+        Self(places)
     }
 
     /// The user's: the XDG state directory, the XDG runtime directory, and a private one among
@@ -102,4 +108,15 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_named_twice_is_one_place() {
+        let places = Places::new(["/a", "/b", "/a"].map(PathBuf::from));
+        assert_eq!(places, Places::new(["/a", "/b"].map(PathBuf::from)));
+    }
 }

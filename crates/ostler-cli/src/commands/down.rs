@@ -37,7 +37,7 @@ struct Verdict<'l> {
 pub(crate) fn run(arguments: &DownArguments) -> ExitCode {
     match arguments.which.ask(Request::Down) {
         Ok(Answer::Ended { count, left }) => {
-            let done = format!("the gateway has ended, and {count} servers with it\n");
+            let done = format!("the gateway has ended; instances that ended with it: {count}\n");
             report(&done, count, &left, arguments.json)
         }
         Ok(_) => AskError::Strange.report(),

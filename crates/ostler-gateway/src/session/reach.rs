@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ostler::Frame;
-use ostler::keeper::{AcquireError, CallError, Lease, Scope, Turn};
+use ostler::keeper::{AcquireError, CallError, Lease, Scope, Sharing, Turn};
+use tokio::task::AbortHandle;
 
 use super::Session;
-use crate::client::{Attachment, InFlight};
+use crate::client::Topic;
+use crate::hub::{LIST_LIMIT, LISTS};
+use crate::in_flight::{Attachment, InFlight};
 use crate::log_level;
 use crate::menu::Menu;
 use crate::message::{self, code};
@@ -38,11 +41,20 @@ pub(super) struct Held {
 pub(super) struct Parcel {
     pub(super) frame: Frame,
     pub(super) edits: Vec<(Range<usize>, Bytes)>,
+    /// What it subscribes to.
+    pub(super) subscribes: Option<Topic>,
+}
+
+impl Parcel {
+    /// The client's own id of it.
+    pub(super) fn id(&self) -> Bytes {
+        self.frame.bytes().slice(self.frame.id_edges())
+    }
 }
 
 impl From<Frame> for Parcel {
     fn from(frame: Frame) -> Self {
-        Self { frame, edits: Vec::new() }
+        Self { frame, edits: Vec::new(), subscribes: None }
     }
 }
 
@@ -50,24 +62,27 @@ impl From<Frame> for Parcel {
 pub(super) enum NoLease {
     /// The client can't have any of this server.
     Missing(Arc<str>),
-    /// The configuration has changed since it was asked for.
-    Outdated,
     Refused(AcquireError),
 }
 
 /// What is waited for on the client's behalf.
 pub(super) enum Errand {
     Lease(Arc<str>, Result<Lease, NoLease>),
+    /// An instance for one call.
+    Alone(Arc<str>, Parcel, Result<Lease, NoLease>),
+    /// A server was asked what it has.
+    Looked(Arc<str>, Result<(), NoLease>),
     Turn(Arc<str>, Parcel, Turn),
     /// An instance goes.
     Left(Arc<str>, u64),
-    /// Something may have been learned of a server.
-    News,
 }
 
 impl Session {
     /// Brings a request to a server, which is started if need be.
     pub(super) fn forward(&mut self, server: &Arc<str>, parcel: Parcel) {
+        if self.menu.sharing(server) == Sharing::Call {
+            return self.forward_alone(server, parcel);
+        }
         match self.reach.get_mut(server) {
             Some(Reach::Held(held)) => {
                 let held = held.clone();
@@ -83,10 +98,14 @@ impl Session {
 
     /// Has an instance started although there is no request for it yet.
     pub(super) fn reach_for(&mut self, server: &Arc<str>) {
-        if !self.reach.contains_key(server) {
-            self.reach.insert(Arc::clone(server), Reach::Waiting(VecDeque::new()));
-            self.ask_for_lease(server);
+        if self.reach.contains_key(server) {
+            return;
         }
+        if self.menu.sharing(server) == Sharing::Call {
+            return self.look_at(server, VecDeque::new());
+        }
+        self.reach.insert(Arc::clone(server), Reach::Waiting(VecDeque::new()));
+        self.ask_for_lease(server);
     }
 
     pub(super) fn held(&self, server: &str) -> Option<&Held> {
@@ -98,50 +117,103 @@ impl Session {
 
     pub(super) fn is_waiting(&self) -> bool {
         let mut all = self.reach.values();
-        all.any(|reach| matches!(reach, Reach::Waiting(waiting) if !waiting.is_empty()))
+        !self.alone.is_idle()
+            || all.any(|reach| matches!(reach, Reach::Waiting(waiting) if !waiting.is_empty()))
+    }
+
+    /// Whether a request with this id waits for an instance.
+    pub(super) fn has_waiting(&self, id: &[u8]) -> bool {
+        let waits = |reach: &Reach| match reach {
+            Reach::Waiting(waiting) => waiting.iter().any(|parcel| parcel.frame.id() == id),
+            Reach::Held(_) => false,
+        };
+        self.alone.has(id)
+            || self.gathers.iter().any(|gather| gather.is_for(id))
+            || self.reach.values().any(waits)
+    }
+
+    /// Nobody waits for this request any more. Whether it had not been sent.
+    pub(super) fn withdraw(&mut self, id: &[u8]) -> bool {
+        let before = self.has_waiting(id);
+        self.alone.cancel(id);
+        self.gathers.retain(|gather| !gather.is_for(id));
+        for reach in self.reach.values_mut() {
+            if let Reach::Waiting(waiting) = reach {
+                // A handshake can't be taken back.
+                waiting.retain(|parcel| {
+                    parcel.frame.id() != id || parcel.frame.method() == b"initialize"
+                });
+            }
+        }
+        before
     }
 
     pub(super) fn done(&mut self, errand: Errand) {
         match errand {
             Errand::Lease(server, Ok(lease)) => self.take_over(&server, lease),
-            Errand::Lease(server, Err(NoLease::Outdated)) => self.ask_for_lease(&server),
             Errand::Lease(server, Err(reason)) => self.refuse_waiting(&server, &reason),
+            Errand::Alone(server, parcel, lease) => self.call_alone(&server, parcel, lease),
+            Errand::Looked(server, looked) => self.looked(&server, looked),
             Errand::Turn(server, parcel, turn) => match self.held(&server).cloned() {
                 Some(held) => self.send_now(&server, &held, parcel, turn),
                 None => self.forward(&server, parcel),
             },
             Errand::Left(server, number) => self.left(&server, number),
-            Errand::News => self.keep_promises(),
         }
     }
 
     fn ask_for_lease(&mut self, server: &Arc<str>) {
+        self.for_lease(server, Errand::Lease);
+    }
+
+    /// Asks for a lease, for whatever is to be done with it.
+    pub(super) fn for_lease(
+        &mut self,
+        server: &Arc<str>,
+        then: impl FnOnce(Arc<str>, Result<Lease, NoLease>) -> Errand + Send + 'static,
+    ) -> AbortHandle {
         let (scope, server) = (Arc::clone(&self.scope), Arc::clone(server));
         let (menu, profile) = (Arc::clone(&self.menu), self.profile(&server));
         self.errands.spawn(async move {
             let lease = acquire(&scope, &menu, &server, &profile).await;
-            Errand::Lease(server, lease)
-        });
+            then(server, lease)
+        })
     }
 
     fn take_over(&mut self, server: &Arc<str>, lease: Lease) {
-        let number = lease.instance();
         self.await_leave(server, lease.clone());
-        let Some(upstream) = self.gateway.hub().upstream(number) else {
-            // It has ended since: what waits for it waits for the next one.
-            return;
-        };
-        let attachment = upstream.attach(&self.client);
-        let limit = self.menu.call_limit(server);
-        let held = Held { lease, attachment, limit, tools: self.menu.tools(server) };
-        merge_levels(&held);
+        // If it has ended since, what waits for it waits for the next one.
+        let Some(held) = self.hold_lease(server, lease) else { return };
         self.resubscribe(server, &held);
         let waiting = self.reach.insert(Arc::clone(server), Reach::Held(held));
         if let Some(Reach::Waiting(waiting)) = waiting {
             for parcel in waiting {
-                self.forward(server, parcel);
+                self.deliver(server, parcel);
             }
         }
+        // Whoever only wanted to know what it is keeps it from nobody.
+        if let Some(held) = self.held(server) {
+            drop(held.lease.hold());
+        }
+    }
+
+    /// What has waited for an instance.
+    fn deliver(&mut self, server: &Arc<str>, parcel: Parcel) {
+        match parcel.frame.method() {
+            b"resources/subscribe" => self.subscribe(server, parcel),
+            b"resources/unsubscribe" => self.unsubscribe(server, parcel),
+            _ => self.forward(server, parcel),
+        }
+    }
+
+    /// The instance of a lease, as long as it is there.
+    pub(super) fn hold_lease(&self, server: &Arc<str>, lease: Lease) -> Option<Held> {
+        let upstream = self.gateway.hub().upstream(lease.instance())?;
+        let attachment = upstream.attach(&self.client);
+        let limit = self.menu.call_limit(server);
+        let held = Held { lease, attachment, limit, tools: self.menu.tools(server) };
+        merge_levels(&held);
+        Some(held)
     }
 
     fn await_leave(&mut self, server: &Arc<str>, lease: Lease) {
@@ -162,19 +234,27 @@ impl Session {
                 self.reach.insert(Arc::clone(server), Reach::Waiting(waiting));
                 self.ask_for_lease(server);
             }
-            Some(Reach::Held(_)) | None if self.subscriptions.has_any(server) => {
+            Some(Reach::Held(_)) | None if !self.client.topics(server).is_empty() => {
                 self.reach_for(server);
             }
             Some(Reach::Held(_)) | None => {}
         }
     }
 
-    fn refuse_waiting(&mut self, server: &Arc<str>, error: &NoLease) {
+    pub(super) fn refuse_waiting(&mut self, server: &Arc<str>, error: &NoLease) {
+        if let Some(Reach::Waiting(waiting)) = self.reach.remove(server) {
+            self.refuse(server, waiting, error);
+        }
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        server: &Arc<str>,
+        parcels: impl IntoIterator<Item = Parcel>,
+        error: &NoLease,
+    ) {
         let (reason, text) = match error {
             NoLease::Missing(why) => ("unavailable", format!("{server}: {why}")),
-            NoLease::Outdated => {
-                ("unavailable", format!("{server}: its configuration has changed"))
-            }
             NoLease::Refused(error) => {
                 let reason = match error {
                     AcquireError::BackingOff { .. } | AcquireError::Failed(_) => "upstream_failed",
@@ -184,19 +264,15 @@ impl Session {
                 (reason, variant::readable(&error.to_string()).into_owned())
             }
         };
-        self.failures.insert(Arc::clone(server), text.clone());
-        if let Some(Reach::Waiting(waiting)) = self.reach.remove(server) {
-            for parcel in waiting {
-                let id = parcel.frame.id();
-                self.client.fail(id, code::INTERNAL, &text, Some(reason));
-            }
+        for parcel in parcels {
+            self.client.fail(parcel.frame.id(), code::INTERNAL, &text, Some(reason));
         }
+        self.failures.insert(Arc::clone(server), text);
     }
 
     fn send(&mut self, server: &Arc<str>, held: &Held, parcel: Parcel) {
         if parcel.frame.method() == b"initialize" {
-            let id = parcel.frame.bytes().slice(parcel.frame.id_edges());
-            return self.welcome(&id, held.attachment.upstream.initialize());
+            return self.welcome(&parcel.id(), server, held.attachment.upstream.initialize());
         }
         if let Some(turn) = held.lease.try_turn() {
             return self.send_now(server, held, parcel, turn);
@@ -225,10 +301,11 @@ impl Session {
 }
 
 impl Held {
-    fn send(&self, parcel: &Parcel, turn: Turn) -> Result<(), CallError> {
+    pub(super) fn send(&self, parcel: &Parcel, turn: Turn) -> Result<(), CallError> {
         let frame = &parcel.frame;
-        let id = frame.bytes().slice(frame.id_edges());
+        let id = parcel.id();
         let token = message::progress_token(frame);
+        let limit = if is_list(frame) { self.limit.min(LIST_LIMIT) } else { self.limit };
         let attachment = Arc::clone(&self.attachment);
         let reply = {
             let id = id.clone();
@@ -246,10 +323,11 @@ impl Held {
                 call,
                 has_progress: token.is_some(),
                 filter: filter_for(frame, &self.tools),
+                subscribes: parcel.subscribes.clone(),
                 heard: self.lease.heard(),
-                limit: self.limit,
+                limit,
                 since,
-                until: since + self.limit,
+                until: since + limit,
             };
             client.pending().insert(id.clone(), in_flight);
             if let Some(edges) = token {
@@ -269,23 +347,28 @@ impl Held {
     }
 }
 
-async fn acquire(
+pub(super) async fn acquire(
     scope: &Scope,
     menu: &Menu,
     server: &str,
     profile: &Arc<str>,
 ) -> Result<Lease, NoLease> {
-    if let Some(reason) = menu.missing(server) {
-        return Err(NoLease::Missing(reason));
-    }
-    let unknown = || AcquireError::UnknownServer(server.to_owned());
-    let id = menu.id(server).ok_or_else(|| NoLease::Refused(unknown()))?;
-    scope.acquire_with(&id, profile).await.map_err(|error| match error {
-        AcquireError::UnknownServer(_) if menu.id(server).is_none_or(|now| now != id) => {
-            NoLease::Outdated
+    loop {
+        if let Some(reason) = menu.missing(server) {
+            return Err(NoLease::Missing(reason));
         }
-        error => NoLease::Refused(error),
-    })
+        let unknown = || AcquireError::UnknownServer(server.to_owned());
+        let id = menu.id(server).ok_or_else(|| NoLease::Refused(unknown()))?;
+        match scope.acquire_with(&id, profile).await {
+            // The configuration has changed since it was asked for.
+            Err(AcquireError::UnknownServer(_)) if menu.id(server).is_none_or(|now| now != id) => {}
+            lease => return lease.map_err(NoLease::Refused),
+        }
+    }
+}
+
+pub(super) fn is_list(frame: &Frame) -> bool {
+    LISTS.iter().any(|(list, _)| list.as_bytes() == frame.method())
 }
 
 /// A list that comes from the server itself may hold what the configuration does not allow.

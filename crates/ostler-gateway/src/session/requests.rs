@@ -14,6 +14,7 @@ use crate::client::Hello;
 use crate::hub::LISTS;
 use crate::log_level;
 use crate::message::{self, code};
+use crate::terms;
 use crate::version;
 
 impl Session {
@@ -62,7 +63,7 @@ impl Session {
 
     fn request(&mut self, frame: Frame) {
         let id = frame.bytes().slice(frame.id_edges());
-        if self.client.pending().contains_key(&id) {
+        if self.client.pending().contains_key(&id) || self.has_waiting(&id) {
             let text = "a request with this id is in flight already";
             return self.client.fail(&id, code::INVALID_REQUEST, text, None);
         }
@@ -82,19 +83,17 @@ impl Session {
 
     /// A request for the only server of this client, with its own names.
     fn request_of(&mut self, server: &Arc<str>, frame: Frame, id: &Bytes) {
+        if terms::is_withheld(self.menu.sharing(server), &frame) {
+            let text = "not offered by a server that is shared like this";
+            return self.client.fail(id, code::METHOD_NOT_FOUND, text, Some("withheld"));
+        }
         let method = frame.method();
         if let Some((list, _)) = LISTS.iter().find(|(list, _)| list.as_bytes() == method) {
             return self.list(server, frame, list, id);
         }
         match method {
-            b"resources/subscribe" | b"resources/unsubscribe" => {
-                let Some(uri) = self.uri_of(&frame) else { return };
-                if method == b"resources/subscribe" {
-                    self.subscribe(server, &uri, frame.into());
-                } else {
-                    self.unsubscribe(server, &uri, frame.into());
-                }
-            }
+            b"resources/subscribe" => self.subscribe(server, frame.into()),
+            b"resources/unsubscribe" => self.unsubscribe(server, frame.into()),
             b"tools/call" if !self.may_call(server, &frame) => {
                 self.client.fail(id, code::INVALID_PARAMS, "no such tool", Some("denied"));
             }
@@ -118,6 +117,8 @@ impl Session {
                 // Who has cancelled a call does not wait for its answer.
                 if let Some(call) = self.client.take_pending(&id) {
                     cancel(&call, "the client has cancelled it");
+                    self.client.withdraw_from_batch(&id);
+                } else if self.withdraw(&id) {
                     self.client.withdraw_from_batch(&id);
                 }
             }
@@ -166,22 +167,25 @@ impl Session {
         match self.route.clone() {
             Route::All => self.welcome_to_all(id),
             Route::One(server) => match self.known(&server) {
-                Some(known) if !known.initialize.is_empty() => self.welcome(id, &known.initialize),
+                Some(known) if !known.initialize.is_empty() => {
+                    self.welcome(id, &server, &known.initialize);
+                }
                 _ => self.forward(&server, frame.into()),
             },
         }
     }
 
     /// Answers the handshake with what the server has said to ours.
-    pub(super) fn welcome(&self, id: &Bytes, result: &Bytes) {
+    pub(super) fn welcome(&self, id: &Bytes, server: &str, result: &Bytes) {
         let Some(hello) = self.client.hello() else { return };
+        let result = &terms::offered(self.menu.sharing(server), result);
         let version = message::find(result, 0..result.len(), &["protocolVersion"]);
         let version = version.map(|edges| (edges, Bytes::from(format!("\"{}\"", hello.version))));
         let result = message::splice(result, version.into_iter().collect());
         self.client.reply(id, message::answer(id, &result[..result.len() - 1]));
     }
 
-    fn list(&mut self, server: &Arc<str>, frame: Frame, method: &str, id: &Bytes) {
+    pub(super) fn list(&mut self, server: &Arc<str>, frame: Frame, method: &str, id: &Bytes) {
         let is_first_page = message::param(&frame, &["cursor"]).is_none();
         let held = self.held(server);
         // A server that runs and does not say when its lists change has to be asked.

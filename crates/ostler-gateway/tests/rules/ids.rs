@@ -113,3 +113,26 @@ fn p1_progress_comes_under_the_clients_own_token_in_order_and_before_the_answer(
     client.assert_silence();
     other.assert_silence();
 }
+
+#[test]
+fn f2_a_method_is_known_however_it_is_written() {
+    let stage = Stage::new(Sharing::All);
+    let mut client = stage.client();
+    client.hello(&json!({}));
+    let mut server = stage.server(&json!({}));
+    client.welcome();
+    client.say(r#"{"jsonrpc":"2.0","method":"notifications\/initialized"}"#);
+    client
+        .say(r#"{"jsonrpc":"2.0","id":1,"method":"logging\/setLevel","params":{"level":"error"}}"#);
+    assert_eq!(client.message()["result"], json!({}));
+    let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools\/call","params":{"_meta":{"progressToken":"p"}}}"#;
+    client.say(call);
+    let line = server.line();
+    assert!(line.contains(r#""method":"tools\/call""#), "{line}");
+    let request: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let token = &request["params"]["_meta"]["progressToken"];
+    server.say(&format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications\/progress","params":{{"progressToken":{token},"progress":1}}}}"#
+    ));
+    assert_eq!(client.expect("notifications/progress")["params"]["progressToken"], "p");
+}

@@ -2,6 +2,7 @@
 #![expect(clippy::expect_used, reason = "a test that can't go on should stop")]
 
 mod all;
+mod alone;
 mod catalog;
 mod ids;
 mod lifecycle;

@@ -134,6 +134,92 @@ fn k1_clients_share_an_instance_only_if_they_can_do_the_same() {
 }
 
 #[test]
+fn s3_forms_urls_and_tools_are_asked_only_of_who_has_said_so() {
+    let cases = [
+        (json!({ "elicitation": {} }), "elicitation/create", json!({ "mode": "form" }), true),
+        (json!({ "elicitation": {} }), "elicitation/create", json!({}), true),
+        (json!({ "elicitation": {} }), "elicitation/create", json!({ "mode": "url" }), false),
+        (json!({ "elicitation": { "url": {} } }), "elicitation/create", json!({}), false),
+        (json!({ "sampling": {} }), "sampling/createMessage", json!({ "tools": [] }), false),
+        (
+            json!({ "sampling": { "tools": {} } }),
+            "sampling/createMessage",
+            json!({ "tools": [] }),
+            true,
+        ),
+    ];
+    for (capabilities, method, params, is_asked) in cases {
+        let stage = Stage::new(Sharing::Session);
+        let mut client = enter(&stage, None, &capabilities);
+        let mut server = stage.server(&json!({}));
+        client.welcome();
+        client.request(&json!(1), "tools/call", &json!({}));
+        server.expect("tools/call");
+        let request = json!({ "jsonrpc": "2.0", "id": 5, "method": method, "params": params });
+        server.say(&request.to_string());
+        if is_asked {
+            client.expect(method);
+        } else {
+            assert_eq!(server.message()["error"]["code"], -32602, "{params}");
+            client.assert_silence();
+        }
+    }
+}
+
+#[test]
+fn s8_that_something_is_done_elsewhere_is_told_to_who_was_sent_there() {
+    let stage = Stage::new(Sharing::All);
+    let capabilities = json!({ "elicitation": { "url": {} } });
+    let mut one = enter(&stage, None, &capabilities);
+    let mut server = stage.server(&json!({}));
+    one.welcome();
+    one.ready();
+    let mut other = stage.client();
+    other.enter();
+    one.request(&json!(1), "tools/call", &json!({}));
+    let first = server.expect("tools/call");
+    other.request(&json!(1), "tools/call", &json!({}));
+    let second = server.expect("tools/call");
+    // By a refusal that says where to go.
+    let data = json!({ "elicitations": [{ "mode": "url", "elicitationId": "e1", "url": "x:" }] });
+    let error = json!({ "code": -32042, "message": "elsewhere", "data": data });
+    server.say(&json!({ "jsonrpc": "2.0", "id": first["id"], "error": error }).to_string());
+    assert_eq!(one.message()["error"]["data"], data);
+    server.say(r#"{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}"#);
+    one.expect("notifications/elicitation/complete");
+    // Nobody else, and not twice.
+    server.say(r#"{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}"#);
+    server.answer(&second, &json!({}));
+    assert_eq!(other.message()["id"], 1);
+    other.assert_silence();
+    one.assert_silence();
+}
+
+#[test]
+fn k3_what_everybody_would_see_is_not_offered_by_a_shared_server() {
+    let tasks = json!({ "tasks": { "list": {} }, "tools": {} });
+    for (sharing, is_offered) in [(Sharing::Agent, false), (Sharing::Session, true)] {
+        let stage = Stage::new(sharing);
+        let mut client = stage.client();
+        client.hello(&json!({}));
+        let mut server = stage.server(&tasks);
+        let welcome = client.welcome();
+        assert_eq!(welcome["capabilities"]["tasks"].is_object(), is_offered);
+        client.ready();
+        let list = server.expect("tools/list");
+        server.answer(&list, &json!({ "tools": [] }));
+        client.request(&json!(1), "tasks/list", &json!({}));
+        if is_offered {
+            server.expect("tasks/list");
+        } else {
+            assert_eq!(client.message()["error"]["code"], -32601);
+            client.request(&json!(2), "tools/call", &json!({ "name": "t", "task": {} }));
+            assert_eq!(client.message()["error"]["code"], -32601);
+        }
+    }
+}
+
+#[test]
 fn s6_that_roots_have_changed_is_told_to_every_server_of_ones_own() {
     let told = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
     let stage = Stage::with(&["one", "two"], |server| server.sharing = Sharing::Session);

@@ -1,10 +1,14 @@
 //! Subscriptions: one at the server for all clients, and one that outlives the server.
 
+use std::time::Duration;
+
 use ostler::keeper::Sharing;
+use ostler_testkit::wait_until;
 use serde_json::json;
 
 use crate::stage::{Client, Stage};
 
+const PATIENCE: Duration = Duration::from_secs(30);
 const SUBSCRIBE: &str = "resources/subscribe";
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
 
@@ -85,4 +89,43 @@ fn u3_a_subscription_starts_its_server_again_and_is_renewed() {
     assert_eq!(server.expect(SUBSCRIBE)["params"]["uri"], "a:1");
     server.say(&updated("a:1"));
     client.expect("notifications/resources/updated");
+}
+
+#[test]
+fn u1_who_is_refused_is_told_so_and_keeps_nothing() {
+    let stage = Stage::new(Sharing::All);
+    let (mut client, mut server) = enter(&stage);
+    // Without an instance of its own yet: whatever is answered comes from the server.
+    client.request(&json!(1), SUBSCRIBE, &json!({ "uri": "a:1" }));
+    let request = server.expect(SUBSCRIBE);
+    let id = &request["id"];
+    server.say(&format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32002,"message":"unknown"}}}}"#
+    ));
+    assert_eq!(client.message()["error"]["code"], -32002);
+    server.say(&updated("a:1"));
+    client.assert_silence();
+    // Nobody wants anything of it, so that nobody starts it again.
+    drop(server);
+    let keeper = stage.gateway.keeper();
+    wait_until("it is gone", PATIENCE, || keeper.books().live == 0);
+    client.request(&json!(2), "tools/call", &json!({}));
+    let mut server = stage.server(&json!({}));
+    server.expect("tools/call");
+}
+
+#[test]
+fn u1_who_comes_while_the_first_one_waits_hears_what_the_server_says() {
+    let stage = Stage::new(Sharing::All);
+    let (mut one, mut server) = enter(&stage);
+    let mut other = stage.client();
+    other.enter();
+    one.request(&json!(1), SUBSCRIBE, &json!({ "uri": "a:1" }));
+    let first = server.expect(SUBSCRIBE);
+    other.request(&json!(1), SUBSCRIBE, &json!({ "uri": "a:1" }));
+    let second = server.expect(SUBSCRIBE);
+    server.answer(&first, &json!({}));
+    server.answer(&second, &json!({}));
+    assert_eq!(one.message()["result"], json!({}));
+    assert_eq!(other.message()["result"], json!({}));
 }

@@ -16,24 +16,24 @@
 
 mod args;
 mod bench;
+mod door;
+mod http;
 mod kept;
 mod killed;
 mod ledger;
-mod machine;
 mod memory;
 mod owner;
-mod sample;
 mod server;
 mod start;
 mod stop;
 mod sweep;
-mod table;
 
 use std::error::Error;
 use std::process::ExitCode;
 
 use args::{Benchmark, Effort, Request};
 use bench::Bench;
+use ostler_testkit::measure::{machine, sample, table};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -73,6 +73,7 @@ fn run(benchmarks: &[Benchmark], effort: Effort) -> Result<()> {
             Benchmark::Sweep => sweep::of_dead_owner(effort)?,
             Benchmark::Lease => kept::lease(&bench.owner, effort)?,
             Benchmark::Idle => kept::idle(&bench.owner, effort)?,
+            Benchmark::Door => door::against_the_plain_socket(&bench.owner, effort)?,
         };
         for table in tables {
             println!("{table}");

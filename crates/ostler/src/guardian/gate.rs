@@ -29,7 +29,7 @@ const PORTER_LIMIT: Duration = Duration::from_secs(5);
 enum Passage {
     Unused,
     Used,
-    /// The porter has proven that nothing is left.
+    /// It has nothing, and nobody is served any more.
     Cleared,
 }
 
@@ -59,8 +59,8 @@ impl Gate {
     pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
         match &self.porter {
             Some(porter) => Some(PollFd::new(porter, PollFlags::IN)),
-            None if self.retry_at.is_none() => Some(PollFd::new(&self.listener, PollFlags::IN)),
-            None => None,
+            None if self.passage == Passage::Cleared || self.retry_at.is_some() => None,
+            None => Some(PollFd::new(&self.listener, PollFlags::IN)),
         }
     }
 
@@ -69,9 +69,14 @@ impl Gate {
         self.retry_at
     }
 
-    /// Whether an engine can have nothing of the server.
-    pub(super) fn is_clear(&self) -> bool {
-        self.passage != Passage::Used
+    /// Whether an engine has nothing of the server, of which no process is left. Then nobody is served
+    /// any more: who has knocked since the last look is dead, and its request must not be passed on
+    /// when the proof has been given.
+    pub(super) fn shut_if_clear(&mut self) -> bool {
+        if self.passage == Passage::Unused {
+            self.passage = Passage::Cleared;
+        }
+        self.passage == Passage::Cleared
     }
 
     /// Lets nothing be created or started any more, and has everything removed. Asked for again, it is
@@ -115,8 +120,12 @@ impl Gate {
         let mut reports = Vec::new();
         while let Some(porter) = &mut self.porter {
             match porter.receive() {
-                Ok(Received::Message(Report::Cleared)) => self.passage = Passage::Cleared,
-                Ok(Received::Message(report)) => reports.push(report),
+                Ok(Received::Message(report)) => {
+                    if matches!(report, Report::Cleared) {
+                        self.passage = Passage::Cleared;
+                    }
+                    reports.push(report);
+                }
                 Ok(Received::NothingYet) => break,
                 // It was killed; another one takes its place if there is anything to do.
                 Ok(Received::Closed) | Err(_) => self.porter = None,

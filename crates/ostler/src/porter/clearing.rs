@@ -7,10 +7,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::wire::{Report, Service};
 use crate::door::Door;
 use crate::door::note::Note;
-use crate::engine::EngineResidue;
-use crate::engine::claim::{Claim, Cleared, Creates, Times};
+use crate::engine::claim::{Claim, Cleared, Creates, News, Times};
 use crate::engine::clear::clear;
 use crate::engine::exec::end_execs;
+use crate::engine::{EngineResidue, EngineState};
 
 /// Until what is still there is looked at anew, after it was told once.
 const LATER_LIMIT: Duration = Duration::from_secs(30);
@@ -37,7 +37,10 @@ pub(super) async fn run(
     let instance = service.door.labels.instance;
     // Without a note nothing was ever created.
     if !matches!(Note::read(&service.book, instance), Ok(None)) {
-        let mut rounds = Rounds { service, limit: service.limit, grace, told: None, reports };
+        let state = EngineState::Asked;
+        tell(reports, Report::Engine(state));
+        let mut rounds =
+            Rounds { service, limit: service.limit, grace, told: None, state, reports };
         rounds.go(Creates::Counted(door.creates())).await;
         if lost.count > 0 {
             let settle = lost.until.saturating_duration_since(Instant::now());
@@ -56,6 +59,7 @@ struct Rounds<'a> {
     grace: Duration,
     /// What was told last.
     told: Option<EngineResidue>,
+    state: EngineState,
     reports: &'a UnboundedSender<Report>,
 }
 
@@ -65,8 +69,15 @@ impl Rounds<'_> {
         let claim = Claim { instance: door.labels.instance, creates };
         loop {
             let times = Times { grace: self.grace, call: Times::CALL, limit: self.limit };
-            let mut removed = |container| tell(self.reports, Report::Removed(container));
-            match clear(&door.endpoint, &claim, &times, &mut removed).await {
+            let mut hear = |news| match news {
+                News::Removed(container) => tell(self.reports, Report::Removed(container)),
+                News::State(state) if state == self.state => {}
+                News::State(state) => {
+                    self.state = state;
+                    tell(self.reports, Report::Engine(state));
+                }
+            };
+            match clear(&door.endpoint, &claim, &times, &mut hear).await {
                 Cleared::Gone { .. } => return,
                 Cleared::Unverified(residue) => self.tell_of(residue),
             }

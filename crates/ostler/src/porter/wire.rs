@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::door::DoorOrders;
-use crate::engine::{EngineResidue, RemovedContainer};
+use crate::engine::{EngineResidue, EngineState, RemovedContainer};
 
 /// From the guardian to the porter.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub(crate) enum Report {
     Removed(RemovedContainer),
     /// This is still there, or may be; the porter goes on.
     Remaining(EngineResidue),
+    /// How the engine takes it, whenever that changes.
+    Engine(EngineState),
     /// The engine has nothing of the instance.
     Cleared,
 }

@@ -1,22 +1,27 @@
 //! An instance, as clients' sessions know it: who uses it, and who gets what it says.
 
+mod questions;
+mod subscribers;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ostler::keeper::{Talk, Whose};
 use ostler::{CallId, Frame};
+use tokio::sync::watch;
 
-use crate::client::{Attachment, Client, Weight};
+use self::subscribers::Subscribers;
+use crate::client::Client;
 use crate::gateway::lock;
+use crate::hub::LISTS;
+use crate::in_flight::Attachment;
 use crate::log_level;
-use crate::message::{self, code};
+use crate::message;
+use crate::transport::{About, Weight};
 
-/// For a client to answer what a server asks.
-const ASK_LIMIT: Duration = Duration::from_mins(5);
 /// However much progress is told, a call takes no longer.
 const CALL_MOST: Duration = Duration::from_hours(1);
 
@@ -28,8 +33,12 @@ pub(crate) struct Upstream {
     attachments: Mutex<Vec<Weak<Attachment>>>,
     progress: Mutex<HashMap<u64, Progress>>,
     /// Who wants to hear of changes of which resource.
-    subscribers: Mutex<BTreeMap<String, Vec<Weak<Client>>>>,
+    subscribers: Mutex<BTreeMap<String, Subscribers>>,
     log_level: Mutex<Option<u8>>,
+    /// Who was sent elsewhere, by the server's own name for that.
+    elicitations: Mutex<HashMap<String, Weak<Client>>>,
+    /// Its lists that were not asked for yet.
+    unlisted: watch::Sender<Vec<&'static str>>,
 }
 
 /// Who gets the progress of a call.
@@ -50,14 +59,35 @@ pub(crate) enum Change {
 
 impl Upstream {
     pub(crate) fn new(talk: Talk, initialize: Bytes) -> Self {
-        Self {
+        let mut upstream = Self {
             talk,
             initialize,
             attachments: Mutex::default(),
             progress: Mutex::default(),
             subscribers: Mutex::default(),
             log_level: Mutex::default(),
-        }
+            elicitations: Mutex::default(),
+            unlisted: watch::Sender::default(),
+        };
+        let lists = LISTS.iter().filter(|(_, capability)| upstream.can(&[capability]));
+        upstream.unlisted = watch::Sender::new(lists.map(|(list, _)| *list).collect());
+        upstream
+    }
+
+    /// The lists that it has and that were not asked for yet.
+    pub(crate) fn lists(&self) -> Vec<&'static str> {
+        self.unlisted.borrow().clone()
+    }
+
+    /// It has been asked for a list.
+    pub(crate) fn has_listed(&self, method: &str) {
+        self.unlisted.send_modify(|lists| lists.retain(|list| *list != method));
+    }
+
+    /// Waits until it has been asked for each of its lists.
+    pub(crate) async fn listed(&self) {
+        // It can't close while it is borrowed.
+        let _ = self.unlisted.subscribe().wait_for(Vec::is_empty).await;
     }
 
     pub(crate) fn talk(&self) -> &Talk {
@@ -128,13 +158,14 @@ impl Upstream {
             b"notifications/message" => self.pass_log(message),
             b"notifications/resources/updated" => self.pass_update(message),
             b"notifications/cancelled" => self.pass_cancel(message),
+            b"notifications/elicitation/complete" => self.pass_completion(message),
             b"notifications/tools/list_changed" => return Some(Change::List("tools/list")),
             b"notifications/prompts/list_changed" => return Some(Change::List("prompts/list")),
             b"notifications/resources/list_changed" => return Some(Change::List("resources/list")),
             _ if message.id().is_empty() => {
                 // On a shared instance nobody knows whom it is for.
                 if let Some(only) = self.only_one() {
-                    only.client.send(message.line(), Weight::Notice);
+                    only.client.send_about(self, message.line(), Weight::Notice);
                 }
             }
             _ => self.ask(message),
@@ -151,40 +182,6 @@ impl Upstream {
         }
     }
 
-    fn ask(self: &Arc<Self>, request: &Frame) {
-        let Some(owner) = self.owner() else {
-            let text = "nobody is known whom this request is for";
-            return self.say(&message::error(request.id(), code::INTERNAL, text, Some("no_owner")));
-        };
-        let capability = match request.method() {
-            b"roots/list" => Some("roots"),
-            b"sampling/createMessage" => Some("sampling"),
-            b"elicitation/create" => Some("elicitation"),
-            _ => None,
-        };
-        let declared = owner.client.hello().map(|hello| &hello.capabilities);
-        let can = |name| declared.is_some_and(|c| message::find(c, 0..c.len(), &[name]).is_some());
-        if capability.is_some_and(|name| !can(name)) {
-            let text = "the client can't do that";
-            return self.say(&message::error(request.id(), code::METHOD_NOT_FOUND, text, None));
-        }
-        owner.client.ask(request, self, ASK_LIMIT);
-    }
-
-    /// Whom a request of the server is for: its only user, or the only one that waits for it.
-    fn owner(&self) -> Option<Arc<Attachment>> {
-        self.only_one().or_else(|| {
-            let mut busy = self.attached();
-            busy.retain(|one| one.calls.load(Ordering::Relaxed) > 0);
-            if busy.len() == 1 { busy.pop() } else { None }
-        })
-    }
-
-    fn only_one(&self) -> Option<Arc<Attachment>> {
-        let mut attached = self.attached();
-        if self.is_exclusive() || attached.len() == 1 { attached.pop() } else { None }
-    }
-
     fn pass_progress(&self, message: &Frame) {
         let Some(edges) = message::param(message, &["progressToken"]) else { return };
         let token = &message.bytes()[edges.clone()];
@@ -195,72 +192,16 @@ impl Upstream {
             call.until = (Instant::now() + call.limit).min(call.since + CALL_MOST);
         }
         let line = message::splice(message.bytes(), vec![(edges, progress.token.clone())]);
-        progress.client.send(line, Weight::Notice);
+        progress.client.send(line, About::Request(&progress.id), Weight::Notice);
     }
 
-    fn pass_log(&self, message: &Frame) {
+    fn pass_log(self: &Arc<Self>, message: &Frame) {
         let level = message::text_param(message, &["level"]);
         let level = level.as_deref().and_then(log_level::severity).unwrap_or(u8::MAX);
         // What was said on behalf of one client is no other's business.
         if let Some(owner) = self.owner().filter(|owner| level >= owner.client.log_level()) {
-            owner.client.send(message.line(), Weight::Notice);
+            owner.client.send_about(self, message.line(), Weight::Notice);
         }
-    }
-
-    fn pass_update(&self, message: &Frame) {
-        let Some(uri) = message::text_param(message, &["uri"]) else { return };
-        let subscribers = lock(&self.subscribers);
-        let exact = subscribers.get(&uri).map(|clients| vec![clients]);
-        // It may name a part of what was subscribed to.
-        let wider = || {
-            let all = subscribers.iter().filter(|(wide, _)| uri.starts_with(wide.as_str()));
-            all.map(|(_, clients)| clients).collect::<Vec<_>>()
-        };
-        let found = exact.unwrap_or_else(wider);
-        let found = if found.is_empty() { subscribers.values().collect() } else { found };
-        let mut told = Vec::new();
-        for client in found.into_iter().flatten().filter_map(Weak::upgrade) {
-            if !told.contains(&client.number) {
-                told.push(client.number);
-                client.send(message.line(), Weight::Notice);
-            }
-        }
-    }
-
-    /// The server no longer wants the answer to what it has asked.
-    fn pass_cancel(self: &Arc<Self>, message: &Frame) {
-        let Some(edges) = message::param(message, &["requestId"]) else { return };
-        let id = message.bytes().slice(edges.clone());
-        for attachment in self.attached() {
-            let mut asked = attachment.client.asked();
-            let found = asked.iter().find(|(_, a)| a.id == id && Arc::ptr_eq(&a.upstream, self));
-            let Some(number) = found.map(|(number, _)| *number) else { continue };
-            asked.remove(&number);
-            drop(asked);
-            let line = message::splice(message.bytes(), vec![(edges, message::number(number))]);
-            return attachment.client.send(line, Weight::Answer);
-        }
-    }
-
-    /// Notes that a client wants to hear of a resource. Whether it is the first one.
-    pub(crate) fn subscribe(&self, uri: &str, client: &Arc<Client>) -> bool {
-        let mut subscribers = lock(&self.subscribers);
-        let clients = subscribers.entry(uri.to_owned()).or_default();
-        clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
-        clients.push(Arc::downgrade(client));
-        clients.len() == 1
-    }
-
-    /// A client does not want to hear of a resource any more. Whether it was the last one.
-    pub(crate) fn unsubscribe(&self, uri: &str, client: &Client) -> bool {
-        let mut subscribers = lock(&self.subscribers);
-        let Some(clients) = subscribers.get_mut(uri) else { return false };
-        clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
-        let was_last = clients.is_empty();
-        if was_last {
-            subscribers.remove(uri);
-        }
-        was_last
     }
 
     /// Asks for something without waiting for the answer.

@@ -3,18 +3,18 @@
 //! Only engines are asked that a note beside a ledger names, each once and all at the same time: one
 //! that hangs takes the others no time, and nobody more than [`ANSWER_LIMIT`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use crate::door::remains::noted_engine;
+use crate::door::remains::noted_engines;
 use crate::engine::clear::{block_on, list};
 use crate::engine::{ContainerView, Endpoint, Unreachable};
 use crate::id::InstanceId;
-use crate::ledger::Book;
+use crate::ledger::{Book, Entry};
 
 /// For an engine to say what it has. Somebody is waiting for it at a terminal.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -24,49 +24,45 @@ type Answer = Result<Vec<ContainerView>, Unreachable>;
 /// What all engines said.
 #[derive(Clone, Debug, Default)]
 pub struct Census {
-    /// The engine of each instance that may have containers.
-    engines: BTreeMap<InstanceId, Endpoint>,
+    /// The engines of each instance that may have containers.
+    engines: BTreeMap<InstanceId, Vec<Endpoint>>,
     answers: HashMap<Endpoint, Answer>,
 }
 
-/// What an instance has in its engine.
+/// What an instance has in its engines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holding {
-    /// Its containers, as far as the engine says.
+    /// Its containers, as far as the engines say.
     pub containers: Vec<ContainerView>,
-    /// Why the engine does not say. There may be more containers then.
+    /// Why one of them does not say. There may be more containers then.
     pub unreachable: Option<Unreachable>,
 }
 
 impl Census {
     /// Asks all engines in which instances of these ledgers may have containers.
     pub fn take<'b>(books: impl IntoIterator<Item = &'b Book>) -> Self {
-        let engines: BTreeMap<InstanceId, Endpoint> = books.into_iter().flat_map(noted).collect();
-        let mut distinct: Vec<Endpoint> = Vec::new();
-        for endpoint in engines.values() {
-            if !distinct.contains(endpoint) {
-                distinct.push(endpoint.clone());
-            }
-        }
-        Self { engines, answers: ask(distinct) }
+        let engines: BTreeMap<InstanceId, Vec<Endpoint>> =
+            books.into_iter().flat_map(noted).collect();
+        let distinct: HashSet<Endpoint> = engines.values().flatten().cloned().collect();
+        Self { engines, answers: ask(&distinct) }
     }
 
     /// What this instance has.
     pub fn of(&self, instance: InstanceId) -> Holding {
-        let answer = self.engines.get(&instance).and_then(|engine| self.answers.get(engine));
-        match answer {
-            Some(Ok(all)) => {
-                let own = all.iter().filter(|one| one.instance == instance);
-                Holding { containers: own.cloned().collect(), unreachable: None }
-            }
-            Some(Err(why)) => Holding { containers: Vec::new(), unreachable: Some(why.clone()) },
-            None => Holding::default(),
-        }
+        let engines = self.engines.get(&instance).into_iter().flatten();
+        let mut answers = engines.filter_map(|engine| self.answers.get(engine));
+        let unreachable = answers.find_map(|answer| answer.as_ref().err().cloned());
+        let own = self.containers().filter(|one| one.instance == instance);
+        Holding { containers: own.cloned().collect(), unreachable }
     }
 
-    /// All containers that were told of, also of instances that no ledger knows.
+    /// All containers that were told of, also of instances that no ledger knows. Each is told of once,
+    /// also if there is more than one way to whoever knows it.
     pub fn containers(&self) -> impl Iterator<Item = &ContainerView> {
-        self.answers.values().flatten().flatten()
+        let told = self.answers.values().flatten().flatten();
+        let by_id: BTreeMap<&str, &ContainerView> =
+            told.map(|one| (one.id.as_str(), one)).collect();
+        by_id.into_values()
     }
 
     /// The engines that did not say what they have.
@@ -75,29 +71,28 @@ impl Census {
     }
 }
 
-fn noted(book: &Book) -> impl Iterator<Item = (InstanceId, Endpoint)> {
+fn noted(book: &Book) -> impl Iterator<Item = (InstanceId, Vec<Endpoint>)> {
     let directory: &Path = &book.directory;
-    book.open_entries().filter_map(move |(id, entry)| {
-        let endpoint = noted_engine(directory, id, entry.intent.engine.as_ref()?)?;
-        Some((id, endpoint))
-    })
+    let engines =
+        move |id, entry: &Entry| noted_engines(directory, id, &entry.intent.ways).collect();
+    book.open_entries().map(move |(id, entry)| (id, engines(id, entry)))
 }
 
-fn ask(endpoints: Vec<Endpoint>) -> HashMap<Endpoint, Answer> {
+fn ask(endpoints: &HashSet<Endpoint>) -> HashMap<Endpoint, Answer> {
     if endpoints.is_empty() {
         return HashMap::new();
     }
     let asked = block_on(ask_all(endpoints.clone()));
     asked.unwrap_or_else(|error| {
-        let unasked = |endpoint: Endpoint| {
+        let unasked = |endpoint: &Endpoint| {
             let (name, reason) = (endpoint.to_string(), error.to_string());
-            (endpoint, Err(Unreachable { endpoint: name, reason }))
+            (endpoint.clone(), Err(Unreachable { endpoint: name, reason }))
         };
-        endpoints.into_iter().map(unasked).collect()
+        endpoints.iter().map(unasked).collect()
     })
 }
 
-async fn ask_all(endpoints: Vec<Endpoint>) -> HashMap<Endpoint, Answer> {
+async fn ask_all(endpoints: HashSet<Endpoint>) -> HashMap<Endpoint, Answer> {
     let mut questions = JoinSet::new();
     for endpoint in endpoints {
         questions.spawn(async move {

@@ -70,6 +70,7 @@ mod signals;
 mod snapshot;
 mod spec;
 pub mod sweep;
+mod ways;
 
 pub use census::{Census, Holding};
 pub use cgroup::{NoControl, NoLeaf};

@@ -8,12 +8,15 @@ use crate::engine::argv::{ContainerRun, forget_engine};
 use crate::engine::label::Labels;
 use crate::spec::ServerSpec;
 
-/// Leaves a server no other way to its engine, as far as environment and command line say which. If its
-/// own command makes a container, that has its labels from there as well, and an init.
-pub(crate) fn lead(spec: &mut ServerSpec, tool: Tool, socket: &Path, labels: &Labels) {
+/// If a server's own command makes a container, that has its labels from there on, and an init.
+pub(crate) fn stamp(spec: &mut ServerSpec, labels: &Labels) {
     if let Some(run) = ContainerRun::of(spec) {
         run.stamp(spec, labels);
     }
+}
+
+/// Leaves a server no other way to its engine, as far as environment and command line say which.
+pub(crate) fn lead(spec: &mut ServerSpec, tool: Tool, socket: &Path) {
     forget_engine(spec);
     // By the others a client would go elsewhere, or expect what a socket has not.
     let (host, others): (_, &[&str]) = match tool {
@@ -45,7 +48,8 @@ mod tests {
         let zeros = "0".repeat(32);
         let (instance, owner) = (zeros.parse().unwrap(), zeros.parse().unwrap());
         let labels = Labels { instance, owner, server: "server".into() };
-        lead(&mut spec, tool, Path::new("/d.sock"), &labels);
+        stamp(&mut spec, &labels);
+        lead(&mut spec, tool, Path::new("/d.sock"));
         spec
     }
 

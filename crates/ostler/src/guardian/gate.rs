@@ -1,11 +1,12 @@
-//! The guardian's part of a Door: its socket, and a porter once somebody has knocked.
+//! The guardian's part of a server's Doors: their sockets, and a porter once somebody has knocked.
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,9 @@ const SUMMON_RETRY: Duration = Duration::from_secs(1);
 /// For a porter to take an order, and to leave when it is told to.
 const PORTER_LIMIT: Duration = Duration::from_secs(5);
 
+/// What could not be made, and why.
+pub(super) struct NoGate(pub(super) PathBuf, pub(super) io::Error);
+
 /// Whether an engine may have anything of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passage {
@@ -36,7 +40,8 @@ enum Passage {
 #[derive(Debug)]
 pub(super) struct Gate {
     service: Service,
-    listener: UnixListener,
+    /// In the order of the ways.
+    listeners: Vec<UnixListener>,
     /// The line to whoever serves it.
     porter: Option<Conn>,
     passage: Passage,
@@ -47,20 +52,37 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Makes the socket, in a directory that nobody else can enter.
-    pub(super) fn open(service: Service) -> io::Result<Self> {
-        let listener = UnixListener::bind(&service.door.socket)?;
-        fs::set_permissions(&service.door.socket, Permissions::from_mode(0o600))?;
-        let passage = Passage::Unused;
-        Ok(Self { service, listener, porter: None, passage, clearing: None, retry_at: None })
+    /// Makes the sockets, in a directory that nobody else can enter.
+    pub(super) fn open(service: Service) -> Result<Self, NoGate> {
+        let mut gate = Self {
+            service,
+            listeners: Vec::new(),
+            porter: None,
+            passage: Passage::Unused,
+            clearing: None,
+            retry_at: None,
+        };
+        gate.listen().inspect_err(|_| gate.demolish())?;
+        Ok(gate)
+    }
+
+    fn listen(&mut self) -> Result<(), NoGate> {
+        for way in &self.service.ways.engines {
+            let listener =
+                listen(&way.socket).map_err(|error| NoGate(way.socket.clone(), error))?;
+            self.listeners.push(listener);
+        }
+        Ok(())
     }
 
     /// What tells that there is something to do here.
-    pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
+    pub(super) fn poll_fds(&self) -> Vec<PollFd<'_>> {
         match &self.porter {
-            Some(porter) => Some(PollFd::new(porter, PollFlags::IN)),
-            None if self.retry_at.is_none() => Some(PollFd::new(&self.listener, PollFlags::IN)),
-            None => None,
+            Some(porter) => vec![PollFd::new(porter, PollFlags::IN)],
+            None if self.retry_at.is_none() => {
+                self.listeners.iter().map(|door| PollFd::new(door, PollFlags::IN)).collect()
+            }
+            None => Vec::new(),
         }
     }
 
@@ -103,7 +125,8 @@ impl Gate {
     }
 
     fn is_needed(&self) -> bool {
-        let is_knocked_at = || readable(&self.listener, Duration::ZERO).unwrap_or(false);
+        let is_knocked = |door| readable(door, Duration::ZERO).unwrap_or(false);
+        let is_knocked_at = || self.listeners.iter().any(is_knocked);
         match self.passage {
             Passage::Used => self.clearing.is_some() || is_knocked_at(),
             Passage::Unused => is_knocked_at(),
@@ -129,7 +152,7 @@ impl Gate {
     fn summon(&mut self) -> io::Result<Pid> {
         let (conn, theirs) = Conn::pair()?;
         set_socket_timeout(&conn, Timeout::Send, Some(PORTER_LIMIT))?;
-        let labels = &self.service.door.labels;
+        let labels = &self.service.labels;
         let porter = Command::new("/proc/self/exe")
             .arg0(ROLE)
             .args([labels.instance.to_string(), labels.server.clone()])
@@ -143,7 +166,8 @@ impl Gate {
         self.passage = Passage::Used;
         let serve = Order::Serve(Box::new(self.service.clone()));
         // One that can't be told has died, which shows as the end of the socket.
-        let _ = conn.send(&serve, &[self.listener.as_fd()]);
+        let listeners: Vec<BorrowedFd<'_>> = self.listeners.iter().map(AsFd::as_fd).collect();
+        let _ = conn.send(&serve, &listeners);
         self.porter = Some(conn);
         if let Some(grace) = self.clearing {
             self.order(&Order::Clear { grace });
@@ -157,7 +181,7 @@ impl Gate {
         }
     }
 
-    /// Lets the porter go, waits for it no longer than that should take, and removes the socket.
+    /// Lets the porter go, waits for it no longer than that should take, and removes the sockets.
     pub(super) fn leave(mut self, estate: &Estate) {
         self.order(&Order::Dismiss);
         self.porter = None;
@@ -170,8 +194,16 @@ impl Gate {
         self.demolish();
     }
 
-    /// Removes the socket. What can't be removed is found by the next sweep.
+    /// Removes the sockets. What can't be removed is found by the next sweep.
     pub(super) fn demolish(&self) {
-        let _ = fs::remove_file(&self.service.door.socket);
+        for way in &self.service.ways.engines {
+            let _ = fs::remove_file(&way.socket);
+        }
     }
+}
+
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(socket)?;
+    fs::set_permissions(socket, Permissions::from_mode(0o600))?;
+    Ok(listener)
 }

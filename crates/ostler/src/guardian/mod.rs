@@ -16,7 +16,7 @@
 //! At [`Level::Strict`](crate::Level::Strict) its child is not the server but an init that is the
 //! first process of a PID namespace (see `init`), and the server is a child of that.
 //!
-//! If the server may use a container engine, it also holds the socket of the server's Door. What is
+//! If the server may use a container engine, it also holds the sockets of the server's Doors. What is
 //! to do there is done by a porter, which it starts when somebody knocks; then the
 //! proof waits for the containers as well.
 //!

@@ -68,11 +68,25 @@ pub struct Intent {
     /// The cgroups that may be made to limit it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<PathBuf>,
-    /// Its way to a container engine, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub engine: Option<Passage>,
+    /// Its ways to containers.
+    #[serde(default, skip_serializing_if = "Ways::is_none")]
+    pub ways: Ways,
     /// Milliseconds since 1970.
     pub at: u64,
+}
+
+/// The ways of an instance to containers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ways {
+    /// Its ways to engines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<Passage>,
+}
+
+impl Ways {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The way of an instance to a container engine.

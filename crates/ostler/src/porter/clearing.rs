@@ -1,11 +1,13 @@
-//! Removing what came of a Door, for as long as it takes.
+//! Removing what came of the Doors, for as long as it takes.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinSet;
 
+use super::role::Post;
 use super::wire::{Report, Service};
-use crate::door::Door;
 use crate::door::note::Note;
 use crate::engine::EngineResidue;
 use crate::engine::claim::{Claim, Cleared, Creates, Times};
@@ -28,45 +30,59 @@ pub(super) struct Lost {
 
 /// Returns when nothing is left, and that is on record.
 pub(super) async fn run(
-    service: &Service,
-    door: &Door,
-    lost: Lost,
+    service: &Rc<Service>,
+    posts: &[Rc<Post>],
     grace: Duration,
     reports: &UnboundedSender<Report>,
 ) {
-    let instance = service.door.labels.instance;
-    // Without a note nothing was ever created.
-    if !matches!(Note::read(&service.book, instance), Ok(None)) {
-        let mut rounds = Rounds { service, limit: service.limit, grace, told: None, reports };
-        rounds.go(Creates::Counted(door.creates())).await;
-        if lost.count > 0 {
-            let settle = lost.until.saturating_duration_since(Instant::now());
-            rounds.go(Creates::Lost { count: lost.count, settle }).await;
-        }
-        rounds.end_execs(door).await;
-        // If it can't be taken back, the next sweep finds out that there is nothing.
-        let _ = Note::remove(&service.book, instance);
+    // At the same time, because an engine that is down has nothing to do with another.
+    let mut all = JoinSet::new();
+    for post in posts {
+        let rounds = Rounds::new(service, grace, reports);
+        all.spawn_local(rounds.behind(Rc::clone(post)));
     }
+    all.join_all().await;
     tell(reports, Report::Cleared);
 }
 
-struct Rounds<'a> {
-    service: &'a Service,
+struct Rounds {
+    service: Rc<Service>,
     limit: Duration,
     grace: Duration,
     /// What was told last.
     told: Option<EngineResidue>,
-    reports: &'a UnboundedSender<Report>,
+    reports: UnboundedSender<Report>,
 }
 
-impl Rounds<'_> {
-    async fn go(&mut self, creates: Creates) {
-        let Service { door, .. } = self.service;
-        let claim = Claim { instance: door.labels.instance, creates };
+impl Rounds {
+    fn new(service: &Rc<Service>, grace: Duration, reports: &UnboundedSender<Report>) -> Self {
+        let (service, reports) = (Rc::clone(service), reports.clone());
+        Self { limit: service.limit, service, grace, told: None, reports }
+    }
+
+    /// Removes what came of one Door.
+    async fn behind(mut self, post: Rc<Post>) {
+        // Without a note nothing was ever created.
+        if matches!(Note::read(&post.orders.note), Ok(None)) {
+            return;
+        }
+        self.go(&post, Creates::Counted(post.door.creates())).await;
+        let Lost { count, until } = post.lost;
+        if count > 0 {
+            let settle = until.saturating_duration_since(Instant::now());
+            self.go(&post, Creates::Lost { count, settle }).await;
+        }
+        self.end_execs(&post).await;
+        // If it can't be taken back, the next sweep finds out that there is nothing.
+        let _ = Note::remove(&post.orders.note);
+    }
+
+    async fn go(&mut self, post: &Post, creates: Creates) {
+        let claim = Claim { instance: self.service.labels.instance, creates };
         loop {
             let times = Times { grace: self.grace, call: Times::CALL, limit: self.limit };
-            let mut removed = |container| tell(self.reports, Report::Removed(container));
-            match clear(&door.endpoint, &claim, &times, &mut removed).await {
+            let mut removed = |container| tell(&self.reports, Report::Removed(container));
+            match clear(&post.orders.passage.endpoint, &claim, &times, &mut removed).await {
                 Cleared::Gone { .. } => return,
                 Cleared::Unverified(residue) => self.tell_of(residue),
             }
@@ -75,13 +91,13 @@ impl Rounds<'_> {
     }
 
     /// What runs in our own containers has gone with them.
-    async fn end_execs(&mut self, door: &Door) {
+    async fn end_execs(&mut self, post: &Post) {
         loop {
-            let execs = door.execs();
+            let execs = post.door.execs();
             let times = Times { grace: self.grace, call: Times::CALL, limit: self.service.limit };
-            let left = end_execs(&self.service.door.endpoint, &execs, &times).await;
+            let left = end_execs(&post.orders.passage.endpoint, &execs, &times).await;
             let is_left = |exec: &&String| left.iter().any(|one| one.id == **exec);
-            execs.iter().filter(|exec| !is_left(exec)).for_each(|exec| door.ended(exec));
+            execs.iter().filter(|exec| !is_left(exec)).for_each(|exec| post.door.ended(exec));
             if left.is_empty() {
                 return;
             }
@@ -92,7 +108,7 @@ impl Rounds<'_> {
 
     fn tell_of(&mut self, residue: EngineResidue) {
         if self.told.as_ref() != Some(&residue) {
-            tell(self.reports, Report::Remaining(residue.clone()));
+            tell(&self.reports, Report::Remaining(residue.clone()));
             self.told = Some(residue);
         }
     }

@@ -1,18 +1,22 @@
 //! What guardian and porter say to each other, over the same kind of socket as owner and guardian.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::door::DoorOrders;
+use crate::door::note::Note;
+use crate::engine::label::Labels;
 use crate::engine::{EngineResidue, RemovedContainer};
+use crate::ledger::{Passage, Ways};
 
 /// From the guardian to the porter.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Serve the Door. With it comes its listening socket.
+    /// Serve the Doors. With it come their listening sockets.
     Serve(Box<Service>),
     /// Let nothing be created or started any more, and remove everything; containers have this long to
     /// end by themselves.
@@ -24,8 +28,12 @@ pub(crate) enum Order {
 /// All that a porter has to know, also when nobody is left to tell it more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Service {
-    pub(crate) door: DoorOrders,
-    /// The owner's directory, where the note is.
+    /// What is put on all that is created.
+    pub(crate) labels: Labels,
+    /// How many containers there may be at a time in each engine.
+    pub(crate) cap: Option<NonZeroUsize>,
+    pub(crate) ways: Ways,
+    /// The owner's directory, where the notes are.
     pub(crate) book: PathBuf,
     /// What the docker command needs to reach the engine, if that is behind ssh.
     pub(crate) surroundings: Vec<(OsString, OsString)>,
@@ -35,6 +43,18 @@ pub(crate) struct Service {
     pub(crate) late_create: Duration,
 }
 
+impl Service {
+    /// What each Door is made of, in the order of their sockets.
+    pub(crate) fn doors(&self) -> impl Iterator<Item = DoorOrders> {
+        self.ways.engines.iter().map(|passage: &Passage| DoorOrders {
+            note: Note::path(&self.book, &passage.socket),
+            passage: passage.clone(),
+            labels: self.labels.clone(),
+            cap: self.cap,
+        })
+    }
+}
+
 /// From the porter to the guardian.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
@@ -42,6 +62,6 @@ pub(crate) enum Report {
     Removed(RemovedContainer),
     /// This is still there, or may be; the porter goes on.
     Remaining(EngineResidue),
-    /// The engine has nothing of the instance.
+    /// No engine has anything of the instance.
     Cleared,
 }

@@ -61,6 +61,7 @@ pub mod ledger;
 mod level;
 mod limits;
 mod places;
+mod podman;
 mod porter;
 mod process;
 mod proctable;

@@ -95,7 +95,7 @@ pub fn snapshot(places: &Places) -> Vec<View> {
     let noted = before
         .into_iter()
         .flat_map(open_in)
-        .filter(|(_, entry, book)| is_noted(&book.directory, &entry.intent.ways));
+        .filter(|(id, entry, book)| is_noted(&book.directory, *id, &entry.intent.ways));
     let of_another = noted
         .map(|(_, entry, book)| view(entry, &book.owner, state_of(entry, false, None), Vec::new()));
     let mut views: Vec<View> = of_this_boot.chain(of_another).collect();

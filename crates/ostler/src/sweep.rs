@@ -70,8 +70,8 @@ impl DeadOwner {
     pub fn evidence(&self, backend: &dyn Backend) -> BTreeMap<InstanceId, Evidence> {
         let open = self.book.open_entries();
         if self.is_of_another_boot() {
-            let noted =
-                open.filter(|(_, entry)| is_noted(&self.book.directory, &entry.intent.ways));
+            let directory = &self.book.directory;
+            let noted = open.filter(|(id, entry)| is_noted(directory, *id, &entry.intent.ways));
             return noted.map(|(id, entry)| (id, Evidence::without_process(entry))).collect();
         }
         let open: Vec<Entry> = open.map(|(_, entry)| entry.clone()).collect();
@@ -119,8 +119,8 @@ impl DeadOwner {
         let directory = &self.book.directory;
         let is_of_another_boot = self.is_of_another_boot();
         let is_owed =
-            |entry: &Entry| !is_of_another_boot || is_noted(directory, &entry.intent.ways);
-        if !self.book.open_entries().any(|(_, entry)| is_owed(entry)) {
+            |id, entry: &Entry| !is_of_another_boot || is_noted(directory, id, &entry.intent.ways);
+        if !self.book.open_entries().any(|(id, entry)| is_owed(id, entry)) {
             remove(directory);
         }
     }

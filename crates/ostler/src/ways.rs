@@ -1,12 +1,15 @@
 //! A server's ways to containers: which there are, and how it is led to them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::door::lead::{lead, stamp};
 use crate::door::remains::socket_name;
+use crate::engine::argv::{is_remote, podman_program};
 use crate::engine::label::Labels;
 use crate::engine::stream::SURROUNDINGS;
 use crate::engine::{Endpoint, Engine, Tool};
@@ -14,8 +17,9 @@ use crate::fence::{StartError, Terms};
 use crate::id::{InstanceId, OwnerId};
 use crate::ledger::{Intent, Passage, Ways};
 use crate::limits::Limits;
-use crate::places::socket_path;
-use crate::porter::wire::Service;
+use crate::places::{script_path, socket_path};
+use crate::podman::{self, Shelf};
+use crate::porter::wire::{Service, Wrapped};
 use crate::spec::ServerSpec;
 
 /// What was found before the server is started.
@@ -24,6 +28,8 @@ pub(crate) struct Found {
     pub(crate) ways: Ways,
     /// Which command is led to which of the engines.
     led: Vec<(Tool, usize)>,
+    /// The podman command that is wrapped.
+    podman: Option<Wrapped>,
     /// Why its containers can't be followed, although they should be.
     pub(crate) unfollowed: Option<String>,
     /// Why there is no place for a socket. Told later: without one there is none for the ledger either.
@@ -39,14 +45,20 @@ impl Found {
     ) -> Result<Self, StartError> {
         let mut found = Self::default();
         let tools = Tool::followed(spec, engine);
+        if tools.contains(&Tool::Podman) {
+            found.wrap_podman(instance, spec);
+        }
         for tool in tools {
             match Endpoint::of(spec, *tool) {
                 Ok(endpoint) if is_served(&endpoint, *tool) => {
                     found.add(instance, *tool, endpoint);
                 }
+                // The wrapper knows how to do without, and what to make of it.
+                _ if *tool == Tool::Podman && found.podman.is_some() => {}
                 // Only whoever means podman alone misses it.
                 Ok(endpoint) if tools.len() == 1 => {
-                    found.unfollowed = Some(format!("no podman service answers at {endpoint}"));
+                    let reason = format!("no podman service answers at {endpoint}");
+                    found.unfollowed.get_or_insert(reason);
                 }
                 Ok(_) => {}
                 // Its own command could not find it either.
@@ -55,6 +67,19 @@ impl Found {
             }
         }
         Ok(found)
+    }
+
+    /// Finds a place for the wrapper, if there is a command to wrap.
+    fn wrap_podman(&mut self, instance: InstanceId, spec: &ServerSpec) {
+        let Some(program) = podman::find(spec) else { return };
+        let placed = own_program().and_then(|own| Ok((own, script_path(&Shelf::name(instance))?)));
+        match placed {
+            Ok((own, place)) => {
+                self.ways.shelf = Some(place);
+                self.podman = Some(Wrapped { program, own, is_local: !is_remote(spec) });
+            }
+            Err(error) => self.unfollowed = Some(format!("podman can't be wrapped: {error}")),
+        }
     }
 
     fn add(&mut self, instance: InstanceId, tool: Tool, endpoint: Endpoint) {
@@ -87,6 +112,7 @@ impl Found {
             labels: Labels { instance: intent.instance, owner, server: intent.name.clone() },
             cap: terms.resources.containers,
             ways: self.ways.clone(),
+            podman: self.podman.clone(),
             book: book.to_owned(),
             surroundings: surroundings(&self.ways, spec),
             limit,
@@ -102,7 +128,19 @@ impl Found {
                 lead(spec, *tool, socket);
             }
         }
+        if let Some(shelf) = &self.ways.shelf {
+            let is_podman = podman_program(spec).is_some();
+            Shelf::at(shelf).lead(spec, is_podman);
+        }
     }
+}
+
+/// The program that this process is. If that was replaced meanwhile, its successor will do.
+fn own_program() -> io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    let bytes = path.as_os_str().as_bytes();
+    let path = PathBuf::from(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)));
+    fs::metadata(&path).map(|_| path)
 }
 
 /// What a porter has to know of the server's environment. For most engines that is nothing.

@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! A container's parent is the engine, so that no process tree shows who wanted it. The Door is a
-//! socket of the server's own in `DOCKER_HOST`, and everything that reaches the engine through it is
+//! socket of the server's own in `DOCKER_HOST` or `CONTAINER_HOST`, and everything that reaches the engine through it is
 //! known to be this server's doing. It passes bytes on as they are. Only where something is created
 //! it reads the body and adds labels, by which it is found and removed later; takes out restart
 //! policies, which would revive it; and puts itself in the place of the engine's socket where a

@@ -13,10 +13,11 @@ use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::{block_on, clear};
 use crate::engine::exec::end_execs;
 use crate::engine::{Endpoint, EngineResidue, Unreachable};
-use crate::fence::Outcome;
+use crate::fence::{Outcome, Residue};
 use crate::id::InstanceId;
 use crate::ledger::{End, Passage, Ways};
 use crate::limits::Limits;
+use crate::podman::{self, Clearance, Shelf};
 
 /// How many instances are seen to at a time. For each, several containers are removed at a time.
 const AT_A_TIME: usize = 4;
@@ -46,9 +47,10 @@ struct Debt {
 }
 
 /// Whether it is noted that the instance may have containers.
-pub(crate) fn is_noted(book: &Path, ways: &Ways) -> bool {
+pub(crate) fn is_noted(book: &Path, instance: InstanceId, ways: &Ways) -> bool {
     let note = |passage: &Passage| Note::path(book, &passage.socket);
-    ways.engines.iter().any(|passage| !matches!(Note::read(&note(passage)), Ok(None)))
+    let is_noted = |passage: &Passage| !matches!(Note::read(&note(passage)), Ok(None));
+    ways.engines.iter().any(is_noted) || podman::is_noted(book, instance)
 }
 
 /// Removes what the notes beside a ledger tell of, and the sockets of all that is settled then.
@@ -65,11 +67,40 @@ pub(crate) fn end<'w>(
     for (id, ways) in instances {
         let Some(outcome) = outcomes.remove(&id) else { continue };
         let cleared = left.remove(&id).map_or(Ok(()), Err);
+        let podmans = clear_podman(book, id, &outcome, limits, haste);
+        let cleared = cleared.and(podmans);
         let outcome = outcome.with_engine(cleared);
         if End::from(&outcome).is_settled() {
             demolish(ways, id);
         }
         outcomes.insert(id, outcome);
+    }
+}
+
+/// Only when no process of the instance is left: one that is could create more.
+fn clear_podman(
+    book: &Path,
+    instance: InstanceId,
+    outcome: &Outcome,
+    limits: &Limits,
+    haste: Haste,
+) -> Result<(), EngineResidue> {
+    let has_processes = matches!(outcome, Outcome::Unverified(Residue::Processes(_)));
+    if has_processes || !podman::is_noted(book, instance) {
+        return Ok(());
+    }
+    let begin = Instant::now();
+    loop {
+        // Whoever would have been told is dead.
+        let mut clearance = Clearance { limit: limits.containers, since: 0, removed: None };
+        match podman::clear(book, instance, &mut clearance) {
+            Ok(()) => return Ok(()),
+            Err(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
+            Err(residue) if haste == Haste::Waiting || begin.elapsed() > BUSY_ENGINE => {
+                return Err(residue);
+            }
+            Err(_) => {}
+        }
     }
 }
 
@@ -97,12 +128,15 @@ fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
     Some(Debt { instance, note, endpoint, creates, execs })
 }
 
-/// Sockets that nobody listens at any more. A name without the instance's id is not ours.
+/// Sockets that nobody listens at any more, and the wrapper that nobody calls. A name without the instance's id is not ours.
 fn demolish(ways: &Ways, instance: InstanceId) {
     for (number, Passage { socket, .. }) in ways.engines.iter().enumerate() {
         if socket.file_name().is_some_and(|name| name == socket_name(instance, number).as_str()) {
             let _ = fs::remove_file(socket);
         }
+    }
+    if let Some(place) = &ways.shelf {
+        Shelf::at(place).clear(instance);
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -17,6 +17,8 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 use super::estate::Estate;
 use super::wire::{Conn, Received};
 use crate::fence::readable;
+use crate::ledger::Ways;
+use crate::podman::{self, Orders, Shelf};
 use crate::porter::ROLE;
 use crate::porter::wire::{Order, Report, Service};
 
@@ -47,6 +49,10 @@ pub(super) struct Gate {
     passage: Passage,
     /// Everything has to be removed, with this grace for containers. Whoever comes to serve is told.
     clearing: Option<Duration>,
+    /// When that was first asked for, in seconds since 1970.
+    since: i64,
+    /// No process of the server is left.
+    is_emptied: bool,
     /// When the next porter may be started.
     retry_at: Option<Instant>,
 }
@@ -60,6 +66,8 @@ impl Gate {
             porter: None,
             passage: Passage::Unused,
             clearing: None,
+            since: 0,
+            is_emptied: false,
             retry_at: None,
         };
         gate.listen().inspect_err(|_| gate.demolish())?;
@@ -72,7 +80,20 @@ impl Gate {
                 listen(&way.socket).map_err(|error| NoGate(way.socket.clone(), error))?;
             self.listeners.push(listener);
         }
-        Ok(())
+        let Service { ways: Ways { shelf: Some(place), engines }, podman: Some(podman), .. } =
+            &self.service
+        else {
+            return Ok(());
+        };
+        let orders = Orders {
+            program: podman.program.clone(),
+            labels: self.service.labels.clone(),
+            cap: self.service.cap,
+            engines: engines.clone(),
+            is_local: podman.is_local,
+            book: self.service.book.clone(),
+        };
+        Shelf::at(place).fill(&podman.own, &orders).map_err(|error| NoGate(place.clone(), error))
     }
 
     /// What tells that there is something to do here.
@@ -99,10 +120,26 @@ impl Gate {
     /// Lets nothing be created or started any more, and has everything removed. Asked for again, it is
     /// done in no less of a hurry.
     pub(super) fn clear(&mut self, grace: Duration) {
+        if self.clearing.is_none() {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.since = i64::try_from(since.as_secs()).unwrap_or_default();
+        }
         if self.clearing.is_none_or(|before| grace < before) {
             self.clearing = Some(grace);
             self.order(&Order::Clear { grace });
         }
+    }
+
+    /// No process of the server is left, so that nothing more is created without an engine's help.
+    pub(super) fn emptied(&mut self) {
+        self.is_emptied = true;
+        let Service { labels, book, .. } = &self.service;
+        if self.passage == Passage::Unused && podman::is_noted(book, labels.instance) {
+            self.passage = Passage::Used;
+            // Nobody has knocked, so that nothing else would wake us.
+            self.retry_at = Some(Instant::now());
+        }
+        self.order(&Order::Emptied { since: self.since });
     }
 
     /// Sees to it that somebody serves, if anybody has to, and hears what there is to say.
@@ -172,6 +209,9 @@ impl Gate {
         if let Some(grace) = self.clearing {
             self.order(&Order::Clear { grace });
         }
+        if self.is_emptied {
+            self.order(&Order::Emptied { since: self.since });
+        }
         Ok(Pid::from_child(&porter))
     }
 
@@ -194,10 +234,14 @@ impl Gate {
         self.demolish();
     }
 
-    /// Removes the sockets. What can't be removed is found by the next sweep.
+    /// Removes the sockets, and what else was made. What can't be removed is found by the next sweep.
     pub(super) fn demolish(&self) {
-        for way in &self.service.ways.engines {
+        let Service { ways, labels, .. } = &self.service;
+        for way in &ways.engines {
             let _ = fs::remove_file(&way.socket);
+        }
+        if let Some(place) = &ways.shelf {
+            Shelf::at(place).clear(labels.instance);
         }
     }
 }

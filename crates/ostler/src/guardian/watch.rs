@@ -283,6 +283,7 @@ impl Guardian {
         let ladder = if self.owner == Owner::Dead { orphan_ladder } else { ladder };
         if let Some(gate) = &mut self.charge.gate {
             gate.clear(ladder.ask);
+            gate.emptied();
         }
     }
 

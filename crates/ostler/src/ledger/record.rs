@@ -75,12 +75,16 @@ pub struct Intent {
     pub at: u64,
 }
 
-/// The ways of an instance to containers.
+/// The ways of an instance to containers. It also goes to guardians, in a form that has no names: so
+/// nothing of it is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ways {
     /// Its ways to engines.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub engines: Vec<Passage>,
+    /// The directory that may be made for a command of ours in the place of podman's.
+    #[serde(default)]
+    pub shelf: Option<PathBuf>,
 }
 
 impl Ways {

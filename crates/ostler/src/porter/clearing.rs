@@ -4,21 +4,26 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::{JoinSet, spawn_blocking};
 
 use super::role::Post;
 use super::wire::{Report, Service};
 use crate::door::note::Note;
-use crate::engine::EngineResidue;
 use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::clear;
 use crate::engine::exec::end_execs;
+use crate::engine::{EngineResidue, RemovedContainer};
+use crate::podman::{self, Clearance};
 
 /// Until what is still there is looked at anew, after it was told once.
 const LATER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Before commands that could not be ended are looked at again.
 const EXEC_RETRY: Duration = Duration::from_secs(5);
+
+/// Before podman is asked again that has not removed everything.
+const PODMAN_RETRY: Duration = Duration::from_secs(1);
 
 /// Creates that another porter has let through and nobody counts any more.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +33,23 @@ pub(super) struct Lost {
     pub(super) until: Instant,
 }
 
+/// What is known of the server's processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tree {
+    /// Some may be alive.
+    Alive,
+    /// None is, and the way down began at that time, in seconds since 1970.
+    Empty { since: i64 },
+    /// Nobody is left to say so. Whoever ends them sees to the rest.
+    Unwatched,
+}
+
 /// Returns when nothing is left, and that is on record.
 pub(super) async fn run(
     service: &Rc<Service>,
     posts: &[Rc<Post>],
     grace: Duration,
+    tree: &watch::Sender<Tree>,
     reports: &UnboundedSender<Report>,
 ) {
     // At the same time, because an engine that is down has nothing to do with another.
@@ -41,6 +58,8 @@ pub(super) async fn run(
         let rounds = Rounds::new(service, grace, reports);
         all.spawn_local(rounds.behind(Rc::clone(post)));
     }
+    let rounds = Rounds::new(service, grace, reports);
+    all.spawn_local(rounds.in_podmans_books(tree.subscribe()));
     all.join_all().await;
     tell(reports, Report::Cleared);
 }
@@ -75,6 +94,27 @@ impl Rounds {
         self.end_execs(&post).await;
         // If it can't be taken back, the next sweep finds out that there is nothing.
         let _ = Note::remove(&post.orders.note);
+    }
+
+    /// Removes what podman has made by itself, once no process of the server can make more.
+    async fn in_podmans_books(mut self, mut tree: watch::Receiver<Tree>) {
+        let known = tree.wait_for(|tree| *tree != Tree::Alive).await.map(|tree| *tree);
+        let Ok(Tree::Empty { since }) = known else { return };
+        let instance = self.service.labels.instance;
+        while podman::is_noted(&self.service.book, instance) {
+            let (book, limit, reports) =
+                (self.service.book.clone(), self.limit, self.reports.clone());
+            let cleared = spawn_blocking(move || {
+                let mut removed = |container| tell(&reports, Report::Removed(container));
+                let removed: Option<&mut dyn FnMut(RemovedContainer)> = Some(&mut removed);
+                podman::clear(&book, instance, &mut Clearance { limit, since, removed })
+            });
+            if let Ok(Err(residue)) = cleared.await {
+                self.tell_of(residue);
+                tokio::time::sleep(PODMAN_RETRY).await;
+            }
+            self.limit = LATER_LIMIT;
+        }
     }
 
     async fn go(&mut self, post: &Post, creates: Creates) {

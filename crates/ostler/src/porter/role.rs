@@ -15,9 +15,10 @@ use rustix::process::{chdir, setsid};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 
-use super::clearing::{self, Lost};
+use super::clearing::{self, Lost, Tree};
 use super::wire::{Order, Report, Service};
 use crate::door::note::Note;
 use crate::door::{Before, Door, DoorOrders};
@@ -118,6 +119,7 @@ struct Porter {
     /// Tells when there is something to hear.
     ear: UnixStream,
     clearing: Option<Clearing>,
+    tree: watch::Sender<Tree>,
     reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
     is_clear: bool,
     /// When a porter without a guardian leaves.
@@ -144,6 +146,7 @@ impl Porter {
             conn,
             ear,
             clearing: None,
+            tree: watch::Sender::new(Tree::Alive),
             reports: unbounded_channel(),
             is_clear: false,
             alone_until: None,
@@ -152,6 +155,10 @@ impl Porter {
 
     /// Returns when there is nothing more to do.
     async fn attend(&mut self) {
+        // What came along with the first order is not announced again.
+        if self.hear().is_break() {
+            return;
+        }
         loop {
             match self.wait().await {
                 Woken::Heard => {
@@ -206,11 +213,17 @@ impl Porter {
         loop {
             match self.conn.receive() {
                 Ok(Received::Message(Order::Clear { grace })) => self.clear(grace),
+                Ok(Received::Message(Order::Emptied { since })) => {
+                    self.tree.send_replace(Tree::Empty { since });
+                }
                 Ok(Received::Message(Order::Dismiss)) => return Break(()),
                 Ok(Received::Message(Order::Serve(_))) => {}
                 Ok(Received::NothingYet) => return Continue(()),
                 Ok(Received::Closed) | Err(_) => {
                     self.alone_until = Some(Instant::now() + ALONE);
+                    if *self.tree.borrow() == Tree::Alive {
+                        self.tree.send_replace(Tree::Unwatched);
+                    }
                     if !self.is_clear {
                         self.clear(Duration::ZERO);
                     }
@@ -224,9 +237,9 @@ impl Porter {
     fn clear(&mut self, grace: Duration) {
         self.posts.iter().for_each(|post| post.door.close());
         let (service, posts) = (Rc::clone(&self.service), self.posts.clone());
-        let reports = self.reports.0.clone();
+        let (tree, reports) = (self.tree.clone(), self.reports.0.clone());
         self.clearing = Some(Box::pin(async move {
-            clearing::run(&service, &posts, grace, &reports).await;
+            clearing::run(&service, &posts, grace, &tree, &reports).await;
         }));
     }
 

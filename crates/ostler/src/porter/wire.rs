@@ -21,6 +21,9 @@ pub(crate) enum Order {
     /// Let nothing be created or started any more, and remove everything; containers have this long to
     /// end by themselves.
     Clear { grace: Duration },
+    /// No process of the server is left. What has ended since then, in seconds since 1970, has ended with
+    /// it.
+    Emptied { since: i64 },
     /// The proof is on record: leave.
     Dismiss,
 }
@@ -33,6 +36,8 @@ pub(crate) struct Service {
     /// How many containers there may be at a time in each engine.
     pub(crate) cap: Option<NonZeroUsize>,
     pub(crate) ways: Ways,
+    /// The podman command that is wrapped, if one is.
+    pub(crate) podman: Option<Wrapped>,
     /// The owner's directory, where the notes are.
     pub(crate) book: PathBuf,
     /// What the docker command needs to reach the engine, if that is behind ssh.
@@ -41,6 +46,17 @@ pub(crate) struct Service {
     pub(crate) limit: Duration,
     /// How long an engine may go on with creates that nobody counts any more.
     pub(crate) late_create: Duration,
+}
+
+/// A podman command with a wrapper in its place.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Wrapped {
+    /// The real one.
+    pub(crate) program: PathBuf,
+    /// The program that we are.
+    pub(crate) own: PathBuf,
+    /// Whether it asks no service unless it is told to.
+    pub(crate) is_local: bool,
 }
 
 impl Service {

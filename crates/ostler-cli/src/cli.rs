@@ -3,9 +3,17 @@
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::check::CheckArguments;
+use crate::commands::connect::ConnectArguments;
+use crate::commands::down::DownArguments;
+use crate::commands::events::EventsArguments;
 use crate::commands::ps::PsArguments;
 use crate::commands::reap::ReapArguments;
+use crate::commands::reload::ReloadArguments;
+use crate::commands::restart::RestartArguments;
 use crate::commands::run::RunArguments;
+use crate::commands::serve::ServeArguments;
+use crate::commands::sessions::SessionsArguments;
 use crate::commands::stop::StopArguments;
 use crate::commands::why::WhyArguments;
 
@@ -21,14 +29,38 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run one server inside a fence: it and all that it causes end with its client
     Run(RunArguments),
+    /// Serve many clients with one pool of servers, in the foreground
+    Serve(ServeArguments),
+    /// Connect a client to the gateway, which is started if none runs
+    Connect(ConnectArguments),
+    /// The server that a gateway without a configuration offers
+    #[command(hide = true)]
+    ExampleServer,
     /// List the servers that run, with what they use and whose they are
     Ps(PsArguments),
     /// Say on whose behalf a process or a container exists
     Why(WhyArguments),
     /// Stop servers, with proof
     Stop(StopArguments),
+    /// End all instances of a server, so that the next call starts it anew
+    Restart(RestartArguments),
+    /// Have the gateway read its configuration again
+    Reload(ReloadArguments),
+    /// End the gateway with all its servers, with proof
+    Down(DownArguments),
+    /// List the clients of the gateway, and what they hold
+    Sessions(SessionsArguments),
+    /// Tell what the gateway did lately, and why
+    Events(EventsArguments),
     /// Find what dead owners have left, and end it
     Reap(ReapArguments),
+    /// Say what is wrong with the configuration, or what would run
+    Check(CheckArguments),
+    /// Print the JSON Schema of the configuration, for editors
+    #[command(
+        after_help = "Example:\n  ostler schema > ostler.schema.json\n\nThen, in ostler.json: \"$schema\": \"./ostler.schema.json\""
+    )]
+    Schema,
     /// Show on this machine how rude servers are left behind, and how they are not
     #[command(after_help = "Example:\n  ostler demo")]
     Demo,

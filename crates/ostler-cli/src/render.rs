@@ -57,7 +57,13 @@ pub(crate) fn size(bytes: u64) -> String {
 /// How long ago that was: `42s`, `3m`, `5h`, `2d`.
 pub(crate) fn age(milliseconds_since_1970: u64) -> String {
     let at = UNIX_EPOCH + Duration::from_millis(milliseconds_since_1970);
-    let seconds = SystemTime::now().duration_since(at).unwrap_or_default().as_secs();
+    let passed = SystemTime::now().duration_since(at).unwrap_or_default();
+    duration(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// So many milliseconds: `42s`, `3m`, `5h`, `2d`.
+pub(crate) fn duration(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
     match seconds {
         0..=99 => format!("{seconds}s"),
         100..=5999 => format!("{}m", seconds / 60),

@@ -82,7 +82,8 @@ rows! {
         let table = stage.ostler(&["ps"]);
         let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         let headers = [
-            "NAME", "STATE", "LEVEL", "PID", "PROCS", "CONTAINERS", "RSS", "AGE", "COMMAND", "OWNER", "CLIENT",
+            "NAME", "STATE", "LEVEL", "PID", "PROCS", "CONTAINERS", "RSS", "AGE", "LEASES", "CALLS",
+            "RESTARTS", "KEY", "COMMAND", "OWNER", "CLIENT",
         ];
         assert_eq!(rows[0], headers);
         assert_eq!(rows.len(), 3);
@@ -91,7 +92,7 @@ rows! {
         let (stub, owner, client_pid) = (
             stage.stub_words(&[]).remove(0), format!("({})", run.pid()), format!("({})", client.pid),
         );
-        assert_eq!(rows[1][9..], [&stub, "ostler", "run", &owner, &client.comm, &client_pid]);
+        assert_eq!(rows[1][9..], ["-", "-", "-", "-", &stub, "ostler", "run", &owner, &client.comm, &client_pid]);
         assert_eq!(rows[2][..3], ["second", "running", stage.level()]);
 
         let mut view = view_of(&stage, "first").unwrap();
@@ -115,7 +116,7 @@ rows! {
         assert_eq!(view, json!({
             "name": "first", "program": stub, "state": "running", "containment": stage.level(),
             "pid": pids[0], "guardian": as_json(&guardian), "processes": processes,
-            "containers": [], "unreachable": null,
+            "containers": [], "unreachable": null, "gateway": null,
             "owner": {
                 "process": {"pid": owner.pid, "start": owner.start_time}, "program": "ostler run",
                 "client": {
@@ -365,7 +366,25 @@ fn ostler(sandbox: &Sandbox, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-const COMMANDS: [&str; 8] = ["run", "ps", "why", "stop", "reap", "demo", "completions", "man"];
+const COMMANDS: [&str; 17] = [
+    "run",
+    "serve",
+    "connect",
+    "ps",
+    "why",
+    "stop",
+    "restart",
+    "reload",
+    "down",
+    "sessions",
+    "events",
+    "reap",
+    "check",
+    "schema",
+    "demo",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_command_has_help_with_an_example() {

@@ -35,9 +35,11 @@ mod host;
 mod image;
 mod keeper_host;
 mod launched;
+pub mod measure;
 mod pipes;
 mod podman;
 mod process;
+mod puppet;
 mod rows;
 mod sandbox;
 mod stage;
@@ -61,6 +63,7 @@ pub use crate::process::{
     Process, cpu_ticks_of, fds_of, is_alive, pids_in, pss_of, rss_of, threads_of, zombies_of,
     zombies_of_any,
 };
+pub use crate::puppet::{Puppet, Puppets};
 pub use crate::rows::{BEHAVIOURS, RUDE, STUBBORN, rounds};
 pub use crate::sandbox::{Sandbox, User};
 pub use crate::stage::Stage;

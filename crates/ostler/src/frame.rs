@@ -17,6 +17,19 @@ pub struct Frame {
     kind: Kind,
     /// Where the id is; empty for a notification.
     id: Range<usize>,
+    method: Method,
+    /// Where the parameters, the result or the error are; empty if there are none.
+    body: Range<usize>,
+    is_error: bool,
+}
+
+/// The name of what is wanted or told.
+#[derive(Clone, PartialEq, Eq)]
+enum Method {
+    /// Where it is, without its quotes; empty for an answer.
+    Plain(Range<usize>),
+    /// It is written with escapes, as some write every slash.
+    Decoded(Box<str>),
 }
 
 /// What sort of message it is.
@@ -51,6 +64,13 @@ pub enum InvalidFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub(crate) u64);
 
+impl CallId {
+    /// The number itself.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -63,6 +83,8 @@ struct Envelope<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -84,13 +106,22 @@ impl Frame {
         let envelope: Envelope<'_> =
             serde_json::from_slice(&bytes).map_err(InvalidFrame::NotJson)?;
         let kind = envelope.kind()?;
-        let id = envelope.id.map_or(0..0, |id| edges(&bytes, id));
-        Ok(Self { bytes, kind, id })
+        let edges = |part: Option<&RawValue>| part.map_or(0..0, |part| edges(&bytes, part));
+        let id = edges(envelope.id);
+        let method = Method::of(envelope.method, edges(envelope.method))?;
+        let body = edges(envelope.params.or(envelope.result).or(envelope.error));
+        let is_error = envelope.error.is_some();
+        Ok(Self { bytes, kind, id, method, body, is_error })
     }
 
     /// What sort of message it is.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Whether it is an answer that says what went wrong.
+    pub fn is_error(&self) -> bool {
+        self.is_error
     }
 
     /// The whole message, without a line break.
@@ -101,6 +132,30 @@ impl Frame {
     /// The id as it is written; empty for a notification.
     pub fn id(&self) -> &[u8] {
         &self.bytes[self.id.clone()]
+    }
+
+    /// The method's name; empty for an answer.
+    pub fn method(&self) -> &[u8] {
+        match &self.method {
+            Method::Plain(edges) => &self.bytes[edges.clone()],
+            Method::Decoded(name) => name.as_bytes(),
+        }
+    }
+
+    /// Where the parameters of a request or notification are, or the result or error of an answer;
+    /// empty if there are none.
+    pub fn body_edges(&self) -> Range<usize> {
+        self.body.clone()
+    }
+
+    /// What is there.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.body.clone()]
+    }
+
+    /// Where the id is.
+    pub fn id_edges(&self) -> Range<usize> {
+        self.id.clone()
     }
 
     /// The number of the call that this answers, if the id is one of ours. Some servers write a number
@@ -115,8 +170,18 @@ impl Frame {
     #[must_use]
     pub fn with_id(&self, id: &[u8]) -> Self {
         let bytes = self.spliced(id, 0).freeze();
+        let moved = |edges: &Range<usize>| {
+            let shift =
+                |at: usize| if at < self.id.end { at } else { at + id.len() - self.id.len() };
+            shift(edges.start)..shift(edges.end)
+        };
+        let method = match &self.method {
+            Method::Plain(edges) => Method::Plain(moved(edges)),
+            Method::Decoded(name) => Method::Decoded(name.clone()),
+        };
+        let body = moved(&self.body);
         let id = self.id.start..self.id.start + id.len();
-        Self { bytes, kind: self.kind, id }
+        Self { bytes, kind: self.kind, id, method, body, is_error: self.is_error }
     }
 
     /// The same as a line for a server, under a number of ours.
@@ -135,8 +200,8 @@ impl Frame {
         bytes
     }
 
-    /// The message as a line for a server.
-    pub(crate) fn line(&self) -> Bytes {
+    /// The message as a line, with its end.
+    pub fn line(&self) -> Bytes {
         let mut line = BytesMut::with_capacity(self.bytes.len() + 1);
         line.put_slice(&self.bytes);
         line.put_u8(b'\n');
@@ -151,6 +216,19 @@ impl Frame {
         let rest = format!(r#","error":{{"code":{code},"message":{message}}}}}"#);
         bytes.put_slice(rest.as_bytes());
         bytes.freeze()
+    }
+}
+
+impl Method {
+    fn of(part: Option<&RawValue>, edges: Range<usize>) -> Result<Self, InvalidFrame> {
+        let Some(part) = part else { return Ok(Self::Plain(0..0)) };
+        if !part.get().starts_with('"') {
+            return Err(InvalidFrame::NotAMessage);
+        }
+        if memchr::memchr(b'\\', part.get().as_bytes()).is_none() {
+            return Ok(Self::Plain(edges.start + 1..edges.end - 1));
+        }
+        serde_json::from_str(part.get()).map(Self::Decoded).map_err(InvalidFrame::NotJson)
     }
 }
 
@@ -222,6 +300,7 @@ mod tests {
             r#"{"id":1,"method":"m","result":1}"#,
             r#"{"id":1,"result":1,"error":1}"#,
             r#"{"id":{},"method":"m"}"#,
+            r#"{"id":1,"method":7}"#,
             r#"{"id":null,"method":"m"}"#,
             r#"{"id":1,"id":2,"method":"m"}"#,
             "{\"method\":\"m\",\n\"params\":1}",
@@ -240,6 +319,15 @@ mod tests {
         let changed = frame.with_id(b"12345");
         assert_eq!(changed.bytes(), &text.replace(r#""old""#, "12345"));
         assert_eq!(changed.with_id(br#""old""#), frame);
+    }
+
+    #[test]
+    fn a_method_is_known_however_it_is_written() {
+        let frame = parse(r#"{"id":1,"method":"tools\/call"}"#).unwrap();
+        assert_eq!(frame.method(), b"tools/call");
+        assert_eq!(frame.with_id(b"77").method(), b"tools/call");
+        let plain = parse(r#"{"id":1,"method":"tools/call"}"#).unwrap();
+        assert_eq!(plain.with_id(b"77").method(), b"tools/call");
     }
 
     #[test]

@@ -20,15 +20,42 @@ const LONGEST_INTERPRETER: usize = 100;
 pub struct Places(Vec<PathBuf>);
 
 impl Places {
-    /// These directories.
+    /// These directories. Whatever is there would be seen twice if one were named twice.
     pub fn new(directories: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self(directories.into_iter().collect())
+        let mut places = Vec::new();
+        for directory in directories {
+            if !places.contains(&directory) {
+                places.push(directory);
+            }
+        }
+        Self(places)
     }
 
     /// The user's: the XDG state directory, the XDG runtime directory, and a private one among
     /// the temporary files for users who have neither.
     pub fn of_user() -> Self {
-        Self::new(lasting().into_iter().chain(passing()))
+        Self::new(lasting().into_iter().chain(Self::of_session().0))
+    }
+
+    /// Those that end with the user's session: for sockets, and for users without a state directory.
+    pub fn of_session() -> Self {
+        let uid = getuid().as_raw();
+        let runtime =
+            variable("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{uid}").into());
+        let temporary = std::env::temp_dir().join(format!("ostler-{uid}"));
+        Self::new([runtime.join("ostler"), temporary])
+    }
+
+    /// The best of them that can be made, or made sure, to be this user's alone.
+    pub fn private(&self) -> io::Result<&Path> {
+        let mut failure = io::Error::from(io::ErrorKind::NotFound);
+        for directory in self.directories() {
+            match make_private(directory) {
+                Ok(()) => return Ok(directory),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
     }
 
     /// The directories, the best first.
@@ -41,13 +68,6 @@ impl Places {
 fn lasting() -> Option<PathBuf> {
     let home = || variable("HOME").map(|home| home.join(".local/state"));
     variable("XDG_STATE_HOME").or_else(home).map(|base| base.join("ostler"))
-}
-
-/// Those whose content need not outlive the machine.
-fn passing() -> [PathBuf; 2] {
-    let uid = getuid().as_raw();
-    let runtime = variable("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{uid}").into());
-    [runtime.join("ostler"), std::env::temp_dir().join(format!("ostler-{uid}"))]
 }
 
 fn variable(name: &str) -> Option<PathBuf> {
@@ -76,7 +96,7 @@ fn may_execute(path: &Path) -> bool {
 
 fn private_path(name: &str, fits: impl Fn(&Path) -> bool) -> io::Result<PathBuf> {
     let mut last = io::ErrorKind::InvalidFilename.into();
-    for place in passing().into_iter().chain(lasting()) {
+    for place in Places::of_session().0.into_iter().chain(lasting()) {
         let directory = place.join("doors");
         let path = directory.join(name);
         if !fits(&path) {
@@ -110,4 +130,15 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_named_twice_is_one_place() {
+        let places = Places::new(["/a", "/b", "/a"].map(PathBuf::from));
+        assert_eq!(places, Places::new(["/a", "/b"].map(PathBuf::from)));
+    }
 }

@@ -21,7 +21,7 @@ pub struct Resources {
     pub containers: Option<NonZeroUsize>,
 }
 
-/// An amount of memory that is not nothing, written as `512m`.
+/// An amount of memory that is not nothing, written as `512m` or `512MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes(pub NonZeroU64);
 
@@ -54,7 +54,7 @@ pub enum Excess {
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidResource {
     /// For [`Bytes`].
-    #[error("write a whole number above 0 and a unit (k, m or g), for example 512m or 2g")]
+    #[error("write a whole number above 0 and a unit (k, m or g), for example 512m or 2GiB")]
     Bytes,
     /// For [`Cpus`].
     #[error("write a number of processors between 0.01 and 1000, for example 1.5")]
@@ -63,18 +63,23 @@ pub enum InvalidResource {
 
 const UNITS: [(char, u32); 3] = [('g', 30), ('m', 20), ('k', 10)];
 
+/// What `m` and `MiB` stand for, as a power of two. `MB` is not among them: to some it is less.
+fn shift_of(unit: &str) -> Option<u32> {
+    let unit = unit.to_ascii_lowercase();
+    let letter = unit.strip_suffix("ib").unwrap_or(&unit);
+    let named = |name: char| letter.strip_prefix(name).is_some_and(str::is_empty);
+    let known = UNITS.iter().find(|(name, _)| named(*name)).map(|(_, shift)| *shift);
+    known.or_else(|| unit.is_empty().then_some(0))
+}
+
 impl FromStr for Bytes {
     type Err = InvalidResource;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let unit = text.chars().next_back().map(|last| last.to_ascii_lowercase());
-        let shift = UNITS.iter().find(|(name, _)| Some(*name) == unit).map(|(_, shift)| *shift);
-        let digits = if shift.is_some() { &text[..text.len() - 1] } else { text };
-        if !digits.chars().all(|digit| digit.is_ascii_digit()) {
-            return Err(InvalidResource::Bytes);
-        }
+        let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (digits, unit) = text.split_at(digits_end);
         let number: u64 = digits.parse().map_err(|_| InvalidResource::Bytes)?;
-        let bytes = number.checked_mul(1 << shift.unwrap_or(0));
+        let bytes = number.checked_mul(1 << shift_of(unit).ok_or(InvalidResource::Bytes)?);
         // The kernel counts in signed numbers.
         let bytes = bytes.filter(|bytes| i64::try_from(*bytes).is_ok()).and_then(NonZeroU64::new);
         bytes.map(Self).ok_or(InvalidResource::Bytes)
@@ -138,7 +143,14 @@ mod tests {
 
     #[test]
     fn sizes_are_read_and_written_as_people_do() {
-        for (text, bytes) in [("512m", 512 << 20), ("2G", 2 << 30), ("64k", 64 << 10), ("77", 77)] {
+        for (text, bytes) in [
+            ("512m", 512 << 20),
+            ("2G", 2 << 30),
+            ("64k", 64 << 10),
+            ("77", 77),
+            ("512MiB", 512 << 20),
+            ("2gib", 2 << 30),
+        ] {
             assert_eq!(text.parse::<Bytes>().unwrap().0.get(), bytes, "{text}");
         }
         for text in ["512m", "2g", "1536k"] {
@@ -148,7 +160,21 @@ mod tests {
 
     #[test]
     fn anything_else_is_no_size() {
-        for text in ["", "m", "0", "0g", "-1m", "+1m", "1.5g", "1t", "1mb", "1 m", "99999999999g"] {
+        for text in [
+            "",
+            "m",
+            "0",
+            "0g",
+            "-1m",
+            "+1m",
+            "1.5g",
+            "1t",
+            "1mb",
+            "1 m",
+            "1ib",
+            "1gg",
+            "99999999999g",
+        ] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
     }

@@ -6,8 +6,11 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler::sweep::books;
 use ostler::{Census, Holding, Places, Process, View, snapshot};
+use ostler_gateway::admin::{InstanceLine, Overview, ServerLine};
+use ostler_gateway::front::Place;
 use serde::Serialize;
 
+use crate::gateways::Which;
 use crate::render;
 
 /// What `ostler ps` is told.
@@ -18,12 +21,13 @@ Examples:
   ostler ps --tree
   ostler ps --json | jq '.[].name'
 
-It reads the ledgers of all owners of this user, so that it needs no gateway.
+It reads the ledgers of all owners of this user, so that it needs no gateway; what gateways know of
+their servers is added.
 States: starting, running, ending (its owner is dead), unverified (something has not gone yet, or its
 container engine does not say), orphaned (owner and guardian are dead: `ostler reap --yes` ends it;
 without a leaf only what still carries the instance's mark in its environment can be found).
 Containers are those that the server has caused, also those of dead owners; ? if their engine does not
-answer in time.")]
+answer in time. Calls are those that are with a server now.")]
 pub(crate) struct PsArguments {
     /// Show every process and container of each server
     #[arg(long)]
@@ -31,35 +35,52 @@ pub(crate) struct PsArguments {
     /// Print JSON
     #[arg(long, conflicts_with = "tree")]
     json: bool,
+    #[command(flatten)]
+    which: Which,
 }
 
-/// An instance, with what its engine says.
+/// An instance, as ledger, process table, engine and gateway tell it.
 #[derive(Debug, Serialize)]
-struct Line {
+struct Row {
     #[serde(flatten)]
     view: View,
     #[serde(flatten)]
     holding: Holding,
+    /// What its gateway knows; nothing for a server that has none.
+    gateway: Option<InstanceLine>,
 }
 
 pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
+    let overviews = match arguments.which.overviews() {
+        Ok(overviews) => overviews,
+        Err(error) => return error.report(),
+    };
+    let rows = rows(&overviews);
+    if arguments.json {
+        return render::json(&rows);
+    }
+    let mut text = match rows.as_slice() {
+        [] => "no servers\n".into(),
+        rows if arguments.tree => rows.iter().map(tree).collect(),
+        rows => table(rows),
+    };
+    text.extend(overviews.iter().flat_map(|(_, overview)| &overview.servers).filter_map(trouble));
+    render::text(&text)
+}
+
+fn rows(overviews: &[(Place, Overview)]) -> Vec<Row> {
+    let known = |view: &View| {
+        let mut all = overviews.iter().flat_map(|(_, overview)| &overview.instances);
+        all.find(|line| line.instance == Some(view.instance)).cloned()
+    };
     let places = Places::of_user();
     let views = snapshot(&places);
     let census = Census::take(&books(&places));
-    let line = |view: View| Line { holding: census.of(view.instance), view };
-    let lines: Vec<Line> = views.into_iter().map(line).collect();
-    if arguments.json {
-        render::json(&lines)
-    } else if lines.is_empty() {
-        render::text("no servers\n")
-    } else if arguments.tree {
-        render::text(&lines.iter().map(tree).collect::<String>())
-    } else {
-        render::text(&table(&lines))
-    }
+    let row = |view: View| Row { holding: census.of(view.instance), gateway: known(&view), view };
+    views.into_iter().map(row).collect()
 }
 
-fn table(lines: &[Line]) -> String {
+fn table(rows: &[Row]) -> String {
     let headers = [
         "NAME",
         "STATE",
@@ -69,16 +90,20 @@ fn table(lines: &[Line]) -> String {
         "CONTAINERS",
         "RSS",
         "AGE",
+        "LEASES",
+        "CALLS",
+        "RESTARTS",
+        "KEY",
         "COMMAND",
         "OWNER",
         "CLIENT",
     ];
-    let rows: Vec<_> = lines.iter().map(row).collect();
-    render::table(headers, &rows)
+    render::table(headers, &rows.iter().map(row).collect::<Vec<_>>())
 }
 
-fn row(Line { view, holding }: &Line) -> [String; 11] {
+fn row(Row { view, holding, gateway }: &Row) -> [String; 15] {
     let client = view.owner.client.as_ref();
+    let known = |get: &dyn Fn(&InstanceLine) -> String| gateway.as_ref().map_or("-".into(), get);
     [
         view.name.clone(),
         view.state.to_string(),
@@ -92,13 +117,32 @@ fn row(Line { view, holding }: &Line) -> [String; 11] {
         },
         render::size(view.rss),
         render::age(view.started_at),
+        known(&|line| line.leases.len().to_string()),
+        known(&|line| line.calls.to_string()),
+        known(&|line| line.restarts.to_string()),
+        known(&|line| line.key.clone()),
         view.program.clone(),
         format!("{} ({})", view.owner.program, view.owner.process.pid),
         client.map_or("-".into(), |client| format!("{} ({})", client.name, client.process.pid)),
     ]
 }
 
-fn tree(Line { view, holding }: &Line) -> String {
+/// What is wrong with a server, if anything is.
+fn trouble(server: &ServerLine) -> Option<String> {
+    let name = &server.name;
+    let mut text = String::new();
+    // A string takes whatever is written to it.
+    for reason in &server.missing {
+        let _ = writeln!(text, "{name}: not available: {reason}");
+    }
+    if let Some(wait) = server.backing_off {
+        let (failures, seconds) = (server.failures, wait.div_ceil(1000));
+        let _ = writeln!(text, "{name}: failed {failures} times in a row, next try in {seconds}s");
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn tree(Row { view, holding, .. }: &Row) -> String {
     let mut text = format!("{} ({}, {})\n", view.name, view.state, view.instance);
     let guardian = view.guardian.as_ref().map_or(0, |guardian| guardian.pid);
     let known: Vec<i32> = view.processes.iter().map(|process| process.pid).collect();

@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler::sweep::dead_owners;
-use ostler::{InstanceId, Limits, Places, Processes, View, snapshot};
+use ostler::{InstanceId, Limits, Places, Processes, View, duration, snapshot};
+use ostler_gateway::admin::{Answer, Request};
+use ostler_gateway::front::Dialled;
 use serde::Serialize;
 
+use crate::gateways::{self, AskError, Which};
 use crate::say::say;
-use crate::{duration, exit, render};
+use crate::{exit, render};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -26,8 +29,9 @@ Examples:
   ostler stop 4711
   ostler stop --all
 
-Each server's guardian is asked to end it: TERM, then KILL after the grace that it was started
-with. Exit status: 3 if there is no such server, 4 if something is left.")]
+A gateway is asked to end its own: calls in flight are answered first, and the next one starts the
+server again. Otherwise each server's guardian is asked: TERM, then KILL after the grace that it was
+started with. Exit status: 3 if there is no such server, 4 if something is left.")]
 pub(crate) struct StopArguments {
     /// Names of servers, pids of any of their processes, or beginnings of instance ids
     #[arg(required_unless_present = "all", value_name = "SERVER")]
@@ -41,6 +45,8 @@ pub(crate) struct StopArguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    which: Which,
 }
 
 /// How it ended, for programs.
@@ -65,7 +71,9 @@ pub(crate) fn run(arguments: &StopArguments) -> ExitCode {
     }
     let is_target = |view: &View| arguments.all || wanted.contains(&view.instance);
     let targets: Vec<View> = views.into_iter().filter(is_target).collect();
-    ask(&places, &targets);
+    if let Err(error) = ask(&places, &targets, &arguments.which) {
+        return error.report();
+    }
     let left = wait(&places, &targets, arguments.timeout);
     report(&targets, &left, arguments.json)
 }
@@ -90,8 +98,10 @@ fn is_called(view: &View, target: &str) -> bool {
         || is_pid(view.owner.process.pid)
 }
 
-fn ask(places: &Places, targets: &[View]) {
-    for guardian in targets.iter().filter_map(|view| view.guardian.as_ref()) {
+fn ask(places: &Places, targets: &[View], which: &Which) -> Result<(), AskError> {
+    let asked = ask_gateways(targets, which)?;
+    let others = targets.iter().filter(|view| !asked.contains(&view.instance));
+    for guardian in others.filter_map(|view| view.guardian.as_ref()) {
         // A guardian that is gone meanwhile has ended its server.
         let _ = guardian.ask();
     }
@@ -101,6 +111,27 @@ fn ask(places: &Places, targets: &[View]) {
             owner.settle(&Processes, Limits::default().proof);
         }
     }
+    Ok(())
+}
+
+/// A gateway that is asked itself knows that nothing has failed. Says who is on its way then.
+fn ask_gateways(targets: &[View], which: &Which) -> Result<BTreeSet<InstanceId>, AskError> {
+    let mut asked = BTreeSet::new();
+    for (place, overview) in which.overviews()? {
+        let own = |view: &&View| {
+            overview.instances.iter().any(|line| line.instance == Some(view.instance))
+        };
+        let own: Vec<InstanceId> = targets.iter().filter(own).map(|view| view.instance).collect();
+        if own.is_empty() {
+            continue;
+        }
+        // One that ends by itself meanwhile ends its servers as well.
+        let answer = Dialled::to(&place).ok().map(|it| gateways::ask(&it, Request::Stop(own)));
+        if let Some(Ok(Answer::Stopping(ids))) = answer {
+            asked.extend(ids);
+        }
+    }
+    Ok(asked)
 }
 
 /// Who is still there when the time is up.

@@ -7,8 +7,10 @@ use std::str::FromStr;
 
 use clap::Args;
 use ostler::{Identity, Places, Process, View, snapshot};
+use ostler_gateway::admin::InstanceLine;
 use serde::Serialize;
 
+use crate::gateways::{AskError, Which};
 use crate::say::say;
 use crate::{exit, render};
 
@@ -30,6 +32,8 @@ pub(crate) struct WhyArguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    which: Which,
 }
 
 /// A pid, a container's name, or the beginning of its id.
@@ -73,6 +77,8 @@ struct Answer<'v> {
     process: Process,
     role: Role,
     instance: &'v View,
+    /// What its gateway knows of it.
+    gateway: Option<InstanceLine>,
 }
 
 pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
@@ -87,12 +93,31 @@ pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
         say(format_args!("process {process} belongs to no server of ostler"));
         return exit::NOT_FOUND.into();
     };
+    let gateway = match known_to_gateway(&arguments.which, instance) {
+        Ok(gateway) => gateway,
+        Err(error) => return error.report(),
+    };
     if arguments.json {
-        render::json(&Answer { process, role, instance })
-    } else {
-        let what = format!("process {} ({})", process.pid, process.name);
-        render::text(&explain(&what, &says(role, &instance.name), instance))
+        return render::json(&Answer { process, role, instance, gateway });
     }
+    let what = format!("process {} ({})", process.pid, process.name);
+    let mut text = explain(&what, &says(role, &instance.name), instance);
+    text.extend(gateway.iter().map(on_behalf_of));
+    render::text(&text)
+}
+
+fn known_to_gateway(which: &Which, view: &View) -> Result<Option<InstanceLine>, AskError> {
+    let overviews = which.overviews()?.into_iter().flat_map(|(_, overview)| overview.instances);
+    Ok(overviews.into_iter().find(|line| line.instance == Some(view.instance)))
+}
+
+/// For whom a gateway has it.
+fn on_behalf_of(line: &InstanceLine) -> String {
+    let held = if line.leases.is_empty() { "nobody".into() } else { line.leases.join("; ") };
+    format!(
+        "\x20 shared by   {}\n\x20 started for {}\n\x20 held by     {held}\n\x20 calls       {}\n",
+        line.key, line.by, line.calls,
+    )
 }
 
 fn role_in(view: &View, process: Identity) -> Option<Role> {

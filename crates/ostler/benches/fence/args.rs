@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+pub(crate) use ostler_testkit::measure::Effort;
+use ostler_testkit::measure::chosen;
+
 use crate::Result;
 use crate::server::Heeds;
 
@@ -21,17 +24,10 @@ pub(crate) enum Benchmark {
     Idle,
 }
 
-/// How many repetitions: enough for the record, or only enough to see that everything works.
-#[derive(Clone, Copy)]
-pub(crate) enum Effort {
-    Full,
-    Quick,
-}
-
 pub(crate) enum Request {
     Benchmarks(Vec<Benchmark>, Effort),
     Owner(usize, Heeds),
-    /// `cargo test --benches` runs this binary as well; minutes of measuring are not a test.
+    /// This is not a benchmark's run.
     NotAsked,
 }
 
@@ -47,14 +43,6 @@ impl Benchmark {
         (Self::Lease, "lease"),
         (Self::Idle, "idle"),
     ];
-
-    fn named(name: &str) -> Result<Self> {
-        let known = Self::ALL.iter().find(|(_, known)| *known == name);
-        known.map(|(benchmark, _)| *benchmark).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            format!("no benchmark '{name}'; there are {} and --quick", names.join(", ")).into()
-        })
-    }
 }
 
 impl fmt::Display for Benchmark {
@@ -64,28 +52,12 @@ impl fmt::Display for Benchmark {
     }
 }
 
-impl Effort {
-    pub(crate) fn choose<T>(self, full: T, quick: T) -> T {
-        match self {
-            Self::Full => full,
-            Self::Quick => quick,
-        }
-    }
-}
-
 pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Request> {
     let arguments: Vec<String> = arguments.collect();
     if let [OWNER, count, heeds] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         return Ok(Request::Owner(count.parse()?, heeds.parse()?));
     }
-    // Cargo adds it to a benchmark, and to nothing else.
-    if !arguments.iter().any(|argument| argument == "--bench") {
-        return Ok(Request::NotAsked);
-    }
-    let quick = arguments.iter().any(|argument| argument == "--quick");
-    let names = arguments.iter().filter(|name| !["--bench", "--quick"].contains(&name.as_str()));
-    let chosen = names.map(|name| Benchmark::named(name)).collect::<Result<Vec<_>>>()?;
-    let all = Benchmark::ALL.map(|(benchmark, _)| benchmark).to_vec();
-    let benchmarks = if chosen.is_empty() { all } else { chosen };
-    Ok(Request::Benchmarks(benchmarks, if quick { Effort::Quick } else { Effort::Full }))
+    let chosen = chosen(&arguments, &Benchmark::ALL)?;
+    Ok(chosen
+        .map_or(Request::NotAsked, |(benchmarks, effort)| Request::Benchmarks(benchmarks, effort)))
 }

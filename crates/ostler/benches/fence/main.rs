@@ -19,21 +19,19 @@ mod bench;
 mod kept;
 mod killed;
 mod ledger;
-mod machine;
 mod memory;
 mod owner;
-mod sample;
 mod server;
 mod start;
 mod stop;
 mod sweep;
-mod table;
 
 use std::error::Error;
 use std::process::ExitCode;
 
 use args::{Benchmark, Effort, Request};
 use bench::Bench;
+use ostler_testkit::measure::{machine, sample, table};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

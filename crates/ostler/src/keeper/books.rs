@@ -1,9 +1,9 @@
 //! What was started, and what became of it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The books of a keeper. At every moment `started = live + gone + unverified`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Books {
     /// Instances that were ever started, or tried to.
     pub started: u64,

@@ -259,7 +259,7 @@ impl Course {
             return;
         }
         let ending = Arc::new(Ending {
-            server: self.driver.key.server.to_string(),
+            server: self.driver.server.spec.name.clone(),
             cause,
             status: self.status,
             stderr: self.driver.line.stderr(),

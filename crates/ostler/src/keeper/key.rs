@@ -58,7 +58,17 @@ impl Fingerprint {
         let cwd = spec.cwd.as_ref();
         part(cwd.map_or(b"".as_slice(), |cwd| cwd.as_os_str().as_encoded_bytes()));
         part(credentials);
-        let digest = hash.finalize();
+        Self::first_half(&hash.finalize())
+    }
+}
+
+impl Fingerprint {
+    /// Of any text, for names of files.
+    pub fn of_text(text: &str) -> Self {
+        Self::first_half(&Sha256::digest(text))
+    }
+
+    fn first_half(digest: &[u8]) -> Self {
         let mut first = [0; 16];
         first.copy_from_slice(&digest[..16]);
         Self(first)

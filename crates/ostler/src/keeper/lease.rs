@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::cause::Ending;
-use super::line::{CallError, Line};
+use super::line::{CallError, Line, Turn};
 use super::scope::ScopeState;
 use super::wire::Wire;
-use crate::frame::Frame;
+use crate::frame::{CallId, Frame};
 
 /// The right of one scope to use one instance.
 ///
@@ -63,6 +64,49 @@ impl Lease {
             self.0.scope.shell.use_ended();
         }
         self.talk(request).await
+    }
+
+    /// A turn for [`begin`](Self::begin), if it can be had at once.
+    pub fn try_turn(&self) -> Option<Turn> {
+        self.0.line.try_turn()
+    }
+
+    /// Waits for a turn for [`begin`](Self::begin): of a server that takes so many calls at a time.
+    pub async fn turn(&self) -> Turn {
+        self.0.line.turn().await
+    }
+
+    /// Sends a request and goes on. `line` makes the whole line, with its end, from the number that the
+    /// request gets; `reply` gets the answer under that number, from the task that reads the server, and may
+    /// not wait. There is no time limit: who gives up says so with [`forget`](Self::forget).
+    pub fn begin(
+        &self,
+        turn: Turn,
+        line: impl FnOnce(CallId) -> Bytes,
+        reply: impl FnOnce(Result<Frame, Arc<Ending>>) + Send + 'static,
+    ) -> Result<CallId, CallError> {
+        let held = self.hold()?;
+        let reply = move |answer| {
+            reply(answer);
+            drop((turn, held));
+        };
+        self.0.line.begin(line, Box::new(reply))
+    }
+
+    /// Nobody waits for this answer any more.
+    pub fn forget(&self, call: CallId) {
+        self.0.line.forget(call);
+    }
+
+    /// How many messages the instance has sent.
+    pub fn heard(&self) -> u64 {
+        self.0.line.heard()
+    }
+
+    /// A call has taken too long, and nothing at all was heard meanwhile: the next one who asks gets
+    /// another instance.
+    pub fn suspect(&self) {
+        self.0.line.usage().suspect(true);
     }
 
     /// Sends a notification, or an answer to a request of the server.

@@ -43,7 +43,7 @@ pub use config::{Caps, Config, Server, ServerLimits, Speech};
 pub use event::{Event, What};
 pub use key::{Fingerprint, Key, Sharing, Who, Whose};
 pub use lease::{Lease, Use};
-pub use line::{CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk};
+pub use line::{CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk, Turn};
 pub use plan::{AcquireError, Changes, Holders, Obstacle};
 pub use scope::Scope;
 pub use snapshot::{InstanceState, InstanceView, ServerView, Snapshot};
@@ -148,15 +148,52 @@ impl Keeper {
         (changes, Departure::new(Arc::clone(&self.shell), going))
     }
 
+    /// Adds a server, or takes over another configuration of one that is there, as [`replace`](Self::replace)
+    /// does for all.
+    pub fn add(&self, name: &str, server: Server) {
+        self.shell.with(|plan, now| plan.add(name, server, now));
+    }
+
+    /// Forgets servers that have no instance and that nobody waits for, unless `keep` says otherwise.
+    pub fn retain(&self, keep: impl Fn(&str) -> bool) {
+        self.shell.with(|plan, now| plan.retain(keep, now));
+    }
+
     /// Ends all instances of a server, because somebody asked for it. The next caller starts a new one.
     pub fn stop(&self, server: &str) -> Departure {
-        let going = self.shell.with(|plan, now| plan.stop(server, now));
+        self.stop_if(|_, key| *key.server == *server)
+    }
+
+    /// Ends those instances, by number and key, because somebody asked for it.
+    pub fn stop_if(&self, fits: impl Fn(u64, &Key) -> bool) -> Departure {
+        let going = self.shell.with(|plan, now| plan.stop(fits, now));
         Departure::new(Arc::clone(&self.shell), going)
+    }
+
+    /// Forgets that a server has failed, because somebody asked for it: it is started at once when somebody
+    /// needs it.
+    pub fn forgive(&self, server: &str) {
+        self.shell.with(|plan, now| plan.forgive(server, now));
+    }
+
+    /// Ends everything: nobody gets an instance any more, and calls in flight have the time to drain.
+    pub fn close(&self) -> Departure {
+        Departure::new(Arc::clone(&self.shell), self.shell.with(Plan::drain))
+    }
+
+    /// Ends what drains at once.
+    pub fn hurry(&self) {
+        self.shell.with(|plan, _| plan.hurry());
     }
 
     /// What happens from now on. Who does not keep up misses the oldest.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.shell.events()
+    }
+
+    /// How a server is configured.
+    pub fn server(&self, name: &str) -> Option<Arc<Server>> {
+        self.shell.desk().plan.server(name)
     }
 
     /// The books, which balance at every moment.

@@ -169,7 +169,7 @@ impl Drop for Scene {
     }
 }
 
-fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
+pub(super) fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         if Instant::now() > deadline {

@@ -8,8 +8,6 @@ mod ending;
 mod init;
 mod input;
 mod parent;
-mod request;
-mod sweep;
 mod watch;
 
 use std::ffi::OsString;
@@ -23,14 +21,14 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use ostler::{
     Bytes, Containment, Cpus, Descriptors, Engine, GuardianProgram, Ignored, Limits, Owner, Places,
-    Refusal, Resources, ServerSpec, ServerStdio, StartError, Terms,
+    Refusal, Resources, ServerSpec, ServerStdio, StartError, Terms, duration,
 };
 
+use crate::exit;
+use crate::requests::Requests;
 use crate::say::{chain, say};
-use crate::{duration, exit};
 use input::Input;
 use parent::Parent;
-use request::Requests;
 use watch::{End, Wrapper};
 
 const EXAMPLES: &str = "\

@@ -12,9 +12,9 @@ use signal_hook::consts::SIGKILL;
 
 use super::input::Input;
 use super::parent::Parent;
-use super::request::Requests;
-use super::sweep;
+use crate::requests::Requests;
 use crate::say::say;
+use crate::sweep;
 
 /// How much longer than the grace we stay to see the proof. The guardian stays as long as it takes.
 const PROOF_MARGIN: Duration = Duration::from_millis(300);

@@ -117,7 +117,7 @@ impl Server<'_> {
             id,
             &json!({
                 "protocolVersion": version,
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {"listChanged": self.args.list_changed}},
                 "serverInfo": {"name": "ostler-stub", "version": env!("CARGO_PKG_VERSION")},
             }),
         );

@@ -1,26 +1,12 @@
 //! Reading what a server says.
 
-use std::cell::Cell;
-use std::future::poll_fn;
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use bytes::Bytes;
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::AsyncRead;
 
-use super::splitter::Splitter;
 use super::{Line, Listener, Talk, lock};
 use crate::frame::{Frame, Kind};
 use crate::keeper::cause::Fault;
-
-/// As much as a pipe holds.
-const CHUNK: usize = 64 << 10;
-
-thread_local! {
-    /// One for all servers that are read on this thread: an idle one needs none.
-    static SCRATCH: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
-}
+use crate::pipe::{Lines, ReadError, read};
 
 /// Reads a server's output to its end, and passes every message on.
 pub(in crate::keeper) async fn hear(
@@ -28,18 +14,14 @@ pub(in crate::keeper) async fn hear(
     talk: &Talk,
     listener: &dyn Listener,
 ) -> Fault {
-    let mut splitter = Splitter::default();
-    let mut fault = None;
+    let mut lines = Lines::default();
     loop {
         let limit = talk.line.limits().line;
-        let each = |line: &[u8]| pass_on(line, talk, listener);
-        let read = read(&mut output, |chunk| {
-            fault = splitter.feed(chunk, limit, each).err().map(|_| Fault::LongLine(limit));
-        });
-        match (read.await, fault.take()) {
-            (_, Some(fault)) => return fault,
-            (Ok(0) | Err(_), None) => return Fault::OutputClosed,
-            (Ok(_), None) => {}
+        let read = lines.read(&mut output, limit, |line| pass_on(line, talk, listener));
+        match read.await {
+            Ok(()) => {}
+            Err(ReadError::LongLine(limit)) => return Fault::LongLine(limit),
+            Err(ReadError::End | ReadError::Failed(_)) => return Fault::OutputClosed,
         }
     }
 }
@@ -71,27 +53,4 @@ fn pass_on(line: &[u8], talk: &Talk, listener: &dyn Listener) {
     if let Some(reply) = reply {
         reply(Ok(frame));
     }
-}
-
-async fn read(
-    from: &mut (impl AsyncRead + Unpin),
-    mut with: impl FnMut(&[u8]),
-) -> io::Result<usize> {
-    poll_fn(|cx| poll_read(from, cx, &mut with)).await
-}
-
-fn poll_read(
-    from: &mut (impl AsyncRead + Unpin),
-    cx: &mut Context<'_>,
-    with: &mut impl FnMut(&[u8]),
-) -> Poll<io::Result<usize>> {
-    let mut scratch = SCRATCH.take().unwrap_or_else(|| vec![0; CHUNK].into_boxed_slice());
-    let mut buffer = ReadBuf::new(&mut scratch);
-    let poll = Pin::new(from).poll_read(cx, &mut buffer);
-    let result = poll.map_ok(|()| {
-        with(buffer.filled());
-        buffer.filled().len()
-    });
-    SCRATCH.set(Some(scratch));
-    result
 }

@@ -86,6 +86,11 @@ impl Talk {
         self.line.call(request, limit).await
     }
 
+    /// A request whose answer nobody needs; its id has to be one that no call can have.
+    pub fn say(&self, request: &Frame) -> Result<(), CallError> {
+        self.line.say(request)
+    }
+
     /// A notification, or an answer to a request of the server.
     pub fn notify(&self, message: &Frame) -> Result<(), CallError> {
         self.line.notify(message)

@@ -6,8 +6,6 @@
 mod calls;
 mod hear;
 mod listener;
-mod outbox;
-mod splitter;
 mod tail;
 
 use std::io;
@@ -17,20 +15,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 pub(super) use hear::{drain_stderr, hear};
 pub use listener::{Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk};
 
 use self::calls::Calls;
-use self::outbox::Outbox;
 use self::tail::Tail;
 use super::cause::{Ending, Fault};
 use super::config::{Server, ServerLimits};
 use super::starter::Output;
 use super::usage::Usage;
 use crate::frame::{CallId, Frame, Kind};
+use crate::pipe::{Outbox, SendError, Stuck};
 
 /// Our end of a server's input.
 pub(super) type Input = Box<dyn AsyncWrite + Send + Unpin>;
@@ -75,10 +73,10 @@ pub(super) type Reply = Box<dyn FnOnce(Result<Frame, Arc<Ending>>) + Send>;
 /// What callers and the driver of an instance share. It owns no process.
 pub(super) struct Line {
     limits: Mutex<ServerLimits>,
-    outbox: Mutex<Outbox>,
+    outbox: Outbox,
     calls: Mutex<Calls>,
     stderr: Mutex<Tail>,
-    turns: Option<Semaphore>,
+    turns: Option<Arc<Semaphore>>,
     usage: Arc<Usage>,
     ended: OnceLock<Arc<Ending>>,
     leaving: Notify,
@@ -90,10 +88,10 @@ impl Line {
     pub(super) fn new(server: &Server, usage: Arc<Usage>) -> Self {
         Self {
             limits: Mutex::new(server.limits),
-            outbox: Mutex::default(),
+            outbox: Outbox::default(),
             calls: Mutex::default(),
             stderr: Mutex::default(),
-            turns: server.max_concurrency.map(|most| Semaphore::new(most.get())),
+            turns: server.max_concurrency.map(|most| Arc::new(Semaphore::new(most.get()))),
             usage,
             ended: OnceLock::new(),
             leaving: Notify::new(),
@@ -107,7 +105,7 @@ impl Line {
 
     /// From now on something can be said.
     pub(super) fn open(&self, input: Input) {
-        lock(&self.outbox).open(input);
+        self.outbox.open(input);
     }
 
     /// Leaves the reading to whoever takes it.
@@ -121,12 +119,12 @@ impl Line {
 
     /// Writes past the queue, for the only one who writes.
     pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        lock(&self.outbox).poll_write(cx, bytes)
+        self.outbox.poll_write(cx, bytes)
     }
 
     /// Ends the server's input.
     pub(super) fn close_input(&self) {
-        lock(&self.outbox).close();
+        self.outbox.close();
     }
 
     pub(super) fn limits(&self) -> ServerLimits {
@@ -171,17 +169,23 @@ impl Line {
     }
 
     /// Sends a request under a number of ours; `reply` gets the answer, under that number.
-    pub(super) fn begin(&self, request: &Frame, reply: Reply) -> Result<CallId, CallError> {
-        if request.kind() != Kind::Request {
-            return Err(CallError::NotARequest);
-        }
+    pub(super) fn begin(
+        &self,
+        line: impl FnOnce(CallId) -> Bytes,
+        reply: Reply,
+    ) -> Result<CallId, CallError> {
         let id = lock(&self.calls).enter(reply).ok_or(CallError::Closed)?;
-        let sent = self.send(request.line_with_id(id));
+        let sent = self.send(line(id));
         if let Err(error) = sent {
             self.forget(id);
             return Err(error);
         }
         Ok(id)
+    }
+
+    /// How many messages it has sent.
+    pub(super) fn heard(&self) -> u64 {
+        lock(&self.calls).heard()
     }
 
     /// Nobody waits for this answer any more.
@@ -195,28 +199,50 @@ impl Line {
         if message.kind() == Kind::Request {
             return Err(CallError::NotARequest);
         }
+        self.say(message)
+    }
+
+    pub(super) fn say(&self, message: &Frame) -> Result<(), CallError> {
         self.send(message.line())
     }
 
     fn send(&self, line: Bytes) -> Result<(), CallError> {
         let limit = self.limits().backlog;
-        lock(&self.outbox).send(line, limit)
+        self.outbox.send(line, limit).map_err(|error| match error {
+            SendError::Closed => CallError::Closed,
+            SendError::Full(waiting) => CallError::Backlog(waiting),
+        })
+    }
+
+    /// Waits for a turn, if only so many calls may be with the server at a time.
+    pub(super) async fn turn(&self) -> Turn {
+        match &self.turns {
+            // It is never closed.
+            Some(turns) => Turn(Arc::clone(turns).acquire_owned().await.ok()),
+            None => Turn(None),
+        }
+    }
+
+    /// A turn, if it can be had at once.
+    pub(super) fn try_turn(&self) -> Option<Turn> {
+        match &self.turns {
+            Some(turns) => Some(Turn(Some(Arc::clone(turns).try_acquire_owned().ok()?))),
+            None => Some(Turn(None)),
+        }
     }
 
     /// A request and its answer, which carries the request's own id again.
     pub(super) async fn call(&self, request: &Frame, limit: Duration) -> Result<Frame, CallError> {
+        if request.kind() != Kind::Request {
+            return Err(CallError::NotARequest);
+        }
         let deadline = Instant::now() + limit;
         let late = |_| CallError::TimedOut(limit);
-        let _turn = match &self.turns {
-            Some(turns) => {
-                Some(tokio::time::timeout_at(deadline, turns.acquire()).await.map_err(late)?)
-            }
-            None => None,
-        };
-        let heard = lock(&self.calls).heard();
+        let _turn = timeout(limit, self.turn()).await.map_err(late)?;
+        let heard = self.heard();
         let (reply, answer) = tokio::sync::oneshot::channel();
         let reply: Reply = Box::new(move |answer| drop(reply.send(answer)));
-        let id = self.begin(request, reply)?;
+        let id = self.begin(|id| request.line_with_id(id), reply)?;
         let pending = Pending { line: self, id };
         let answer = timeout(deadline.saturating_duration_since(Instant::now()), answer).await;
         drop(pending);
@@ -226,7 +252,7 @@ impl Line {
             Ok(Err(_)) => Err(CallError::Closed),
             Err(late_answer) => {
                 // A server that says other things meanwhile is slow, not hung.
-                self.usage.suspect(lock(&self.calls).heard() == heard);
+                self.usage.suspect(self.heard() == heard);
                 Err(late(late_answer))
             }
         }
@@ -235,26 +261,18 @@ impl Line {
     /// Writes what could not be written at once. Returns only if the server does not read it, or can't
     /// any more.
     pub(super) async fn flush(&self) -> Fault {
-        let unsent = lock(&self.outbox).unsent();
-        loop {
-            unsent.notified().await;
-            if lock(&self.outbox).is_broken() {
-                return Fault::InputClosed;
-            }
-            loop {
-                let limit = self.limits().write;
-                let before = lock(&self.outbox).written();
-                let flushed = std::future::poll_fn(|cx| lock(&self.outbox).poll_flush(cx));
-                if timeout(limit, flushed).await.is_ok() {
-                    break;
-                }
-                if lock(&self.outbox).written() == before {
-                    return Fault::NotReading(limit);
-                }
-            }
+        match self.outbox.flush(|| self.limits().write).await {
+            Stuck::NotReading(limit) => Fault::NotReading(limit),
+            Stuck::Closed => Fault::InputClosed,
         }
     }
 }
+
+/// The right to have one call with a server.
+#[derive(Debug)]
+pub struct Turn(
+    #[expect(dead_code, reason = "held until it is dropped")] Option<OwnedSemaphorePermit>,
+);
 
 /// A call in flight: when its caller gives up, its place in the table goes.
 struct Pending<'a> {

@@ -308,9 +308,9 @@ impl Plan {
         &mut self,
         cause: &Cause,
         manner: Manner,
-        fits: impl Fn(&Member) -> bool,
+        fits: impl Fn(u64, &Member) -> bool,
     ) -> Vec<u64> {
-        let all = self.members.iter().filter(|(_, member)| fits(member));
+        let all = self.members.iter().filter(|(number, member)| fits(**number, member));
         let all: Vec<u64> = all.map(|(number, _)| *number).collect();
         for number in &all {
             self.retire(*number, cause.clone(), manner);
@@ -318,10 +318,10 @@ impl Plan {
         all
     }
 
-    /// Somebody asked for the end of a server's instances. Says which go.
-    pub(super) fn stop(&mut self, server: &str, now: Instant) -> Vec<u64> {
-        let of_server = |member: &Member| *member.key.server == *server;
-        let going = self.retire_all(&Cause::Operator, Manner::Drain, of_server);
+    /// Somebody asked for the end of instances. Says which go.
+    pub(super) fn stop(&mut self, fits: impl Fn(u64, &Key) -> bool, now: Instant) -> Vec<u64> {
+        let asked_for = |n: u64, member: &Member| fits(n, &member.key);
+        let going = self.retire_all(&Cause::Operator, Manner::Drain, asked_for);
         self.pump(now);
         going
     }
@@ -330,7 +330,7 @@ impl Plan {
     pub(super) fn close_scope(&mut self, scope: &Caller, now: Instant) -> Vec<u64> {
         let number = scope.number;
         self.refuse_if(&AcquireError::ScopeClosed, |waiter| waiter.caller.is_within(number));
-        let own = |member: &Member| match &member.key.whose {
+        let own = |_: u64, member: &Member| match &member.key.whose {
             Whose::Everybody => false,
             // A part of an agent has the agent's name, and is not the agent.
             Whose::Agent(agent) => {
@@ -354,9 +354,29 @@ impl Plan {
     pub(super) fn close(&mut self, now: Instant) -> Vec<u64> {
         self.is_closing = true;
         self.refuse_if(&AcquireError::KeeperClosed, |_| true);
-        let all = self.retire_all(&Cause::KeeperClosed, Manner::Now, |_| true);
+        let all = self.retire_all(&Cause::KeeperClosed, Manner::Now, |_, _| true);
+        self.hurry();
         self.pump(now);
         all
+    }
+
+    /// The same, but calls in flight have their time.
+    pub(super) fn drain(&mut self, now: Instant) -> Vec<u64> {
+        self.is_closing = true;
+        self.refuse_if(&AcquireError::KeeperClosed, |_| true);
+        let all = self.retire_all(&Cause::KeeperClosed, Manner::Drain, |_, _| true);
+        self.pump(now);
+        all
+    }
+
+    /// What drains ends at once.
+    pub(super) fn hurry(&mut self) {
+        for (number, member) in &self.members {
+            if let State::Leaving(cause) = &member.state {
+                let (number, cause) = (*number, cause.clone());
+                self.actions.push(Action::End { number, cause, manner: Manner::Now });
+            }
+        }
     }
 
     fn forget(&mut self, number: u64) {

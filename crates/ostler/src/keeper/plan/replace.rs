@@ -1,6 +1,6 @@
 //! A new configuration, as a difference to the one in force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -52,6 +52,38 @@ impl Plan {
         (changes, going)
     }
 
+    /// Takes over one server, and leaves the others as they are.
+    pub(in crate::keeper) fn add(&mut self, name: &str, server: Server, now: Instant) {
+        let changes = match self.servers.get(name) {
+            None => Changes::default(),
+            Some(before) if before.server.runs_like(&server) => {
+                Changes { kept: vec![name.to_owned()], ..Changes::default() }
+            }
+            Some(_) => Changes { changed: vec![name.to_owned()], ..Changes::default() },
+        };
+        let fingerprint = server.fingerprint();
+        self.servers.insert(name.into(), Configured { server: Arc::new(server), fingerprint });
+        self.adopt(&changes.kept);
+        if !changes.changed.is_empty() {
+            self.retire_outdated(&changes, now);
+            self.pump(now);
+        }
+    }
+
+    /// Forgets servers of which there is nothing, unless they are kept.
+    pub(in crate::keeper) fn retain(&mut self, keep: impl Fn(&str) -> bool, now: Instant) {
+        let used: BTreeSet<Arc<str>> =
+            self.pools.keys().map(|key| Arc::clone(&key.server)).collect();
+        self.servers.retain(|name, _| keep(name) || used.contains(name));
+        self.forget_failures(now);
+    }
+
+    /// Forgets that a server has failed.
+    pub(in crate::keeper) fn forgive(&mut self, server: &str, now: Instant) {
+        self.failures.retain(|(name, _), _| **name != *server);
+        self.pump(now);
+    }
+
     /// The new limits hold for instances that stay, too.
     fn adopt(&mut self, kept: &[String]) {
         for (number, member) in self.members.iter_mut().filter(|(_, m)| m.stays()) {
@@ -72,16 +104,21 @@ impl Plan {
         for (cause, list) in
             [(Cause::Replaced, &changes.changed), (Cause::Removed, &changes.removed)]
         {
-            going.extend(self.retire_all(&cause, Manner::Drain, |m| is_in(list, &m.key.server)));
+            going.extend(self.retire_all(&cause, Manner::Drain, |_, m| is_in(list, &m.key.server)));
         }
         self.move_waiters(changes);
-        // Who comes back before its time has to wait for it all the same.
+        self.forget_failures(now);
+        going
+    }
+
+    /// Those of configurations that are gone, but who comes back before its time has to wait for it
+    /// all the same.
+    fn forget_failures(&mut self, now: Instant) {
         self.failures.retain(|(name, fingerprint), failures| {
             let configured = self.servers.get(name);
             configured.is_some_and(|server| server.fingerprint == *fingerprint)
                 || failures.backoff.until(now).is_some()
         });
-        going
     }
 
     /// Who waits for what has changed waits for the new one; who waits for what is gone gets nothing.
@@ -114,6 +151,11 @@ impl Plan {
             }
         }
         self.pools.retain(|_, pool| !pool.members.is_empty() || !pool.waiters.is_empty());
+    }
+
+    /// A configured server.
+    pub(in crate::keeper) fn server(&self, name: &str) -> Option<Arc<Server>> {
+        self.servers.get(name).map(|configured| Arc::clone(&configured.server))
     }
 
     /// The configured servers.

@@ -33,7 +33,7 @@ fn who_lost_a_start_keeps_the_place_in_line() {
     desk.queue("a", &caller);
     desk.queue("b", &caller);
     assert_eq!(desk.started().len(), 1);
-    desk.plan.stop("a", desk.now);
+    desk.plan.stop(|_, key| &*key.server == "a", desk.now);
     desk.look();
     let again = desk.started()[0];
     assert_eq!(&*desk.plan.member(again).unwrap().key.server, "a");
@@ -125,7 +125,7 @@ fn what_is_exclusive_waits_for_the_proof_that_its_predecessor_is_gone() {
         let mut desk = Desk::new(caps(8), [("it", server(sharing))]);
         let ann = desk.agent("ann");
         let old = desk.instance("it", &ann);
-        desk.plan.stop("it", desk.now);
+        desk.plan.stop(|_, key| &*key.server == "it", desk.now);
         desk.look();
         desk.queue("it", &ann);
         assert_eq!(desk.started().len(), usize::from(at_once), "{sharing}");

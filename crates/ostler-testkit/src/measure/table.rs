@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use crate::sample::Sample;
+use super::sample::Sample;
 
 /// One measurement, ready to be shown.
-pub(crate) struct Table {
+#[derive(Debug)]
+pub struct Table {
     title: String,
     /// What was measured, and how.
     what: String,
@@ -15,28 +16,28 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(title: &str, what: String, header: &[&'static str]) -> Self {
+    pub fn new(title: &str, what: String, header: &[&'static str]) -> Self {
         let (title, header) = (title.to_owned(), header.to_vec());
         Self { title, what, goals: Vec::new(), header, rows: Vec::new() }
     }
 
-    pub(crate) fn row(&mut self, name: impl Into<String>, values: Vec<f64>) {
+    pub fn row(&mut self, name: impl Into<String>, values: Vec<f64>) {
         self.rows.push((name.into(), values));
     }
 
     /// The row that most tables are made of.
-    pub(crate) fn quantiles(&mut self, name: impl Into<String>, sample: &Sample) {
+    pub fn quantiles(&mut self, name: impl Into<String>, sample: &Sample) {
         self.row(name, vec![sample.min(), sample.p50(), sample.p95(), sample.max()]);
     }
 
-    pub(crate) fn goal(&mut self, what: &str, measured: f64, limit: f64) {
+    pub fn goal(&mut self, what: &str, measured: f64, limit: f64) {
         let verdict = if measured <= limit { "met" } else { "**not met**" };
         self.goals.push(format!("{what}: {} - {verdict}", number(measured)));
     }
 }
 
 /// The columns of [`Table::quantiles`].
-pub(crate) const MILLISECONDS: [&str; 5] = ["ms", "min", "p50", "p95", "max"];
+pub const MILLISECONDS: [&str; 5] = ["ms", "min", "p50", "p95", "max"];
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

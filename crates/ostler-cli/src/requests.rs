@@ -9,10 +9,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// TERM, INT and HUP, as far as they are not ignored: what `nohup` gave stays given.
 #[derive(Debug)]
-pub(super) struct Requests(UnixStream);
+pub(crate) struct Requests(UnixStream);
 
 impl Requests {
-    pub(super) fn listen(ignored: Ignored) -> io::Result<Self> {
+    pub(crate) fn listen(ignored: Ignored) -> io::Result<Self> {
         let (reader, writer) = UnixStream::pair()?;
         reader.set_nonblocking(true)?;
         for signal in [SIGTERM, SIGINT, SIGHUP].into_iter().filter(|s| !ignored.contains(*s)) {
@@ -21,12 +21,17 @@ impl Requests {
         Ok(Self(reader))
     }
 
-    pub(super) fn poll_fd(&self) -> PollFd<'_> {
+    pub(crate) fn poll_fd(&self) -> PollFd<'_> {
         PollFd::new(&self.0, PollFlags::IN)
     }
 
+    /// For a runtime: one byte is one request.
+    pub(crate) fn into_stream(self) -> UnixStream {
+        self.0
+    }
+
     /// How many have come since the last look.
-    pub(super) fn take(&self) -> usize {
+    pub(crate) fn take(&self) -> usize {
         (&self.0).read(&mut [0; 16]).unwrap_or(0)
     }
 }

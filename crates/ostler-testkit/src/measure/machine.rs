@@ -4,10 +4,10 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::Result;
+use std::io;
 
 /// One line for the head of the report; names nothing that identifies the machine.
-pub(crate) fn describe() -> String {
+pub fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = first_line("/proc/sys/kernel/osrelease");
     let version: Vec<&str> = kernel.split(['.', '-']).take(2).collect();
@@ -15,12 +15,12 @@ pub(crate) fn describe() -> String {
 }
 
 /// The load of the last minute.
-pub(crate) fn load() -> String {
+pub fn load() -> String {
     first_line("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned()
 }
 
 /// Hundreds of servers need more descriptors than the usual soft limit.
-pub(crate) fn raise_descriptor_limit() -> Result<()> {
+pub fn raise_descriptor_limit() -> io::Result<()> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit)?;

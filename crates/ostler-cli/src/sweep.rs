@@ -4,7 +4,7 @@ use ostler::sweep::dead_owners;
 use ostler::{Limits, Places, Processes};
 
 /// Sweeps in a thread of its own. If this process ends earlier, the next start goes on.
-pub(super) fn begin() {
+pub(crate) fn begin() {
     let sweeper = std::thread::Builder::new().name("ostler-sweep".into());
     // Without a thread the next start does it.
     let _ = sweeper.spawn(|| {

@@ -5,10 +5,10 @@ use std::time::Duration;
 /// Not a duration.
 #[derive(Debug, thiserror::Error)]
 #[error("write a number and a unit (ms, s, m or h), for example 500ms or 1.5s")]
-pub(crate) struct InvalidDuration;
+pub struct InvalidDuration;
 
-/// Reads `500ms`, `1.5s`, `10m`, `1h`.
-pub(crate) fn parse(text: &str) -> Result<Duration, InvalidDuration> {
+/// Reads `500ms`, `1.5s`, `10m`, `1h`; a day at most.
+pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or(InvalidDuration)?;
     let (number, unit) = text.split_at(unit_at);
     let seconds_per_unit = match unit {

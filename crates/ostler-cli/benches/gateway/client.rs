@@ -1,0 +1,96 @@
+//! A client: two pipes to a server, or to a gateway.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use crate::Result;
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+/// More than any answer here.
+const CHUNK: usize = 4 << 10;
+
+pub(crate) struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    pub(crate) output: ChildStdout,
+    heard: Vec<u8>,
+    next: u64,
+    pub(crate) since: Instant,
+}
+
+impl Client {
+    /// Starts a command, and says nothing to it yet.
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let output = child.stdout.take().ok_or("it has no output")?;
+        Ok(Self { child, input, output, heard: Vec::new(), next: 1, since: Instant::now() })
+    }
+
+    /// The same, after its handshake.
+    pub(crate) fn meet(command: &mut Command) -> Result<Self> {
+        let mut client = Self::start(command)?;
+        client.shake_hands()?;
+        Ok(client)
+    }
+
+    pub(crate) fn shake_hands(&mut self) -> Result<()> {
+        self.say(INITIALIZE)?;
+        self.hear()?;
+        self.say(INITIALIZED)
+    }
+
+    /// Asks for an echo, and does not wait for it.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        let id = self.next;
+        self.next += 1;
+        self.since = Instant::now();
+        self.say(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{{"message":"hello"}}}}}}"#
+        ))
+    }
+
+    /// One call and its answer.
+    pub(crate) fn call(&mut self) -> Result<()> {
+        self.begin()?;
+        self.hear()
+    }
+
+    /// Waits for a whole line.
+    fn hear(&mut self) -> Result<()> {
+        while !self.has_heard()? {}
+        Ok(())
+    }
+
+    /// Reads once. Whether a line is complete.
+    pub(crate) fn has_heard(&mut self) -> Result<bool> {
+        let before = self.heard.len();
+        self.heard.resize(before + CHUNK, 0);
+        let read = self.output.read(&mut self.heard[before..])?;
+        self.heard.truncate(before + read);
+        if read == 0 {
+            return Err("it has ended".into());
+        }
+        if !self.heard.ends_with(b"\n") {
+            return Ok(false);
+        }
+        let is_answer = !self.heard.windows(8).any(|part| part == b"\"error\":");
+        let text = String::from_utf8_lossy(&self.heard).into_owned();
+        self.heard.clear();
+        if is_answer { Ok(true) } else { Err(format!("it refused: {text}").into()) }
+    }
+
+    fn say(&mut self, line: &str) -> Result<()> {
+        let input = self.input.as_mut().ok_or("its input is closed")?;
+        Ok(input.write_all(format!("{line}\n").as_bytes())?)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.wait();
+    }
+}

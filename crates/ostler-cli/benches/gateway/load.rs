@@ -1,0 +1,56 @@
+//! Clients that call one after the other, all at once.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+
+use crate::Result;
+use crate::client::Client;
+
+/// What clients have got out of a server.
+#[derive(Default)]
+pub(crate) struct Load {
+    calls: u32,
+    time: Duration,
+    /// Of each call, in microseconds.
+    pub(crate) latencies: Vec<f64>,
+}
+
+impl Load {
+    /// Each client has one call in flight for so long.
+    pub(crate) fn add(&mut self, clients: &mut [Client], time: Duration) -> Result<()> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (index, client) in clients.iter().enumerate() {
+            let data = epoll::EventData::new_u64(index as u64);
+            epoll::add(&poll, client.output.as_fd(), data, epoll::EventFlags::IN)?;
+        }
+        let begin = Instant::now();
+        clients.iter_mut().try_for_each(Client::begin)?;
+        let mut in_flight = clients.len();
+        let mut events = Vec::with_capacity(clients.len());
+        while in_flight > 0 {
+            events.clear();
+            epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), None)?;
+            for event in &events {
+                let client = &mut clients[usize::try_from(event.data.u64())?];
+                if !client.has_heard()? {
+                    continue;
+                }
+                self.calls += 1;
+                self.latencies.push(client.since.elapsed().as_secs_f64() * 1e6);
+                if begin.elapsed() < time {
+                    client.begin()?;
+                } else {
+                    in_flight -= 1;
+                }
+            }
+        }
+        self.time += begin.elapsed();
+        Ok(())
+    }
+
+    pub(crate) fn per_second(&self) -> f64 {
+        f64::from(self.calls) / self.time.as_secs_f64()
+    }
+}

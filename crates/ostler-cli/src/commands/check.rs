@@ -1,0 +1,138 @@
+//! `ostler check`.
+
+use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_gateway::config::{
+    self, Asker, Description, Environment, File, LoadError, NotFound, Problem, Search, describe,
+};
+use serde::Serialize;
+
+use crate::say::{chain, say};
+use crate::{exit, render};
+
+/// What `ostler check` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler check
+  ostler check --config ~/.config/ostler/ostler.json
+  ostler check --json | jq '.servers[] | select(.disabled)'
+
+It says all that is wrong with the configuration, or what would run for a client with this directory
+and this environment. Nothing is started. Values of variables are not shown, nor words that might be
+secrets. The configuration is the one that --config or OSTLER_CONFIG names, else ./ostler.json, else
+ostler/ostler.json in the XDG config home (~/.config).")]
+pub(crate) struct CheckArguments {
+    /// The configuration to check
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why there is no configuration to describe.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    #[error("this directory can't be found")]
+    Directory(#[from] io::Error),
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// What is known about a configuration, for programs.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    config: PathBuf,
+    servers: Vec<Description>,
+    notices: Vec<Problem>,
+    errors: Vec<Problem>,
+}
+
+/// Who would use the configuration: somebody here.
+struct Asking {
+    environment: Environment,
+    directory: PathBuf,
+}
+
+pub(crate) fn run(arguments: &CheckArguments) -> ExitCode {
+    match check(arguments) {
+        Ok(code) => code,
+        Err(CheckError::Load(LoadError::Invalid(problems))) if arguments.json => {
+            let config = PathBuf::from(&problems.file);
+            let errors = problems.list;
+            let _ = render::json(&Report { config, errors, ..Report::default() });
+            exit::FAILED.into()
+        }
+        Err(CheckError::Load(LoadError::Invalid(problems))) => {
+            // Each begins with its place in the file, as editors and people expect it.
+            let _ = io::Write::write_all(&mut io::stderr(), format!("{problems}\n").as_bytes());
+            exit::FAILED.into()
+        }
+        Err(error) => {
+            say(chain(&error));
+            exit::FAILED.into()
+        }
+    }
+}
+
+fn check(arguments: &CheckArguments) -> Result<ExitCode, CheckError> {
+    let asking =
+        Asking { environment: Environment::of_process(), directory: std::env::current_dir()? };
+    let search = Search {
+        given: arguments.config.as_deref(),
+        asker: Asker::Person,
+        environment: &asking.environment,
+        directory: &asking.directory,
+    };
+    let path = search.find()?;
+    let file = config::load(&path)?;
+    let servers = asking.describe(&file);
+    if arguments.json {
+        let report = Report { config: path, servers, notices: file.notices, errors: Vec::new() };
+        return Ok(render::json(&report));
+    }
+    for notice in &file.notices {
+        say(notice.in_file(&path.display().to_string()));
+    }
+    Ok(render::text(&text(&path, &servers)))
+}
+
+impl Asking {
+    fn describe(&self, file: &File) -> Vec<Description> {
+        let entries = file.servers.values();
+        entries.map(|entry| describe(entry, &self.environment, &self.directory)).collect()
+    }
+}
+
+fn text(path: &Path, servers: &[Description]) -> String {
+    let disabled = servers.iter().filter(|server| server.disabled.is_some()).count();
+    let plural = if servers.len() == 1 { "" } else { "s" };
+    let mut text = format!("{}: {} server{plural}", path.display(), servers.len());
+    if disabled > 0 {
+        // A string takes whatever is written to it.
+        let _ = write!(text, ", {disabled} disabled");
+    }
+    text.push('\n');
+    if !servers.is_empty() {
+        text.push_str(&render::table(["NAME", "SHARE", "RUNS"], &rows(servers)));
+    }
+    text
+}
+
+fn rows(servers: &[Description]) -> Vec<[String; 3]> {
+    let row = |server: &Description| {
+        let runs = match &server.disabled {
+            Some(reason) => format!("disabled: {reason}"),
+            None => server.command.join(" "),
+        };
+        [server.name.clone(), server.share.to_string(), runs]
+    };
+    servers.iter().map(row).collect()
+}

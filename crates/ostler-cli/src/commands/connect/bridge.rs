@@ -1,0 +1,48 @@
+//! Copying, where the client's descriptors can't be handed over: a terminal, a file, another namespace.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::End;
+use super::hold::LAST_ANSWERS;
+
+const CHUNK: usize = 64 << 10;
+
+/// Copies until the session is over.
+pub(super) fn copy(gateway: &UnixStream) -> io::Result<End> {
+    let has_input_ended = Arc::new(AtomicBool::new(false));
+    let (to, ended) = (gateway.try_clone()?, Arc::clone(&has_input_ended));
+    // It ends with this process: nothing else ends a wait for a terminal.
+    thread::Builder::new().name("ostler-input".into()).spawn(move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut &to);
+        ended.store(true, Ordering::SeqCst);
+        // Also for whoever waits for an answer already.
+        let _ = to.set_read_timeout(Some(LAST_ANSWERS));
+        let _ = to.shutdown(Shutdown::Write);
+    })?;
+    copy_output(gateway)?;
+    let is_over = has_input_ended.load(Ordering::SeqCst);
+    Ok(if is_over { End::Input } else { End::Gateway })
+}
+
+fn copy_output(mut from: &UnixStream) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        match from.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(read) => {
+                stdout.write_all(&chunk[..read])?;
+                stdout.flush()?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Its time is up.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Staying while the gateway serves the client's own descriptors.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use ostler_gateway::front::{Dialled, Farewell, HearError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::End;
+
+/// For a gateway to answer what was asked before the client's input ended. Clients give up after 2 s.
+pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(1900);
+
+/// Stays until the session is over.
+pub(super) fn hold(gateway: &Dialled) -> io::Result<End> {
+    let stdin = io::stdin();
+    let mut deadline = None;
+    loop {
+        // No data is of interest, and that the input has ended is only once.
+        let mut fds = vec![PollFd::new(gateway, PollFlags::IN)];
+        if deadline.is_none() {
+            fds.push(PollFd::new(&stdin, PollFlags::RDHUP));
+        }
+        let rest = deadline.map(|end: Instant| end.saturating_duration_since(Instant::now()));
+        let rest = rest.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+        match poll(&mut fds, rest.as_ref()) {
+            Ok(0) => return Ok(End::Input),
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let has_input_ended = fds.get(1).is_some_and(|stdin| !stdin.revents().is_empty());
+        if !fds[0].revents().is_empty() {
+            return Ok(farewell(gateway, deadline.is_some() || has_input_ended));
+        }
+        if has_input_ended {
+            deadline = Some(Instant::now() + LAST_ANSWERS);
+        }
+    }
+}
+
+fn farewell(gateway: &Dialled, has_input_ended: bool) -> End {
+    let said: Result<Farewell, HearError> = gateway.hear();
+    match said {
+        Ok(Farewell::Over) => End::Input,
+        // Whoever has closed its input does not miss the gateway.
+        Ok(Farewell::Closing) | Err(_) if has_input_ended => End::Input,
+        Ok(Farewell::Closing) | Err(_) => End::Gateway,
+    }
+}

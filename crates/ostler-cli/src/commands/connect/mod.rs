@@ -1,0 +1,124 @@
+//! `ostler connect`: a client's way into the gateway.
+//!
+//! It hands the client's stdin and stdout to the gateway and then only stays, so that each sees the end of the
+//! other. Not a byte passes through here, unless they are of a kind that can't be handed over.
+
+mod agent;
+mod bridge;
+mod hold;
+mod start;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_gateway::config::{Asker, Environment, Names, NotFound};
+use ostler_gateway::front::{
+    Admission, ClientHello, DialError, Dialled, HearError, Hello, PlaceError, is_usable,
+};
+
+use crate::exit;
+use crate::gateways::{Which, configuration};
+use crate::say::{chain, say};
+
+/// What `ostler connect` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler connect               all servers, their tools as server__tool
+  ostler connect github        one server, as if it were started directly
+
+In a client's configuration:
+  \"command\": \"ostler\", \"args\": [\"connect\"]
+
+It starts the gateway if none runs; that one ends when nobody has used it for five minutes, and never
+reads an ostler.json in the working directory. Sessions of one agent share servers that are shared by
+agent; an agent is named by --agent, OSTLER_AGENT, or what the client says of its session or project.
+Exit status: 0 when its input ends, 1 if the gateway can't be reached or ends.")]
+pub(crate) struct ConnectArguments {
+    /// The server to connect to [default: all]
+    server: Option<String>,
+    /// The agent that this session belongs to
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// The configuration of a gateway that has to be started [default: the one in the XDG config home, or
+    /// what `OSTLER_CONFIG` says]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
+    Start(#[from] start::StartError),
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error("the gateway has gone")]
+    Gone(#[from] HearError),
+    #[error("the gateway can't be told")]
+    Untold(#[source] io::Error),
+    #[error("{0}")]
+    Refused(String),
+    #[error("the connection failed")]
+    Failed(#[from] io::Error),
+}
+
+/// How a session has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The client has closed its input.
+    Input,
+    /// The gateway is not there any more, or is about to go.
+    Gateway,
+}
+
+pub(crate) fn run(arguments: &ConnectArguments) -> ExitCode {
+    match connect(arguments) {
+        Ok(End::Input) => ExitCode::SUCCESS,
+        Ok(End::Gateway) => {
+            say("the gateway has ended");
+            exit::FAILED.into()
+        }
+        Err(error) => {
+            say(chain(&error));
+            exit::FAILED.into()
+        }
+    }
+}
+
+fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
+    let path = configuration(arguments.config.as_deref(), Asker::Client)?;
+    let place = arguments.which.place(path.as_deref())?;
+    let gateway = start::reach(&place, path.as_deref())?;
+    let hello = hello(arguments, &gateway)?;
+    let (stdin, stdout) = (io::stdin(), io::stdout());
+    let both = [stdin.as_fd(), stdout.as_fd()];
+    let usable = both.iter().all(is_usable);
+    let descriptors: &[BorrowedFd<'_>] = if usable { &both } else { &[] };
+    gateway.say(&Hello::Client(hello), descriptors).map_err(ConnectError::Untold)?;
+    match gateway.hear()? {
+        Admission::Direct => Ok(hold::hold(&gateway)?),
+        Admission::Bridge => Ok(bridge::copy(&gateway.into_stream())?),
+        Admission::Refused(reason) => Err(ConnectError::Refused(reason)),
+    }
+}
+
+fn hello(arguments: &ConnectArguments, gateway: &Dialled) -> io::Result<ClientHello> {
+    let environment = Environment::of_process();
+    let wanted: Names = gateway.greeting.variables.iter().collect();
+    Ok(ClientHello {
+        server: arguments.server.clone(),
+        agent: arguments.agent.clone().or_else(|| agent::known(&environment)),
+        cwd: std::env::current_dir()?.into_os_string(),
+        variables: environment.only(&wanted).into_iter().collect(),
+    })
+}

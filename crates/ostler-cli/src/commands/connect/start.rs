@@ -1,0 +1,114 @@
+//! A gateway for clients that find none.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, PipeReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ostler::Places;
+use ostler_gateway::config::{Environment, Names};
+use ostler_gateway::front::{DialError, Dialled, Lock, Place};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+
+/// For a gateway to be there, whoever starts it; its predecessor may have to end first.
+const START_LIMIT: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// After so long without a client and without a server that runs it ends.
+const IDLE_EXIT: &str = "5m";
+/// A log beyond that is put aside.
+const LONG_LOG: u64 = 1 << 20;
+/// How much of the log is shown if it does not start.
+const TAIL: usize = 2000;
+
+/// Why no gateway could be started.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error("no gateway was there within {START_LIMIT:?}")]
+    TimedOut,
+    #[error("the gateway did not start:\n{0}")]
+    Refused(String),
+    #[error("cannot start a gateway")]
+    Failed(#[from] io::Error),
+}
+
+/// Connects to the gateway. If there is none, one of those who want it starts it, and the others wait.
+pub(super) fn reach(place: &Place, configuration: Option<&Path>) -> Result<Dialled, StartError> {
+    let end = Instant::now() + START_LIMIT;
+    loop {
+        match Dialled::to(place) {
+            Err(DialError::Nobody) => {}
+            dialled => return Ok(dialled?),
+        }
+        if let Some(_starting) = Lock::take(&place.start_lock())? {
+            // Somebody else may have been the starter a moment ago.
+            match Dialled::to(place) {
+                Err(DialError::Nobody) => start(place, configuration)?,
+                dialled => return Ok(dialled?),
+            }
+        } else {
+            thread::sleep(LOOK_EVERY);
+        }
+        if Instant::now() > end {
+            return Err(StartError::TimedOut);
+        }
+    }
+}
+
+/// Starts it, and waits until it can be reached.
+fn start(place: &Place, configuration: Option<&Path>) -> Result<(), StartError> {
+    let path = log_path(place)?;
+    let log = open_log(&path)?;
+    let before = log.metadata()?.len();
+    let (ready, theirs) = io::pipe()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("ostler").args(["serve", "--detach=first", "--idle-exit", IDLE_EXIT, "--socket"]);
+    command.arg(place.path());
+    match configuration {
+        Some(path) => command.arg("--config").arg(path),
+        None => command.arg("--no-config"),
+    };
+    // One client's variables are no other's business: each sends its own.
+    let variables = Environment::of_process().only(&Names::inherited());
+    command.env_clear().envs(variables).current_dir("/");
+    command.stdin(Stdio::null()).stdout(theirs).stderr(log);
+    let mut first = command.spawn()?;
+    // Its copy of the pipe goes with it.
+    drop(command);
+    first.wait()?;
+    if is_ready(ready)? { Ok(()) } else { Err(StartError::Refused(said_since(&path, before))) }
+}
+
+/// The gateway says one word, or ends without.
+fn is_ready(mut ready: PipeReader) -> io::Result<bool> {
+    let limit = Timespec::try_from(START_LIMIT).map_err(io::Error::other)?;
+    if retry_on_intr(|| poll(&mut [PollFd::new(&ready, PollFlags::IN)], Some(&limit)))? == 0 {
+        return Ok(false);
+    }
+    Ok(ready.read(&mut [0; 16])? > 0)
+}
+
+fn log_path(place: &Place) -> io::Result<PathBuf> {
+    let places = Places::of_user();
+    Ok(places.private()?.join(format!("{}.log", place.stem())))
+}
+
+fn open_log(path: &Path) -> io::Result<File> {
+    if fs::metadata(path).is_ok_and(|found| found.len() > LONG_LOG) {
+        fs::rename(path, path.with_extension("log.old"))?;
+    }
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+fn said_since(path: &Path, before: u64) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let new = text.get(usize::try_from(before).unwrap_or(0)..).unwrap_or(&text);
+    let tail = &new[new.len().saturating_sub(TAIL)..];
+    String::from_utf8_lossy(tail).trim_end().to_owned()
+}

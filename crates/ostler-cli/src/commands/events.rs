@@ -1,0 +1,69 @@
+//! `ostler events`.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_gateway::admin::{Happening, Request};
+use ostler_gateway::front::{HearError, Hello};
+
+use crate::gateways::{AskError, Which};
+use crate::{exit, render};
+
+/// What `ostler events` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler events
+  ostler events -f
+  ostler events -f --json | jq 'select(.event == \"backing_off\")'
+
+What the gateway did lately, and why; the last thousand events are kept. With --json each is a line.")]
+pub(crate) struct EventsArguments {
+    /// Go on with what happens from now on, until the gateway ends
+    #[arg(short, long)]
+    follow: bool,
+    /// Print JSON, one line each
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(crate) fn run(arguments: &EventsArguments) -> ExitCode {
+    match tell(arguments) {
+        Ok(written) => exit::written(written),
+        Err(error) => error.report(),
+    }
+}
+
+fn tell(arguments: &EventsArguments) -> Result<io::Result<()>, AskError> {
+    let gateway = arguments.which.dial()?;
+    let request = Hello::Admin(Request::Events { follow: arguments.follow });
+    gateway.say(&request, &[]).map_err(AskError::Untold)?;
+    let mut stdout = io::stdout().lock();
+    loop {
+        let happening: Happening = match gateway.hear() {
+            Ok(happening) => happening,
+            Err(HearError::Closed) => return Ok(Ok(())),
+            Err(error) => return Err(AskError::Gone(error)),
+        };
+        let line = line(&happening, arguments.json);
+        match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+            Ok(()) => {}
+            // Whoever read it has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ok(())),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+fn line(happening: &Happening, as_json: bool) -> String {
+    if as_json {
+        return serde_json::to_string(happening).unwrap_or_default();
+    }
+    let Happening { at, event, server, number, detail } = happening;
+    let number = number.map_or(String::new(), |number| format!(" #{number}"));
+    let server = server.as_deref().unwrap_or("-");
+    format!("{:>5} ago  {event:<11}  {server}{number}  {detail}", render::age(*at))
+}

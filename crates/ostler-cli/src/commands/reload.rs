@@ -1,0 +1,59 @@
+//! `ostler reload`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_gateway::admin::{Answer, Reloaded, Request};
+
+use crate::gateways::{AskError, Which};
+use crate::render;
+use crate::say::say;
+
+/// What `ostler reload` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler reload
+
+The gateway does this by itself when the file changes. Servers that are unchanged keep running; changed
+and removed ones end when their calls in flight are answered. If something is wrong with the file, the
+configuration in force stays, and the exit status is 1.")]
+pub(crate) struct ReloadArguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(crate) fn run(arguments: &ReloadArguments) -> ExitCode {
+    match arguments.which.ask(Request::Reload) {
+        Ok(Answer::Reloaded(reloaded)) => {
+            reloaded.notices.iter().for_each(say);
+            if arguments.json {
+                render::json(&reloaded)
+            } else {
+                render::text(&describe(&reloaded))
+            }
+        }
+        Ok(_) => AskError::Strange.report(),
+        Err(AskError::Failed(reason)) => {
+            AskError::Failed(format!("the configuration in force stays: {reason}")).report()
+        }
+        Err(error) => error.report(),
+    }
+}
+
+fn describe(reloaded: &Reloaded) -> String {
+    let lists = [
+        ("kept", &reloaded.kept),
+        ("changed", &reloaded.changed),
+        ("removed", &reloaded.removed),
+        ("added", &reloaded.added),
+    ];
+    let line = |(what, names): &(&str, &Vec<String>)| {
+        let names = if names.is_empty() { "-".to_owned() } else { names.join(", ") };
+        format!("{what:<8} {names}\n")
+    };
+    lists.iter().map(line).collect()
+}

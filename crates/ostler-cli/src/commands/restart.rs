@@ -1,0 +1,42 @@
+//! `ostler restart`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_gateway::admin::{Answer, Request};
+
+use crate::commands::down;
+use crate::gateways::{AskError, Which};
+
+/// What `ostler restart` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler restart github
+
+All its instances end, with proof, when their calls in flight are answered, and its failures are
+forgotten. Nothing is started before somebody needs it: the next call gets a new instance.
+Exit status: 3 if there is no such server, 4 if something is left.")]
+pub(crate) struct RestartArguments {
+    /// The server
+    server: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(crate) fn run(arguments: &RestartArguments) -> ExitCode {
+    match arguments.which.ask(Request::Restart(arguments.server.clone())) {
+        Ok(Answer::Ended { count, left }) => {
+            let done = match count {
+                0 => format!("{}: not running; the next call starts it\n", arguments.server),
+                _ => format!("{}: ended {count}; the next call starts it anew\n", arguments.server),
+            };
+            down::report(&done, count, &left, arguments.json)
+        }
+        Ok(_) => AskError::Strange.report(),
+        Err(error) => error.report(),
+    }
+}

@@ -1,0 +1,101 @@
+//! The life of a gateway.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler::keeper::InstanceView;
+use ostler::{Owner, Places};
+use ostler_gateway::front::{self, Seat};
+use ostler_gateway::{House, Supply, variant};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::stdio::dup2_stdout;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::watch;
+use crate::requests::Requests;
+use crate::say::say;
+use crate::sweep;
+
+/// Between two looks whether there is nothing to do, as a part of the time after which it counts.
+const LOOKS: u32 = 10;
+/// Said to whoever has started it, once it can be reached.
+pub(crate) const READY: &str = "ready\n";
+
+/// What it is told.
+pub(super) struct Plan {
+    pub(super) supply: Supply,
+    pub(super) configuration: Option<PathBuf>,
+    pub(super) idle_exit: Option<Duration>,
+    pub(super) is_detached: bool,
+}
+
+/// Serves until it is asked to end, or has nothing to do. Returns how much is left.
+pub(super) async fn live(plan: Plan, seat: Seat, requests: Requests) -> io::Result<usize> {
+    let owner = Owner::new(Places::of_user(), "ostler serve")?;
+    let house = House::new(owner, plan.supply, plan.configuration, catalog());
+    let mut asked = UnixStream::from_std(requests.into_stream())?;
+    let _watcher = watch::begin(&house);
+    announce(&house, &seat, plan.is_detached)?;
+    sweep::begin();
+    let mut tasks = JoinSet::new();
+    let tended = Arc::clone(&house);
+    tasks.spawn(async move { tended.tend().await });
+    let served = Arc::clone(&house);
+    let serving = tokio::spawn(async move { front::serve(&seat, &served).await });
+    tokio::select! {
+        () = next(&mut asked) => {}
+        () = house.closing().cancelled() => {}
+        () = idle(&house, plan.idle_exit) => {}
+    }
+    let left = house.shut_down(next(&mut asked)).await;
+    serving.await.map_err(io::Error::other)??;
+    tell_left(left);
+    Ok(left.len())
+}
+
+/// What servers have said of themselves is kept where ledgers are.
+fn catalog() -> PathBuf {
+    let places = Places::of_user();
+    let best = places.private().unwrap_or(std::path::Path::new("/nonexistent"));
+    best.join("catalog")
+}
+
+fn announce(house: &House, seat: &Seat, is_detached: bool) -> io::Result<()> {
+    let what =
+        house.configuration().map_or("no configuration".into(), |path| path.display().to_string());
+    say(format_args!("serves {what} at {}", seat.place().path().display()));
+    if is_detached {
+        crate::render::text(READY);
+        let nothing = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        dup2_stdout(nothing)?;
+    }
+    Ok(())
+}
+
+/// Waits for the next request to end.
+async fn next(asked: &mut UnixStream) {
+    let _ = asked.read_u8().await;
+}
+
+/// Waits until nobody has been there, and nothing has run, for so long.
+async fn idle(house: &House, limit: Option<Duration>) {
+    let Some(limit) = limit else { return std::future::pending().await };
+    let mut quiet = 0;
+    while quiet < LOOKS {
+        sleep(limit / LOOKS).await;
+        quiet = if house.is_idle() { quiet + 1 } else { 0 };
+    }
+}
+
+fn tell_left(left: &[InstanceView]) {
+    for view in left {
+        let id = view.id.map_or("not started".into(), |id| id.to_string());
+        let name = variant::name(&view.key.server);
+        say(format_args!("{name}: something of it is left ({id}); its guardian goes on"));
+    }
+}

@@ -1,0 +1,158 @@
+//! `ostler serve`: the gateway, in the foreground.
+
+mod example;
+mod life;
+mod watch;
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ostler::Ignored;
+use ostler_gateway::Supply;
+use ostler_gateway::config::{self, Asker, LoadError, NotFound};
+use ostler_gateway::front::{PlaceError, Seat};
+use rustix::process::setsid;
+
+use crate::exit;
+use crate::gateways::{Which, configuration};
+use crate::requests::Requests;
+use crate::say::{chain, say};
+
+/// For a predecessor that is about to end.
+const PREDECESSOR_LIMIT: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// More would only wait for each other.
+const MOST_THREADS: usize = 4;
+
+/// What `ostler serve` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler serve
+  ostler serve --config team.json --socket /run/user/1000/team.sock
+
+Clients reach it with `ostler connect`. Servers are started when somebody needs them. Without a
+configuration it offers a small server of its own, so that a first client sees something.
+TERM or INT ends it when all calls are answered, at the latest after each server's drain time; a
+second one does not wait. Exit status: 4 if something was left, which is named.")]
+pub(crate) struct ServeArguments {
+    /// The configuration [default: what `OSTLER_CONFIG` says, ./ostler.json, or ostler/ostler.json in
+    /// the XDG config home]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    which: Which,
+    /// End after so long without a client and without a server that runs
+    #[arg(long, value_name = "DURATION", value_parser = ostler::duration::parse)]
+    idle_exit: Option<Duration>,
+    /// In the background, for clients that find no gateway
+    #[arg(long, hide = true, value_enum)]
+    detach: Option<Detach>,
+    /// Without a configuration, also if there is one
+    #[arg(long, hide = true, conflicts_with = "config")]
+    no_config: bool,
+}
+
+/// The two steps into the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Detach {
+    /// Leave the client's session, and start the second one.
+    First,
+    /// Be the gateway: nobody's child, and nobody's group.
+    Second,
+}
+
+/// Why there is no gateway.
+#[derive(Debug, thiserror::Error)]
+enum ServeError {
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error("cannot prepare to serve")]
+    Prepare(#[from] io::Error),
+}
+
+pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
+    let served = match arguments.detach {
+        Some(Detach::First) => step_aside().map_err(ServeError::Prepare),
+        Some(Detach::Second) => {
+            // It was started by a link, whose name says nothing.
+            let _ = rustix::thread::set_name(c"ostler");
+            serve(arguments)
+        }
+        None => serve(arguments),
+    };
+    served.unwrap_or_else(|error| {
+        say(chain(&error));
+        exit::FAILED.into()
+    })
+}
+
+/// Starts the same again out of the client's session, and leaves: so that nobody who looks for the client's
+/// children finds it.
+fn step_aside() -> io::Result<ExitCode> {
+    // Who leads a group already can't, and need not.
+    let _ = setsid();
+    let arguments = std::env::args_os().skip(1).map(|argument| {
+        if argument == "--detach=first" { "--detach=second".into() } else { argument }
+    });
+    Command::new("/proc/self/exe").arg0("ostler").args(arguments).spawn()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(arguments: &ServeArguments) -> Result<ExitCode, ServeError> {
+    let requests = Requests::listen(Ignored::now()?)?;
+    let path = if arguments.no_config {
+        None
+    } else {
+        configuration(arguments.config.as_deref(), Asker::Person)?
+    };
+    let supply = supply(path.as_deref())?;
+    let seat = take_seat(arguments, path.as_deref())?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let plan = life::Plan {
+        supply,
+        configuration: path,
+        idle_exit: arguments.idle_exit,
+        is_detached: arguments.detach.is_some(),
+    };
+    let left = runtime.block_on(life::live(plan, seat, requests))?;
+    // Whatever still runs on it has had its time.
+    runtime.shutdown_background();
+    Ok(if left == 0 { ExitCode::SUCCESS } else { exit::LEFT_OVER.into() })
+}
+
+fn supply(path: Option<&Path>) -> Result<Supply, ServeError> {
+    let Some(path) = path else { return Ok(Supply::Fixed(example::offers()?)) };
+    let file = config::load(path)?;
+    let name = path.display().to_string();
+    for notice in &file.notices {
+        say(notice.in_file(&name));
+    }
+    Ok(Supply::File(file))
+}
+
+fn take_seat(arguments: &ServeArguments, path: Option<&Path>) -> Result<Seat, ServeError> {
+    let place = arguments.which.place(path)?;
+    let begin = Instant::now();
+    loop {
+        match place.take() {
+            // Nobody has asked for this one by name, so that it can wait for the last one to end.
+            Err(PlaceError::Taken(_))
+                if arguments.detach.is_some() && begin.elapsed() < PREDECESSOR_LIMIT =>
+            {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            taken => return Ok(taken?),
+        }
+    }
+}

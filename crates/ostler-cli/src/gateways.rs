@@ -1,0 +1,141 @@
+//! Which gateway a command means, and what it says.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_gateway::admin::{Answer, Overview, Request};
+use ostler_gateway::config::{Asker, Environment, NotFound, Search};
+use ostler_gateway::front::{DialError, Dialled, HearError, Hello, Place, PlaceError};
+
+use crate::exit;
+use crate::say::{chain, say};
+
+/// The variable that names the socket.
+const VARIABLE: &str = "OSTLER_SOCKET";
+
+/// Which gateway is meant.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Which {
+    /// The socket of the gateway [default: one in the runtime directory, or what `OSTLER_SOCKET` says]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+impl Which {
+    /// Where somebody has said that it is.
+    pub(crate) fn said(&self) -> Result<Option<Place>, PlaceError> {
+        let variable = || std::env::var_os(VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from);
+        self.socket.clone().or_else(variable).map(|path| Place::at(&path)).transpose()
+    }
+
+    /// Where it is for whoever has this configuration.
+    pub(crate) fn place(&self, configuration: Option<&Path>) -> Result<Place, PlaceError> {
+        match self.said()? {
+            Some(place) => Ok(place),
+            None => Place::usual(configuration),
+        }
+    }
+}
+
+/// The configuration, if there is one. One that somebody names has to be there.
+pub(crate) fn configuration(
+    given: Option<&Path>,
+    asker: Asker,
+) -> Result<Option<PathBuf>, NotFound> {
+    let environment = Environment::of_process();
+    let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let search = Search { given, asker, environment: &environment, directory: &directory };
+    match search.find() {
+        Ok(path) => Ok(Some(path)),
+        Err(NotFound::Anywhere { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Why a gateway does not do what it is asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error("no gateway runs; `ostler serve` or `ostler connect` starts one")]
+    None,
+    #[error("several gateways run; say which with --socket: {}", .0.join(", "))]
+    Several(Vec<String>),
+    #[error("{}", path.display())]
+    Dial { path: PathBuf, source: DialError },
+    #[error("the gateway has gone before it answered")]
+    Gone(#[source] HearError),
+    #[error("the gateway can't be told")]
+    Untold(#[source] std::io::Error),
+    #[error("the gateway speaks another language; is it of another version?")]
+    Strange,
+    #[error("there is no server '{0}'; `ostler ps` lists them")]
+    NotFound(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl AskError {
+    /// Says what is wrong; the status is for the shell.
+    pub(crate) fn report(&self) -> ExitCode {
+        say(chain(self));
+        let code = match self {
+            Self::None | Self::NotFound(_) => exit::NOT_FOUND,
+            _ => exit::FAILED,
+        };
+        code.into()
+    }
+}
+
+impl Which {
+    /// The gateway that is meant: the one that somebody has named, or the only one.
+    pub(crate) fn dial(&self) -> Result<Dialled, AskError> {
+        if let Some(place) = self.said()? {
+            let path = place.path().to_owned();
+            return Dialled::to(&place).map_err(|source| AskError::Dial { path, source });
+        }
+        let mut running = running();
+        match running.len() {
+            0 => Err(AskError::None),
+            1 => Ok(running.remove(0).1),
+            _ => {
+                let path = |(place, _): &(Place, Dialled)| place.path().display().to_string();
+                Err(AskError::Several(running.iter().map(path).collect()))
+            }
+        }
+    }
+
+    /// Asks it, and waits for the answer.
+    pub(crate) fn ask(&self, request: Request) -> Result<Answer, AskError> {
+        ask(&self.dial()?, request)
+    }
+
+    /// All that are meant: without a name every one that answers. Those that end meanwhile are left out.
+    pub(crate) fn overviews(&self) -> Result<Vec<(Place, Overview)>, AskError> {
+        let gateways = match self.said()? {
+            Some(place) => vec![(place, self.dial()?)],
+            None => running(),
+        };
+        let overview = |(place, gateway): (Place, Dialled)| match ask(&gateway, Request::Overview) {
+            Ok(Answer::Overview(overview)) => Some((place, overview)),
+            _ => None,
+        };
+        Ok(gateways.into_iter().filter_map(overview).collect())
+    }
+}
+
+/// Asks a gateway, and waits for the answer.
+pub(crate) fn ask(gateway: &Dialled, request: Request) -> Result<Answer, AskError> {
+    gateway.say(&Hello::Admin(request), &[]).map_err(AskError::Untold)?;
+    match gateway.hear().map_err(AskError::Gone)? {
+        Answer::NotFound(name) => Err(AskError::NotFound(name)),
+        Answer::Failed(reason) => Err(AskError::Failed(reason)),
+        answer => Ok(answer),
+    }
+}
+
+fn running() -> Vec<(Place, Dialled)> {
+    let dial = |place: Place| Dialled::to(&place).ok().map(|gateway| (place, gateway));
+    Place::all().into_iter().filter_map(dial).collect()
+}

@@ -1,0 +1,147 @@
+//! What `check` and `schema` say about a configuration.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use ostler_testkit::binary;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A directory with a configuration, in which the command runs with little in its environment.
+struct Desk {
+    directory: TempDir,
+}
+
+impl Desk {
+    fn with(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("ostler.json"), text).unwrap();
+        Self { directory }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.directory.path().canonicalize().unwrap()
+    }
+
+    fn ostler(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(binary("ostler"));
+        let variables = [("PATH", "/usr/bin:/bin"), ("HOME", "/none"), ("TOKEN", "s3cret")];
+        command.args(words).current_dir(self.root()).env_clear().envs(variables);
+        command.output().unwrap()
+    }
+}
+
+/// The exit code, stdout and stderr.
+fn said(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+const GOOD: &str = r#"{
+  // Two that run and two that don't.
+  "mcpServers": {
+    "everything": { "command": "npx", "args": ["-y", "everything", "--token", "s3cret", "${TOKEN}"], "trust": true },
+    "shared": { "command": "/bin/x", "env": { "KEY": "${TOKEN}" }, "share": "all" },
+    "lacking": { "command": "x", "args": ["${MISSING}"] },
+    "off": { "command": "x", "disabled": true }
+  }
+}"#;
+
+#[test]
+fn check_says_what_would_run() {
+    let desk = Desk::with(GOOD);
+    let path = desk.root().join("ostler.json").display().to_string();
+    let (code, stdout, stderr) = said(&desk.ostler(&["check"]));
+    assert_eq!(
+        stdout,
+        format!(
+            "{path}: 4 servers, 2 disabled\n\
+             NAME        SHARE  RUNS\n\
+             everything  agent  npx -y everything --token … ${{TOKEN}}\n\
+             lacking     agent  disabled: MISSING is not set\n\
+             off         agent  disabled: the configuration says `enabled: false`\n\
+             shared      all    /bin/x\n"
+        )
+    );
+    let notice = format!(
+        "ostler: {path}:4:102: mcpServers.everything.trust: means something to another client only\n  4 |"
+    );
+    assert!(stderr.starts_with(&notice), "{stderr}");
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn check_tells_programs_as_well() {
+    let desk = Desk::with(GOOD);
+    let (code, stdout, stderr) = said(&desk.ostler(&["check", "--json"]));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    assert!(!stdout.contains("s3cret"));
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(report["config"], json!(desk.root().join("ostler.json")));
+    assert_eq!(report["errors"], json!([]));
+    assert_eq!(report["notices"][0]["line"], 4);
+    assert_eq!(
+        report["servers"][3],
+        json!({
+            "name": "shared", "disabled": null, "command": ["/bin/x"], "env": ["HOME", "KEY", "PATH"],
+            "cwd": null, "share": "all", "containment": "auto",
+        })
+    );
+}
+
+#[test]
+fn check_says_what_is_wrong() {
+    let desk = Desk::with(
+        "{ \"mcpServers\": { \"a\": { \"comand\": \"x\", \"env\": { \"T\": \"s3cret\" } } },\n  \"caps\": 1 }",
+    );
+    let path = desk.root().join("ostler.json").display().to_string();
+    let (code, stdout, stderr) = said(&desk.ostler(&["check"]));
+    assert_eq!((code, stdout.as_str()), (1, ""));
+    assert_eq!(
+        stderr,
+        format!(
+            "{path}:1:26: mcpServers.a.comand: unknown key; did you mean `command`?\n  \
+             1 | {{ \"mcpServers\": {{ \"a\": {{ \"comand\": \"…\", \"env\": {{ \"T\": \"…\" }} }} }},\n    \
+               |                          ^^^^^^^^\n\
+             {path}:2:11: caps: expected an object, found a number\n  \
+             2 |   \"caps\": … }}\n    \
+               |           ^\n"
+        )
+    );
+    let (code, stdout, stderr) = said(&desk.ostler(&["check", "--json"]));
+    assert_eq!((code, stderr.as_str()), (1, ""));
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(report["errors"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        report["errors"][1],
+        json!({"line": 2, "column": 11, "message": "caps: expected an object, found a number"})
+    );
+}
+
+#[test]
+fn check_says_where_it_has_looked() {
+    let desk = Desk::with("{}");
+    assert_eq!(said(&desk.ostler(&["check"])).0, 0);
+    let (code, _, stderr) = said(&desk.ostler(&["check", "--config", "/none.json"]));
+    assert_eq!(code, 1);
+    let expected = "ostler: there is no configuration at /none.json: No such file or directory";
+    assert!(stderr.starts_with(expected), "{stderr}");
+    fs::remove_file(desk.root().join("ostler.json")).unwrap();
+    let (code, _, stderr) = said(&desk.ostler(&["check"]));
+    let here = desk.root().join("ostler.json").display().to_string();
+    let expected = format!(
+        "ostler: there is no configuration; looked for {here}, /none/.config/ostler/ostler.json\n"
+    );
+    assert_eq!((code, stderr), (1, expected));
+}
+
+#[test]
+fn schema_prints_one() {
+    let (code, stdout, _) = said(&Desk::with("").ostler(&["schema"]));
+    let schema: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(code, 0);
+    assert_eq!(schema["title"], "ostler.json");
+    assert!(schema["properties"]["mcpServers"]["additionalProperties"]["$ref"].is_string());
+}

@@ -1,0 +1,184 @@
+//! Clients that end in every way, and clients that do not read.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use ostler_testkit::{Stage, is_alive, rows, threads_of, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::house::{House, PATIENCE};
+
+const NONBLOCKING: u32 = 0o4000;
+
+rows! {
+    fn l38_a_killed_client_ends_its_session_at_once(stage) {
+        let house = House::with(stage, &["a"], &json!({}));
+        let mut client = house.client(&["a"]);
+        client.echo();
+        let server = house.starts("a")[0];
+        client.0.signal(Signal::KILL);
+        client.0.wait_exit(PATIENCE);
+        wait_until("its server is gone", PATIENCE, || !is_alive(server));
+        house.expect_no_server();
+        house.down();
+    }
+
+    fn a_client_that_does_not_read_holds_nobody_up(stage) {
+        let house = House::with(stage, &["a"], &json!({ "share": "all" }));
+        let mut deaf = house.client(&["a"]);
+        let mut other = house.client(&["a"]);
+        let long = "x".repeat(32 << 10);
+        (0..16).for_each(|id| deaf.begin(1000 + id, "echo", &json!({ "message": long })));
+        (0..20).for_each(|_| other.echo());
+        other.end();
+        drop(deaf);
+        house.down();
+    }
+
+    fn answers_come_after_the_input_has_ended(stage) {
+        let house = House::new(stage);
+        house.configure(&[("a", house.example(&json!({})))]);
+        let mut client = house.client(&["a"]);
+        client.begin(77, "wait", &json!({ "ms": 300 }));
+        client.0.close_stdin();
+        assert_eq!(client.0.message(PATIENCE)["id"], 77);
+        assert!(client.0.wait_exit(PATIENCE).success());
+        house.down();
+    }
+
+    fn an_answer_that_does_not_come_keeps_nobody(stage) {
+        let house = House::new(stage);
+        house.configure(&[("a", house.example(&json!({})))]);
+        let mut client = house.client(&["a"]);
+        client.begin(77, "wait", &json!({ "ms": 600_000 }));
+        client.0.close_stdin();
+        assert!(client.0.wait_exit(PATIENCE).success());
+        house.expect_no_server();
+        house.down();
+    }
+
+    fn a_socket_is_used_as_it_is(stage) {
+        let house = House::with(stage, &["a"], &json!({}));
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = house.connect_command(&["a"]);
+        let stdin: OwnedFd = theirs.try_clone().unwrap().into();
+        let mut child = command.stdin(stdin).stdout(OwnedFd::from(theirs)).spawn().unwrap();
+        drop(command);
+        let answer = talk(&ours);
+        assert!(answer["result"].is_object(), "{answer}");
+        assert_eq!(flags(child.id(), 0) & NONBLOCKING, 0);
+        assert_eq!(threads_of(child.id()), 1, "it copies although it need not");
+        ours.shutdown(std::net::Shutdown::Write).unwrap();
+        wait_until("it ends", PATIENCE, || child.try_wait().unwrap().map(|status| assert!(status.success())));
+        house.expect_no_server();
+        house.down();
+    }
+
+    fn a_file_is_copied(stage) {
+        let house = House::with(stage, &["a"], &json!({}));
+        let (input, output) = (house.sandbox.file("input"), house.sandbox.file("output"));
+        std::fs::write(&input, requests()).unwrap();
+        let mut command = house.connect_command(&["a"]);
+        command.stdin(File::open(&input).unwrap()).stdout(File::create(&output).unwrap());
+        assert!(command.status().unwrap().success());
+        let said = std::fs::read_to_string(output).unwrap();
+        assert!(said.lines().any(|line| line.contains("\"id\":2")), "{said}");
+        house.down();
+    }
+
+    fn a_killed_client_whose_input_is_copied_ends_its_session(stage) {
+        let house = House::with(stage, &["a"], &json!({}));
+        // A terminal, or whatever else never ends, is like this.
+        let mut input = house.command("sh");
+        input.args(["-c", "exec \"$@\" <>\"$0\"", "/dev/zero", &house.program(), "connect", "a"]);
+        input.arg("--config").arg(house.config());
+        let file = house.sandbox.file("output");
+        let mut child = input.stdout(File::create(file).unwrap()).spawn().unwrap();
+        wait_until("it is connected", PATIENCE, || {
+            let sessions = house.try_ostler(&["sessions", "--json"]);
+            String::from_utf8_lossy(&sessions.stdout).contains("\"pid\"")
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        wait_until("its session is over", PATIENCE, || {
+            house.ostler_json(&["sessions", "--json"]).as_array().unwrap().is_empty()
+        });
+        house.down();
+    }
+}
+
+#[test]
+fn l37_a_stopped_client_holds_nobody_up() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({ "share": "all" }));
+    let mut stopped = house.client(&["a"]);
+    let mut other = house.client(&["a"]);
+    stopped.echo();
+    stopped.0.signal(Signal::STOP);
+    let long = "x".repeat(32 << 10);
+    (0..8).for_each(|id| stopped.begin(1000 + id, "echo", &json!({ "message": long })));
+    (0..20).for_each(|_| other.echo());
+    // Its input ends although it can't notice, and its session with it.
+    stopped.0.close_stdin();
+    stopped.0.close_stdout();
+    wait_until("its session is over", PATIENCE, || {
+        house.ostler_json(&["sessions", "--json"]).as_array().unwrap().len() == 1
+    });
+    other.echo();
+    stopped.0.signal(Signal::CONT);
+    other.end();
+    drop(stopped);
+    house.down();
+}
+
+#[test]
+fn a_pipe_keeps_its_flags() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let mut client = house.client(&["a"]);
+    client.echo();
+    assert_eq!(flags(client.0.pid(), 0) & NONBLOCKING, 0);
+    assert_eq!(flags(client.0.pid(), 1) & NONBLOCKING, 0);
+    assert_eq!(threads_of(client.0.pid()), 1, "it copies although it need not");
+    client.end();
+    house.down();
+}
+
+#[test]
+fn a_gateway_that_hangs_keeps_no_client_that_ends() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let mut client = house.client(&["a"]);
+    client.echo();
+    let gateway = house.gateways()[0];
+    house.signal(gateway, Signal::STOP);
+    client.0.close_stdin();
+    assert!(client.0.wait_exit(PATIENCE).success());
+    house.signal(gateway, Signal::CONT);
+    house.down();
+}
+
+fn flags(pid: u32, fd: u32) -> u32 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+    u32::from_str_radix(flags.trim(), 8).unwrap()
+}
+
+fn requests() -> String {
+    let client = json!({ "name": "raw", "version": "0" });
+    let params =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+    let params = json!({ "name": "echo", "arguments": {} });
+    let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params });
+    format!("{hello}\n{call}\n")
+}
+
+/// The answer to the second of two requests.
+fn talk(mut stream: &UnixStream) -> Value {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(requests().as_bytes()).unwrap();
+    let lines = BufReader::new(stream).lines();
+    let messages = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    messages.into_iter().find(|message| message["id"] == 2).unwrap()
+}

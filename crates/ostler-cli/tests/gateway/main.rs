@@ -1,0 +1,11 @@
+//! The gateway from end to end: real processes, real clients over `ostler connect`, and survivors counted.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
+
+mod admin;
+mod catalog;
+mod clients;
+mod configuration;
+mod ends;
+mod house;
+mod sharing;
+mod starting;

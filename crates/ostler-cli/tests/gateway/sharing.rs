@@ -1,0 +1,131 @@
+//! One pool for all: how many servers there are for how many callers.
+
+use std::collections::BTreeSet;
+
+use ostler_testkit::{rows, wait_until, zombies_of_any};
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::house::{Client, House, PATIENCE};
+
+rows! {
+    fn l33_a_thousand_calls_are_one_process(stage) {
+        let house = House::with(stage, &["a"], &json!({}));
+        let mut client = house.client(&["a", "--agent", "one"]);
+        (0..1000).for_each(|_| client.echo());
+        assert_eq!(house.starts("a").len(), 1);
+        client.end();
+        house.down();
+    }
+
+    fn s06_the_handshake_is_paid_once(stage) {
+        let house = House::with(stage, &["a"], &json!({}));
+        for _ in 0..5 {
+            let mut client = house.client(&["a", "--agent", "one"]);
+            client.echo();
+            client.end();
+        }
+        assert_eq!(house.starts("a").len(), 1);
+        house.down();
+    }
+
+    fn l34_sessions_leave_nothing_when_they_end(stage) {
+        let house = House::with(stage, &["a", "b", "c", "d"], &json!({ "share": "session" }));
+        let mut clients: Vec<Client> = (0..5).map(|_| house.client(&[])).collect();
+        for client in &mut clients {
+            client.0.call("tools/list", &json!({}));
+            for name in ["a__echo", "b__echo", "c__echo", "d__echo"] {
+                client.tool(name, &json!({}));
+            }
+        }
+        assert_eq!(house.named("ostler-stub").len(), 20);
+        clients.into_iter().for_each(Client::end);
+        house.expect_no_server();
+        assert_eq!(house.gateways().len(), 1);
+        house.down();
+    }
+
+    fn s09_agents_share_what_is_for_all(stage) {
+        let house = House::with(stage, &["a", "b"], &json!({ "share": "all" }));
+        let agent = |number: usize| house.client(&["--agent", &format!("agent {number}")]);
+        let mut clients: Vec<Client> = (0..10).map(agent).collect();
+        clients.iter_mut().for_each(Client::look);
+        for _ in 0..50 {
+            for client in &mut clients {
+                client.tool("a__echo", &json!({}));
+                client.tool("b__echo", &json!({}));
+            }
+        }
+        assert_eq!((house.starts("a").len(), house.starts("b").len()), (1, 1));
+        clients.into_iter().for_each(Client::end);
+        house.down();
+    }
+
+    fn s12_what_is_an_agents_own_ends_with_its_last_session(stage) {
+        let house = House::with(stage, &["a"], &json!({}));
+        let mut shared = [house.client(&["a", "--agent", "named"]), house.client(&["a", "--agent", "named"])];
+        let mut own = house.client(&["a"]);
+        shared.iter_mut().for_each(Client::echo);
+        own.echo();
+        assert_eq!(house.starts("a").len(), 2);
+        let (named, unnamed) = (house.starts("a")[0], house.starts("a")[1]);
+        own.end();
+        wait_until("what is its own goes with it", PATIENCE, || !ostler_testkit::is_alive(unnamed));
+        assert!(ostler_testkit::is_alive(named));
+        shared.into_iter().for_each(Client::end);
+        house.down();
+    }
+
+    fn s10_nobody_is_a_zombie(stage) {
+        let house = House::with(stage, &["a"], &json!({ "share": "call", "maxInstances": 4 }));
+        let mut client = house.client(&["a"]);
+        for _ in 0..20 {
+            client.echo();
+            let family: Vec<u32> = house.gateways().into_iter().chain(house.guardians()).collect();
+            wait_until("there is no zombie", PATIENCE, || zombies_of_any(&family).is_empty());
+        }
+        client.end();
+        house.down();
+    }
+
+    fn s14_a_purge_starts_nothing_that_nobody_needs(stage) {
+        let house = House::with(stage, &["a", "b"], &json!({ "share": "all" }));
+        let mut clients: Vec<Client> = (0..5).map(|_| house.client(&["a"])).collect();
+        clients.iter_mut().for_each(Client::echo);
+        house.expect_known_tools();
+        let first = house.starts("a")[0];
+        house.signal(first, Signal::KILL);
+        house.expect_no_server();
+        // All of them, and several times: one of them would start it if any did.
+        clients.iter_mut().for_each(Client::look);
+        assert_eq!(house.starts("a").len(), 1);
+        clients[0].echo();
+        assert_eq!(house.starts("a").len(), 2);
+        clients.iter_mut().for_each(Client::echo);
+        assert_eq!(house.starts("a").len(), 2);
+        clients.into_iter().for_each(Client::end);
+        house.down();
+    }
+
+    fn two_users_credentials_never_meet(stage) {
+        let house = House::new(stage);
+        let entry = house.stub("a", &[], &json!({ "env": { "T": "${MY_TOKEN}" }, "share": "all" }));
+        house.configure(&[("a", entry)]);
+        let with = |token: &str| {
+            Client::start(house.connect_command(&["a"]).env("MY_TOKEN", token))
+        };
+        let mut clients = [with("one"), with("one"), with("two")];
+        clients.iter_mut().for_each(Client::echo);
+        let pids: BTreeSet<u32> = house.starts("a").into_iter().collect();
+        let tokens: BTreeSet<String> = pids.iter().map(|pid| variable(*pid, "T=")).collect();
+        assert_eq!((pids.len(), tokens), (2, BTreeSet::from(["one".into(), "two".into()])));
+        clients.into_iter().for_each(Client::end);
+        house.down();
+    }
+}
+
+fn variable(pid: u32, name: &str) -> String {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+    let text = String::from_utf8_lossy(&environment).into_owned();
+    text.split('\0').find_map(|one| one.strip_prefix(name)).unwrap().to_owned()
+}

@@ -1,0 +1,201 @@
+//! What there is, in words.
+
+use std::sync::Arc;
+
+use ostler::InstanceId;
+use ostler::keeper::{Books, InstanceState, InstanceView, Who};
+use serde::{Deserialize, Serialize};
+
+use crate::gateway::SessionView;
+use crate::house::House;
+use crate::session::Route;
+use crate::variant;
+
+/// Everything that a gateway has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Overview {
+    /// Its process.
+    pub pid: u32,
+    /// Its configuration.
+    pub configuration: Option<String>,
+    /// How many clients are connected.
+    pub sessions: usize,
+    /// How many callers wait for an instance.
+    pub waiting: usize,
+    /// Its books, which balance at every moment.
+    pub books: Books,
+    /// Its servers.
+    pub servers: Vec<ServerLine>,
+    /// The instances that are not proven to be gone.
+    pub instances: Vec<InstanceLine>,
+}
+
+/// A server that somebody can, or can't, have.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServerLine {
+    /// What people call it.
+    pub name: String,
+    /// How many times in a row it has failed.
+    pub failures: u32,
+    /// For so long it is not started again, because it has failed; in milliseconds.
+    pub backing_off: Option<u64>,
+    /// Why clients can't have it, if there are any who can't.
+    pub missing: Vec<Missing>,
+}
+
+/// Why a client can't have a server.
+pub type Missing = String;
+
+/// An instance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InstanceLine {
+    /// Its number within its gateway.
+    pub number: u64,
+    /// Its id in the ledger, once it has one.
+    pub instance: Option<InstanceId>,
+    /// What people call its server.
+    pub server: String,
+    /// What those have in common who share it.
+    pub key: String,
+    /// `starting`, `ready`, `leaving` or `unverified`.
+    pub state: String,
+    /// Why it goes, if it does.
+    pub cause: Option<String>,
+    /// Its process, once it runs.
+    pub pid: Option<i32>,
+    /// Who has asked for it first.
+    pub by: String,
+    /// Who holds a lease on it.
+    pub leases: Vec<String>,
+    /// How many calls and subscriptions there are.
+    pub calls: usize,
+    /// How many instances this key has had before.
+    pub restarts: u64,
+    /// How long it has been there, in milliseconds.
+    pub age: u64,
+    /// How long ago it was last used, in milliseconds.
+    pub unused: u64,
+}
+
+/// A client that is connected.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionLine {
+    /// Its number.
+    pub session: u64,
+    /// The agent that it belongs to.
+    pub agent: Option<String>,
+    /// Its process.
+    pub pid: Option<i32>,
+    /// The server that it uses; all if none.
+    pub server: Option<String>,
+    /// What it calls itself.
+    pub client: Option<String>,
+    /// How many of its calls are with servers.
+    pub calls: usize,
+    /// The servers that it holds a lease on.
+    pub leases: Vec<String>,
+    /// How long it has been there, in milliseconds.
+    pub age: u64,
+}
+
+impl Overview {
+    pub(super) fn of(house: &House) -> Self {
+        let snapshot = house.gateway().keeper().snapshot();
+        let missing = house.roster().missing();
+        let server = |name: String| {
+            let own = snapshot.servers.iter().filter(|server| variant::name(&server.name) == name);
+            let worst = own.max_by_key(|server| server.failures);
+            let reasons = missing.iter().filter(|(of, _)| **of == *name);
+            ServerLine {
+                failures: worst.map_or(0, |server| server.failures),
+                backing_off: worst.and_then(|server| Some(millis(server.backing_off?))),
+                missing: reasons.map(|(_, reason)| reason.to_string()).collect(),
+                name,
+            }
+        };
+        Self {
+            pid: std::process::id(),
+            configuration: house.configuration().map(|path| path.display().to_string()),
+            sessions: house.gateway().clients(),
+            waiting: snapshot.waiting,
+            books: snapshot.books,
+            servers: house.roster().names().into_iter().map(server).collect(),
+            instances: snapshot
+                .instances
+                .iter()
+                .map(|view| InstanceLine::of(view, house))
+                .collect(),
+        }
+    }
+}
+
+impl InstanceLine {
+    pub(super) fn of(view: &InstanceView, house: &House) -> Self {
+        let (state, cause) = match &view.state {
+            InstanceState::Starting => ("starting", None),
+            InstanceState::Ready => ("ready", None),
+            InstanceState::Leaving(cause) => ("leaving", Some(cause.to_string())),
+            InstanceState::Unverified => ("unverified", None),
+        };
+        Self {
+            number: view.number,
+            instance: view.id,
+            server: variant::name(&view.key.server).to_owned(),
+            key: key_of(view),
+            state: state.to_owned(),
+            cause,
+            pid: view.pid(),
+            by: view.by.to_string(),
+            leases: view.leases.iter().map(Who::to_string).collect(),
+            calls: view.uses,
+            restarts: house.chronicle().restarts(&view.key),
+            age: millis(view.age),
+            unused: millis(view.unused),
+        }
+    }
+}
+
+/// What it is shared by, and the beginning of the hash of what it runs.
+fn key_of(view: &InstanceView) -> String {
+    let fingerprint = view.key.fingerprint.to_string();
+    format!("{} ({})", view.key.whose, &fingerprint[..8])
+}
+
+impl SessionLine {
+    pub(super) fn all(house: &House) -> Vec<Self> {
+        let instances = house.gateway().keeper().snapshot().instances;
+        let line = |view: SessionView| {
+            let held = instances.iter().filter(|instance| {
+                instance.leases.iter().any(|who| who.session == view.who.session)
+            });
+            let leases = held.map(|one| variant::name(&one.key.server).to_owned()).collect();
+            Self {
+                session: view.who.session,
+                agent: view.who.agent.as_deref().map(ToOwned::to_owned),
+                pid: view.pid,
+                server: match &view.route {
+                    Route::One(name) => Some(Arc::clone(name).to_string()),
+                    Route::All => None,
+                },
+                client: view.info.as_deref().and_then(name_of),
+                calls: view.calls,
+                leases,
+                age: millis(view.age),
+            }
+        };
+        house.gateway().sessions().into_iter().map(line).collect()
+    }
+}
+
+/// What a client calls itself, without what else it says.
+fn name_of(info: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Info {
+        name: String,
+    }
+    serde_json::from_str(info).ok().map(|Info { name }| name)
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,265 @@
+//! The keys of other clients: what they mean here.
+//!
+//! Each is mapped to a key of ours, accepted because it means something to that client only, or refused because the
+//! server would not be what its owner thinks it is.
+
+use std::collections::BTreeMap;
+
+use jsonc_parser::ast::ObjectProp;
+use jsonc_parser::common::{Range, Ranged};
+
+use super::client_times::{Milliseconds, Seconds, timeout};
+use super::environment::DEFAULTS;
+use super::form::{
+    CapsForm, FileForm, LimitsForm, Named, ServerForm, ServersForm, ToolFilter, ToolsForm,
+};
+use super::reader::{At, Reader, Setting, name_of, put};
+use super::template::{Template, is_name};
+
+/// Where other clients keep their servers.
+const ROOTS: &[&str] = &[
+    "servers",
+    "context_servers",
+    "mcp_servers",
+    "mcp.servers",
+    "amp.mcpServers",
+    "mcp",
+    "inputs",
+];
+
+/// Keys of a server that other clients use and that are mapped.
+const MAPPED: &[&str] = &[
+    "type",
+    "disabled",
+    "isActive",
+    "serverUrl",
+    "httpUrl",
+    "http_headers",
+    "env_http_headers",
+    "bearer_token_env_var",
+    "environment",
+    "env_vars",
+    "workingDirectory",
+    "timeout",
+    "startup_timeout_sec",
+    "startup_timeout_ms",
+    "connectionTimeoutMs",
+    "tool_timeout_sec",
+    "requestTimeoutMs",
+    "enabled_tools",
+    "enabledTools",
+    "includeTools",
+    "disabled_tools",
+    "disabledTools",
+    "excludeTools",
+    "toolFilter",
+];
+
+/// Keys of a server that mean something to another client only.
+pub(super) const ELSEWHERE: &[&str] = &[
+    "alwaysAllow",
+    "alwaysLoad",
+    "autoApprove",
+    "codex",
+    "default_tools_approval_mode",
+    "description",
+    "dev",
+    "gallery",
+    "icon",
+    "iconPath",
+    "metadata",
+    "name",
+    "required",
+    "settings",
+    "source",
+    "supportsParallelToolCalls",
+    "supports_parallel_tool_calls",
+    "title",
+    "trust",
+    "version",
+];
+
+/// Keys of a server that change what it is, in a way that can't be had here.
+const REFUSED: &[(&str, &str)] = &[
+    ("auth", "there is no log-in on a server's behalf; put what it wants into `headers`"),
+    ("bearer_token", "put it into `headers`, or into a variable that `bearer_token_env_var` names"),
+    ("clientCert", "there are no certificates of clients"),
+    ("clientKey", "there are no certificates of clients"),
+    ("headersHelper", "no command is run to make headers; put a variable into `headers`"),
+    ("http_headers_helper", "no command is run to make headers; put a variable into `headers`"),
+    ("oauth", "there is no log-in on a server's behalf; put what it wants into `headers`"),
+    ("sandbox", "there is no such sandbox; `containment` and `limits` say what there is"),
+    ("sandboxEnabled", "there is no such sandbox; `containment` and `limits` say what there is"),
+    ("scopes", "there is no log-in on a server's behalf; put what it wants into `headers`"),
+    ("sslVerify", "certificates are always checked"),
+];
+
+/// An object that other clients have as well, with keys of their own.
+pub(super) trait Adopt {
+    /// Those that stand for something here.
+    const OTHERS: &'static [&'static str] = &[];
+
+    /// Takes a value if the key is one of theirs.
+    fn adopt(&mut self, _: &ObjectProp<'_>, _: &mut Reader<'_>) -> bool {
+        false
+    }
+}
+
+impl Adopt for CapsForm {}
+impl Adopt for LimitsForm {}
+impl Adopt for ToolsForm {}
+impl Adopt for ToolFilter {}
+
+impl Adopt for ServerForm {
+    const OTHERS: &'static [&'static str] = MAPPED;
+
+    fn adopt(&mut self, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool {
+        server(self, property, reader)
+    }
+}
+
+impl Adopt for FileForm {
+    const OTHERS: &'static [&'static str] = ROOTS;
+
+    fn adopt(&mut self, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool {
+        file(self, property, reader)
+    }
+}
+
+/// What other keys have said about a server.
+#[derive(Debug, Default)]
+pub(super) struct AdoptedByServer {
+    /// Headers, each with the key that it came from.
+    pub(super) headers: Vec<(Range, String, Template)>,
+    /// Whether its url is one for streams over HTTP.
+    pub(super) is_http: bool,
+    pub(super) inherit: Option<At<Vec<String>>>,
+    pub(super) allow: Option<At<Vec<String>>>,
+    pub(super) deny: Option<At<Vec<String>>>,
+}
+
+/// What other keys have said beside the servers.
+#[derive(Debug, Default)]
+pub(super) struct AdoptedByFile {
+    pub(super) servers: Vec<Named>,
+    /// If any is named, only these are there.
+    pub(super) allowed: Option<At<Vec<String>>>,
+    pub(super) excluded: Option<At<Vec<String>>>,
+}
+
+/// Takes what another client calls something else in a server.
+fn server(form: &mut ServerForm, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool {
+    let (key, name, value) = (property.name.range(), name_of(property), &property.value);
+    let adopted = &mut form.adopted;
+    match name {
+        "type" => reader.fill(&mut form.transport, key, value),
+        "disabled" => put(&mut form.enabled, property, reader, |disabled: bool| !disabled),
+        "isActive" => reader.fill(&mut form.enabled, key, value),
+        "serverUrl" => reader.fill(&mut form.url, key, value),
+        "httpUrl" => {
+            reader.fill(&mut form.url, key, value);
+            adopted.is_http = true;
+        }
+        "http_headers" => reader.fill(&mut form.headers, key, value),
+        "env_http_headers" | "bearer_token_env_var" => headers(adopted, property, reader),
+        "environment" => reader.fill(&mut form.env, key, value),
+        "env_vars" => put(&mut adopted.inherit, property, reader, with_defaults),
+        "workingDirectory" => reader.fill(&mut form.cwd, key, value),
+        "timeout" => timeout(form, property, reader),
+        "startup_timeout_sec" => put(&mut form.start_timeout, property, reader, |s: Seconds| s.0),
+        "startup_timeout_ms" | "connectionTimeoutMs" => {
+            put(&mut form.start_timeout, property, reader, |ms: Milliseconds| ms.0);
+        }
+        "tool_timeout_sec" => put(&mut form.call_timeout, property, reader, |s: Seconds| s.0),
+        "requestTimeoutMs" => {
+            put(&mut form.call_timeout, property, reader, |ms: Milliseconds| ms.0);
+        }
+        "enabled_tools" | "enabledTools" | "includeTools" => {
+            reader.fill(&mut adopted.allow, key, value);
+        }
+        "disabled_tools" | "disabledTools" | "excludeTools" => {
+            reader.fill(&mut adopted.deny, key, value);
+        }
+        "toolFilter" => {
+            if let Some(filter) = ToolFilter::read(value, reader) {
+                filter.include.into_iter().for_each(|at| reader.place(&mut adopted.allow, at));
+                filter.exclude.into_iter().for_each(|at| reader.place(&mut adopted.deny, at));
+            }
+        }
+        _ => return dismiss(name, property, reader),
+    }
+    true
+}
+
+/// Says why a key has no effect, or can't have any.
+fn dismiss(name: &str, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool {
+    let key = property.name.range();
+    if ELSEWHERE.contains(&name) {
+        reader.notice(key, "means something to another client only");
+    } else if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+        reader.wrong_word(key, reason);
+    } else {
+        return false;
+    }
+    true
+}
+
+/// Takes what another client has around its servers.
+fn file(form: &mut FileForm, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool {
+    let adopted = &mut form.adopted;
+    match name_of(property) {
+        "servers" | "context_servers" | "mcp_servers" | "mcp.servers" | "amp.mcpServers" => {
+            let read = ServersForm::read(&property.value, reader);
+            adopted.servers.extend(read.unwrap_or_default().0);
+        }
+        "mcp" => {
+            for inner in reader.properties(&property.value).unwrap_or_default() {
+                reader.within(name_of(inner), |reader| mcp(adopted, inner, reader));
+            }
+        }
+        "inputs" => {
+            let message =
+                "nobody is asked for anything here; put variables in the place of ${input:...}";
+            reader.notice(property.name.range(), message);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// What is in `mcp`: servers by name, beside or below settings for all of them.
+fn mcp(adopted: &mut AdoptedByFile, property: &ObjectProp<'_>, reader: &mut Reader<'_>) {
+    let (key, value) = (property.name.range(), &property.value);
+    match name_of(property) {
+        "servers" => {
+            adopted.servers.extend(ServersForm::read(value, reader).unwrap_or_default().0);
+        }
+        "allowed" => reader.fill(&mut adopted.allowed, key, value),
+        "excluded" => reader.fill(&mut adopted.excluded, key, value),
+        "inputs" => reader.notice(key, "means something to another client only"),
+        "sessionIdleTtlMs" => reader.wrong_word(key, "write `idleTimeout` for each server"),
+        _ => adopted.servers.extend(Named::read(property, reader)),
+    }
+}
+
+fn with_defaults(names: Vec<String>) -> Vec<String> {
+    std::iter::once(DEFAULTS.to_owned()).chain(names).collect()
+}
+
+/// Headers that are said as the names of variables.
+fn headers(adopted: &mut AdoptedByServer, property: &ObjectProp<'_>, reader: &mut Reader<'_>) {
+    let value = &property.value;
+    let (named, prefix) = if name_of(property) == "bearer_token_env_var" {
+        let variable = String::read(value, reader);
+        (variable.map(|variable| [("Authorization".to_owned(), variable)].into()), "Bearer ")
+    } else {
+        (BTreeMap::<String, String>::read(value, reader), "")
+    };
+    for (header, variable) in named.unwrap_or_default() {
+        if !is_name(&variable) {
+            reader.wrong(value.range(), "expected the name of a variable");
+        }
+        let value = Template::of_variable(prefix, &variable);
+        adopted.headers.push((property.name.range(), header, value));
+    }
+}

@@ -1,0 +1,154 @@
+//! What a configuration says, once it is known to make sense.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ostler::Resources;
+use ostler::keeper::{Caps, ServerLimits};
+
+use super::environment::Names;
+use super::problem::Problem;
+use super::template::Template;
+use super::words::{Engine, Era, Hold, Share};
+
+/// A configuration.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// The servers, by name.
+    pub servers: BTreeMap<String, ServerEntry>,
+    /// What they may use together.
+    pub caps: Caps,
+    /// What its owner should know about it.
+    pub notices: Vec<Problem>,
+}
+
+/// One server, with its variables not yet looked up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerEntry {
+    /// What people call it.
+    pub name: String,
+    /// Whether it is there at all.
+    pub enabled: bool,
+    /// What it is.
+    pub reach: Reach,
+    /// Which of its tools are there.
+    pub tools: Tools,
+    /// Who may use one instance.
+    pub share: Share,
+    /// How many instances those who share may have.
+    pub max_instances: NonZeroUsize,
+    /// How many calls one instance gets at a time.
+    pub max_concurrency: Option<NonZeroUsize>,
+    /// Its times.
+    pub limits: ServerLimits,
+    /// Which generation of the protocol it speaks.
+    pub era: Era,
+}
+
+/// What a server is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reach {
+    /// A process that is started.
+    Process(Launch),
+    /// Something that somebody else runs.
+    Remote(Remote),
+}
+
+/// A process that is started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// The program.
+    pub command: Template,
+    /// Its arguments.
+    pub args: Vec<Template>,
+    /// Variables for it.
+    pub env: BTreeMap<String, Template>,
+    /// A file with variables for it.
+    pub env_file: Option<Template>,
+    /// Where a path of that file starts that is not absolute.
+    pub directory: PathBuf,
+    /// Its working directory.
+    pub cwd: Option<Template>,
+    /// The variables that it inherits.
+    pub inherit: Names,
+    /// From the first step of stopping it to KILL.
+    pub grace: Duration,
+    /// How much of the machine it may use.
+    pub resources: Resources,
+    /// The engine whose containers belong to it.
+    pub engine: Engine,
+    /// How firmly it is held.
+    pub containment: Hold,
+}
+
+/// Something that somebody else runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remote {
+    /// Where it is reached.
+    pub url: Template,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, Template>,
+    /// How its messages travel.
+    pub carrier: Carrier,
+}
+
+/// How messages travel to a remote server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// By whatever it answers to.
+    Any,
+    /// By HTTP, as a stream if need be.
+    Http,
+    /// By HTTP, with a stream of events beside it.
+    Sse,
+}
+
+/// Which tools are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tools {
+    /// Only these, if any are named.
+    pub allow: Option<Names>,
+    /// Not these.
+    pub deny: Names,
+}
+
+impl Tools {
+    /// Whether a tool is there.
+    pub fn permit(&self, tool: &str) -> bool {
+        self.allow.as_ref().is_none_or(|allow| allow.contains(tool)) && !self.deny.contains(tool)
+    }
+}
+
+impl File {
+    /// The variables that it names. A client sends these, and no other, for its servers to be filled in.
+    pub fn variables(&self) -> Names {
+        let enabled = self.servers.values().filter(|entry| entry.enabled);
+        enabled.flat_map(ServerEntry::variables).collect()
+    }
+}
+
+impl ServerEntry {
+    /// The variables that it names, and those that it inherits.
+    fn variables(&self) -> Vec<String> {
+        let (templates, inherited): (Vec<&Template>, Vec<&str>) = match &self.reach {
+            Reach::Process(launch) => {
+                (launch.templates().collect(), launch.inherit.iter().collect())
+            }
+            Reach::Remote(remote) => {
+                (remote.headers.values().chain([&remote.url]).collect(), Vec::new())
+            }
+        };
+        let named = templates.into_iter().flat_map(Template::variables);
+        named.chain(inherited).map(str::to_owned).collect()
+    }
+}
+
+impl Launch {
+    /// All that has variables in it.
+    fn templates(&self) -> impl Iterator<Item = &Template> {
+        let paths = self.env_file.iter().chain(&self.cwd);
+        [&self.command].into_iter().chain(&self.args).chain(self.env.values()).chain(paths)
+    }
+}

@@ -1,0 +1,210 @@
+//! Variables that a server can be given, and which of them it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+/// Somebody's variables: those of a client's session, or the gateway's own.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+/// What stands in `inheritEnv` for all that a server gets without it.
+pub const DEFAULTS: &str = "$default";
+
+/// What a server inherits unless its configuration says otherwise: what the MCP SDKs pass on, and what it
+/// takes to find the network, certificates, caches and a container engine. None of them is a secret.
+const INHERITED: &[&str] = &[
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "USER",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "DOCKER_CERT_PATH",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "DOCKER_TLS_VERIFY",
+    "CONTAINER_HOST",
+];
+
+/// Names of variables or tools, of which some may stand for many: `AWS_*`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names(BTreeSet<String>);
+
+impl Environment {
+    /// This process's own.
+    pub fn of_process() -> Self {
+        std::env::vars_os().collect()
+    }
+
+    /// A variable's value.
+    pub fn get(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
+        self.0.get(name.as_ref()).map(OsString::as_os_str)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// Those that are named.
+    #[must_use]
+    pub fn only(&self, names: &Names) -> Self {
+        self.iter().filter(|(name, _)| names.contains(name)).collect()
+    }
+}
+
+impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
+        Self(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl<N: Into<OsString>, V: Into<OsString>> Extend<(N, V)> for Environment {
+    fn extend<I: IntoIterator<Item = (N, V)>>(&mut self, variables: I) {
+        self.0.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+    }
+}
+
+impl IntoIterator for Environment {
+    type Item = (OsString, OsString);
+    type IntoIter = std::collections::btree_map::IntoIter<OsString, OsString>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl fmt::Debug for Environment {
+    /// Values are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Names {
+    /// What a server inherits if nothing else is said.
+    pub fn inherited() -> Self {
+        INHERITED.iter().copied().collect()
+    }
+
+    /// What `inheritEnv` stands for.
+    pub(super) fn inheriting(said: &[String]) -> Self {
+        let (defaults, own): (Vec<_>, Vec<_>) = said.iter().partition(|name| *name == DEFAULTS);
+        let mut names = if defaults.is_empty() { Self::default() } else { Self::inherited() };
+        names.extend(own);
+        names
+    }
+
+    /// Whether one is among them.
+    pub fn contains(&self, name: impl AsRef<OsStr>) -> bool {
+        let name = name.as_ref();
+        self.0.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
+    }
+
+    /// They, as they are written.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+impl<N: Into<String>> FromIterator<N> for Names {
+    fn from_iter<I: IntoIterator<Item = N>>(names: I) -> Self {
+        Self(names.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<N: Into<String>> Extend<N> for Names {
+    fn extend<I: IntoIterator<Item = N>>(&mut self, names: I) {
+        self.0.extend(names.into_iter().map(Into::into));
+    }
+}
+
+/// Whether a name is what a pattern with `*` and `?` stands for. Every `*` is tried again only as long as
+/// it is the last, so that no pattern takes long.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == b'?' || *c == name[n] => (p, n) = (p + 1, n + 1),
+            _ => match star {
+                Some((at, taken)) => {
+                    star = Some((at, taken + 1));
+                    (p, n) = (at + 1, taken + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_for_one_or_for_many() {
+        for (pattern, yes, no) in [
+            ("PATH", &["PATH"][..], &["PATHS", "APATH", "path", ""][..]),
+            ("AWS_*", &["AWS_", "AWS_REGION"], &["AWS", "XAWS_A"]),
+            ("*_KEY", &["A_KEY", "_KEY", "A_KEY_KEY"], &["KEY", "A_KEYS"]),
+            ("A?C*E", &["ABCE", "ABCDE", "ABCEE"], &["ACE", "ABCD"]),
+            ("*", &["", "ANY"], &[]),
+        ] {
+            let names: Names = [pattern].into_iter().collect();
+            assert!(yes.iter().all(|name| names.contains(name)), "{pattern}");
+            assert!(!no.iter().any(|name| names.contains(name)), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn many_stars_take_no_time() {
+        let name = "A".repeat(10_000);
+        let names: Names = [format!("{}B", "*A".repeat(1000))].into_iter().collect();
+        assert!(!names.contains(&name));
+    }
+
+    #[test]
+    fn the_defaults_can_be_added_to() {
+        let names = Names::inheriting(&[DEFAULTS.to_owned(), "AWS_*".to_owned()]);
+        let found = |name| names.contains(name);
+        assert!(found("PATH") && found("LC_ALL") && found("https_proxy") && found("AWS_REGION"));
+        assert!(!found("GITHUB_TOKEN"));
+    }
+
+    #[test]
+    fn values_are_not_shown() {
+        let environment: Environment = [("TOKEN", "s3cret")].into_iter().collect();
+        assert_eq!(format!("{environment:?}"), r#"{"TOKEN"}"#);
+    }
+}

@@ -1,0 +1,254 @@
+//! A line of a configuration as it can be shown: keys, and no values.
+//!
+//! A configuration holds secrets, and one of them may be on the line that has something wrong. So strings, numbers,
+//! words and comments are left out, unless one of them is what is wrong and known to be harmless.
+
+use std::fmt;
+use std::ops::Range;
+
+/// How much of a line is shown on either side of what is wrong.
+const MARGIN: usize = 48;
+
+/// How much of a line is looked at on either side, in bytes. A file may be a single line, and what is wrong in
+/// it must not take longer for that.
+const SIGHT: usize = 1024;
+
+/// The longest row of carets.
+const MAX_CARETS: usize = 48;
+
+/// Whether what is wrong can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marked {
+    /// It is a key, or a value that is never a secret.
+    Plain,
+    /// It may be a secret.
+    Hidden,
+}
+
+/// A line with what is wrong in it, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Excerpt {
+    line: String,
+    /// Where the carets are, in characters.
+    carets: Range<usize>,
+}
+
+/// A part of a line.
+struct Piece {
+    source: Range<usize>,
+    kind: Kind,
+    /// What stands in its place.
+    mask: &'static str,
+}
+
+/// What a part of a line is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Brackets, commas, space.
+    Frame,
+    /// A key, or a word of the language.
+    Known,
+    /// A key that looks as if somebody had put a value into it.
+    OddKey,
+    /// Anything else.
+    Value,
+}
+
+impl Kind {
+    /// Whether it is shown where nothing is marked, or where it is.
+    fn is_shown(self, marked: Option<Marked>) -> bool {
+        match self {
+            Self::Frame => true,
+            Self::Known => marked != Some(Marked::Hidden),
+            Self::Value => marked == Some(Marked::Plain),
+            Self::OddKey => false,
+        }
+    }
+}
+
+impl Excerpt {
+    /// Of a line with `range` (in bytes) marked.
+    pub(super) fn of(line: &str, range: &Range<usize>, marked: Marked) -> Self {
+        let (line, range) = in_sight(line, range);
+        let mut shown = String::new();
+        let (mut start, mut end) = (None, 0);
+        for piece in pieces(line) {
+            let is_marked = piece.source.start < range.end.max(range.start + 1)
+                && piece.source.end > range.start;
+            let before = shown.chars().count();
+            if piece.kind.is_shown(is_marked.then_some(marked)) {
+                shown.extend(line[piece.source].chars().map(printable));
+            } else {
+                shown.push_str(piece.mask);
+            }
+            if is_marked {
+                start.get_or_insert(before);
+                end = shown.chars().count();
+            }
+        }
+        let start = start.unwrap_or_else(|| shown.chars().count());
+        Self::window(&shown, start..end.clamp(start + 1, start + MAX_CARETS))
+    }
+
+    /// The part of a long line around what is marked.
+    fn window(shown: &str, carets: Range<usize>) -> Self {
+        let length = shown.chars().count();
+        let from = carets.start.saturating_sub(MARGIN);
+        let to = length.min(carets.end + MARGIN);
+        let (left, right) = (if from > 0 { "…" } else { "" }, if to < length { "…" } else { "" });
+        let middle: String = shown.chars().skip(from).take(to.saturating_sub(from)).collect();
+        let shift = left.chars().count();
+        let carets = carets.start - from + shift..carets.end - from + shift;
+        Self { line: format!("{left}{middle}{right}"), carets }
+    }
+
+    /// Writes it with the number of its line.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, number: usize) -> fmt::Result {
+        let number = number.to_string();
+        let (gutter, before) = (" ".repeat(number.len()), " ".repeat(self.carets.start));
+        writeln!(f, "  {number} | {}", self.line)?;
+        write!(f, "  {gutter} | {before}{}", "^".repeat(self.carets.len()))
+    }
+}
+
+/// The part of a line that is looked at. It may begin within a string, and then shows less than it could.
+fn in_sight<'l>(line: &'l str, range: &Range<usize>) -> (&'l str, Range<usize>) {
+    let from = line.floor_char_boundary(range.start.saturating_sub(SIGHT));
+    let end = range.end.min(range.start + SIGHT);
+    let to = line.ceil_char_boundary((end + SIGHT).min(line.len()));
+    (&line[from..to], range.start - from..end - from)
+}
+
+/// Escape sequences of a terminal have no business here.
+fn printable(c: char) -> char {
+    if c.is_control() { ' ' } else { c }
+}
+
+fn is_frame(c: char) -> bool {
+    c.is_whitespace() || "{}[],:".contains(c)
+}
+
+/// Names and nothing else: who writes `"TOKEN=value"` has put a secret into a key.
+fn is_plain_key(key: &str) -> bool {
+    key.chars().all(|c| c.is_alphanumeric() || "\"_-.$@/ ".contains(c))
+}
+
+/// The parts of a line. It need not be valid: what is not certainly a key is a value.
+fn pieces(line: &str) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let (mut at, mut before) = (0, None);
+    while let Some(first) = line[at..].chars().next() {
+        let (length, kind, mask) = piece(&line[at..], first, before);
+        if !first.is_whitespace() {
+            before = Some(first);
+        }
+        pieces.push(Piece { source: at..at + length, kind, mask });
+        at += length;
+    }
+    pieces
+}
+
+/// The part that a text begins with: its length, what it is, and what can stand in its place.
+fn piece(rest: &str, first: char, before: Option<char>) -> (usize, Kind, &'static str) {
+    if is_frame(first) {
+        return (first.len_utf8(), Kind::Frame, "");
+    }
+    if first == '"' {
+        let length = string_length(rest);
+        let opens = matches!(before, None | Some('{' | ','));
+        let is_key = opens && rest[length..].trim_start().starts_with(':');
+        let kind = match (is_key, is_plain_key(&rest[..length])) {
+            (true, true) => Kind::Known,
+            (true, false) => Kind::OddKey,
+            (false, _) => Kind::Value,
+        };
+        return (length, kind, "\"…\"");
+    }
+    if rest.starts_with("//") {
+        return (rest.len(), Kind::Value, "// …");
+    }
+    if rest.starts_with("/*") {
+        return (rest.find("*/").map_or(rest.len(), |end| end + 2), Kind::Value, "/* … */");
+    }
+    let length = rest.find(|c| is_frame(c) || c == '"').unwrap_or(rest.len());
+    let is_known = matches!(&rest[..length], "true" | "false" | "null");
+    (length, if is_known { Kind::Known } else { Kind::Value }, "…")
+}
+
+/// The length of the string that a text begins with; it ends with the line if nothing else ends it.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(line: &str, marked: &str, how: Marked) -> String {
+        let start = line.find(marked).unwrap();
+        let excerpt = Excerpt::of(line, &(start..start + marked.len()), how);
+        let carets = " ".repeat(excerpt.carets.start) + &"^".repeat(excerpt.carets.len());
+        format!("{}\n{carets}", excerpt.line)
+    }
+
+    #[test]
+    fn values_are_left_out() {
+        let line = r#"  "env": { "TOKEN": "s3cret", "N": 42, "B": true }, "shar": "all" // s3cret"#;
+        assert_eq!(
+            shown(line, "\"shar\"", Marked::Plain),
+            "  \"env\": { \"TOKEN\": \"…\", \"N\": …, \"B\": true }, \"shar\": \"…\" // …\n\
+             \u{20}                                             ^^^^^^"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_only_if_it_is_harmless() {
+        let line = r#""idleTimeout": "10x""#;
+        assert_eq!(
+            shown(line, "\"10x\"", Marked::Plain),
+            format!("{line}\n{}^^^^^", " ".repeat(15))
+        );
+        assert_eq!(
+            shown(line, "\"10x\"", Marked::Hidden),
+            format!("\"idleTimeout\": \"…\"\n{}^^^", " ".repeat(15))
+        );
+    }
+
+    #[test]
+    fn broken_lines_hide_what_might_be_a_secret() {
+        for line in [
+            r#""TOKEN": s3cret"#,
+            r#""TOKEN": "s3cret"#,
+            r#""TOKEN": "a": "s3cret""#,
+            r#""TOKEN": "s3cret": 1"#,
+            r#"s3cret", "KEY": "s3cret""#,
+            r#"/* "TOKEN": "s3cret" "#,
+            r#"// "TOKEN": "s3cret""#,
+            r#""a\"": "s3cret""#,
+            r#"{ "TOKEN=s3cret": 1 }"#,
+            "'s3cret': 's3cret'",
+        ] {
+            for at in 0..=line.len() {
+                let excerpt = Excerpt::of(line, &(at..at), Marked::Hidden);
+                assert!(!excerpt.line.contains("s3cret"), "{line}: {}", excerpt.line);
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_what_is_wrong() {
+        let line = format!("{}\"wrong\": 1{}", "[],".repeat(1000), ",{}".repeat(1000));
+        let text = shown(&line, "\"wrong\"", Marked::Plain);
+        assert!(text.starts_with("…[],[]"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() < 120), "{text}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Command lines without their secrets.
+
+/// What stands in the place of a secret.
+const MASK: &str = "…";
+
+/// Parts of names that are given to secrets.
+const TELLTALES: &[&str] =
+    &["auth", "bearer", "cookie", "credential", "key", "pass", "pwd", "secret", "session", "token"];
+
+/// Switches whose value is `NAME=value` or `Name: value`.
+const PAIRS: &[&str] = &["-e", "--env", "-H", "--header"];
+
+/// So long a mixture of letters and digits is nobody's word.
+const LONGEST_WORD: usize = 20;
+
+/// The words of a command, with a mask over each that is or might be a secret.
+pub(super) fn masked(words: &[String]) -> Vec<String> {
+    let before = std::iter::once("").chain(words.iter().map(String::as_str));
+    before.zip(words).map(|(before, word)| mask(before, word)).collect()
+}
+
+fn mask(before: &str, word: &str) -> String {
+    if is_reference(word) {
+        return word.to_owned();
+    }
+    let announced = before.starts_with('-') && !before.contains('=') && tells(before);
+    if announced && !word.starts_with('-') {
+        return MASK.to_owned();
+    }
+    if PAIRS.contains(&before) {
+        return pair(word);
+    }
+    match word.split_once('=') {
+        Some((name, value)) if !name.contains("://") && (tells(name) || is_variable(name)) => {
+            assigned(name, '=', value)
+        }
+        _ => mask_url(word).unwrap_or_else(|| mask_token(word)),
+    }
+}
+
+/// `NAME=value`, `Name: value`, or a name alone.
+fn pair(word: &str) -> String {
+    match word.find(['=', ':']) {
+        Some(at) => {
+            let separator = if word[at..].starts_with('=') { '=' } else { ':' };
+            assigned(&word[..at], separator, &word[at + 1..])
+        }
+        None => mask_token(word),
+    }
+}
+
+fn assigned(name: &str, separator: char, value: &str) -> String {
+    let value = if is_reference(value.trim()) { value } else { MASK };
+    format!("{name}{separator}{value}")
+}
+
+/// Whether it is a variable whose value is not in it.
+fn is_reference(word: &str) -> bool {
+    let inner = word.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    inner.is_some_and(|inner| !inner.contains(['$', '}']))
+}
+
+fn tells(name: &str) -> bool {
+    let name = name.to_lowercase();
+    TELLTALES.iter().any(|part| name.contains(part))
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// An address without the user's name and password, and without what is asked of it.
+fn mask_url(word: &str) -> Option<String> {
+    let (scheme, rest) = word.split_once("://")?;
+    let (place, query) = rest.split_once(['?', '#']).map_or((rest, ""), |(place, _)| (place, "?…"));
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    let host = host.rsplit_once('@').map_or(host.to_owned(), |(_, host)| format!("{MASK}@{host}"));
+    let slash = if place.contains('/') { "/" } else { "" };
+    Some(format!("{scheme}://{host}{slash}{}{query}", mask_token(path)))
+}
+
+fn mask_token(word: &str) -> String {
+    let is_token = |part: &str| {
+        part.len() >= LONGEST_WORD
+            && part.contains(|c: char| c.is_ascii_digit())
+            && part.contains(|c: char| c.is_ascii_alphabetic())
+    };
+    // An image's digest is long, and no secret.
+    let plain = word.split("@sha256:").next().unwrap_or(word);
+    let has_token = plain.split(|c: char| !c.is_ascii_alphanumeric()).any(is_token);
+    if has_token { MASK.to_owned() } else { word.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked_and_words_are_not() {
+        for (line, expected) in [
+            ("npx -y @modelcontextprotocol/server-everything@2025.11.25", ""),
+            ("docker run -i --rm -e GITHUB_TOKEN ghcr.io/github/github-mcp-server", ""),
+            ("docker run -e TOKEN=s3cret x", "docker run -e TOKEN=… x"),
+            ("docker run -e A=${A} x@sha256:0123456789abcdef0123456789abcdef", ""),
+            ("curl -H Authorization:s3cret -H X:${T}", "curl -H Authorization:… -H X:${T}"),
+            ("x --api-key s3cret --verbose", "x --api-key … --verbose"),
+            ("x --api-key --verbose", ""),
+            ("x --token=s3cret --level=3", "x --token=… --level=3"),
+            ("x --token=${TOKEN} --token ${TOKEN}", ""),
+            ("x --token=${TOKEN}s3cret", "x --token=…"),
+            ("env PASSWORD=s3cret x", "env PASSWORD=… x"),
+            ("x postgres://me:s3cret@db/name", "x postgres://…@db/name"),
+            ("x https://example.invalid/mcp?key=s3cret", "x https://example.invalid/mcp?…"),
+            ("x ghp_0123456789abcdefghijABCDEFGHIJ", "x …"),
+            ("x https://example.invalid/0123456789abcdefghijk/mcp", "x https://example.invalid/…"),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let expected = if expected.is_empty() { line } else { expected };
+            assert_eq!(masked(&words).join(" "), expected);
+        }
+    }
+}

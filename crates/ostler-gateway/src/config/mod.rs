@@ -1,0 +1,125 @@
+//! The configuration: which servers there are, and how they are run and shared.
+//!
+//! [`Search`] finds the file, [`load`] reads it, and [`resolve`] makes of an entry what a keeper starts, for somebody with
+//! an environment and a working directory. A file is taken as a whole or not at all, and all that is wrong in it is
+//! said at once; a variable that is not set is the problem of its server alone.
+//!
+//! Secrets are in values, so that no value is ever in an error, in a notice or in what `Debug` shows, but those of settings
+//! that are never secrets.
+
+mod client_times;
+mod clients;
+mod describe;
+mod entry;
+mod env_file;
+mod environment;
+mod excerpt;
+mod find;
+mod form;
+mod maps;
+mod mask;
+mod problem;
+mod reader;
+mod resolve;
+mod schema;
+mod settle;
+mod source;
+mod template;
+mod unbuilt;
+mod values;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use jsonc_parser::common::Range;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+
+pub use describe::{Description, describe};
+pub use entry::{Carrier, File, Launch, Reach, Remote, ServerEntry, Tools};
+pub use env_file::EnvFileError;
+pub use environment::{DEFAULTS, Environment, Names};
+pub use find::{Asker, NotFound, Search};
+pub use problem::{Problem, Problems};
+pub use resolve::{Disabled, resolve};
+pub use schema::schema;
+pub use source::Unreadable;
+pub use template::{InvalidTemplate, Template};
+pub use words::{Engine, Era, Hold, Share, Transport};
+
+use form::FileForm;
+use reader::{Reader, Setting};
+
+/// More than that is no configuration.
+const MAX_SIZE: u64 = 4 << 20;
+
+/// Why there is no configuration to use.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It can't be read.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// Something in it is wrong.
+    #[error(transparent)]
+    Invalid(#[from] Problems),
+}
+
+/// Reads the configuration in a file.
+pub fn load(path: &Path) -> Result<File, LoadError> {
+    Ok(parse(&source::read(path, MAX_SIZE)?, path)?)
+}
+
+/// Reads a configuration that is the text of this file.
+pub fn parse(text: &str, path: &Path) -> Result<File, Problems> {
+    let mut reader = Reader::new(text);
+    let file = read(text, path, &mut reader);
+    let Reader { mut problems, more, notices, .. } = reader;
+    if let (Some(file), true) = (file, problems.is_empty()) {
+        return Ok(File { notices, ..file });
+    }
+    problems.sort_by_key(|problem| (problem.line, problem.column));
+    Err(Problems { file: path.display().to_string(), list: problems, more })
+}
+
+/// Reads as much as can be read.
+fn read(text: &str, path: &Path, reader: &mut Reader<'_>) -> Option<File> {
+    let parsed = match parse_to_ast(text, &CollectOptions::default(), &json_with_comments()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            reader.wrong(error.range(), &sentence(&error.kind().to_string()));
+            return None;
+        }
+    };
+    let Some(value) = parsed.value else {
+        reader.wrong(Range::new(0, 0), "there is nothing in it");
+        return None;
+    };
+    let form = FileForm::read(&value, reader)?;
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    Some(settle::file(form, directory, reader))
+}
+
+/// JSON, comments, and commas after the last of a list; nothing else.
+fn json_with_comments() -> ParseOptions {
+    ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    }
+}
+
+/// In the voice of the other messages.
+fn sentence(message: &str) -> String {
+    let mut characters = message.chars();
+    let first = characters.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().chain(characters).collect()
+}

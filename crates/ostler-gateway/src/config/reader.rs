@@ -1,0 +1,228 @@
+//! From the syntax of a file to values, with everything that is wrong on the way.
+
+use jsonc_parser::ast::{ObjectProp, Value};
+use jsonc_parser::common::{Range, Ranged};
+
+use super::excerpt::{Excerpt, Marked};
+use super::problem::Problem;
+
+/// More than that nobody reads; the rest is counted.
+const MAX_PROBLEMS: usize = 200;
+
+/// Longer keys are nobody's slip of the finger.
+const LONGEST_KEY: usize = 64;
+
+/// A value of a kind that a file can hold.
+pub(super) trait Setting: Sized {
+    /// Reads it, or says what is wrong with it.
+    fn read(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Self>;
+}
+
+/// A value with the places of its key and of itself.
+#[derive(Debug)]
+pub(super) struct At<T> {
+    pub(super) value: T,
+    pub(super) key: Range,
+    pub(super) range: Range,
+}
+
+/// Where reading has come to in a file, and what was found on the way.
+#[derive(Debug)]
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    /// Where each line begins.
+    lines: Vec<usize>,
+    /// The keys down to what is being read.
+    path: Vec<String>,
+    pub(super) problems: Vec<Problem>,
+    pub(super) more: usize,
+    pub(super) notices: Vec<Problem>,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        let begins = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(begins).collect();
+        let (problems, notices) = (Vec::new(), Vec::new());
+        Self { text, lines, path: Vec::new(), problems, more: 0, notices }
+    }
+
+    /// Something is wrong there, and it may be with a secret.
+    pub(super) fn wrong(&mut self, at: Range, message: &str) {
+        self.report(at, Marked::Hidden, message);
+    }
+
+    /// Something is wrong with a key, or with a value that is never a secret.
+    pub(super) fn wrong_word(&mut self, at: Range, message: &str) {
+        self.report(at, Marked::Plain, message);
+    }
+
+    fn report(&mut self, at: Range, marked: Marked, message: &str) {
+        if self.problems.len() == MAX_PROBLEMS {
+            self.more += 1;
+        } else {
+            let problem = self.problem(at, marked, message);
+            self.problems.push(problem);
+        }
+    }
+
+    /// Something that people should know about a key.
+    pub(super) fn notice(&mut self, at: Range, message: &str) {
+        if self.notices.len() < MAX_PROBLEMS {
+            let notice = self.problem(at, Marked::Plain, message);
+            self.notices.push(notice);
+        }
+    }
+
+    /// How much has been found to be wrong so far.
+    pub(super) fn found(&self) -> usize {
+        self.problems.len() + self.more
+    }
+
+    fn problem(&self, at: Range, marked: Marked, message: &str) -> Problem {
+        let line = self.lines.partition_point(|begin| *begin <= at.start).saturating_sub(1);
+        let begin = self.lines[line];
+        let end = self.lines.get(line + 1).map_or(self.text.len(), |next| next - 1);
+        let text = &self.text[begin..end];
+        let start = (at.start - begin).min(text.len());
+        let range = start..(at.end.max(at.start) - begin).min(text.len());
+        let column = text[..start].chars().count() + 1;
+        let path = self.path.join(".");
+        let colon = if path.is_empty() { "" } else { ": " };
+        Problem {
+            line: line + 1,
+            column,
+            message: format!("{path}{colon}{message}").replace(char::is_control, " "),
+            excerpt: Excerpt::of(text, &range, marked),
+        }
+    }
+
+    /// Something is wrong with the key of a value, which is in the path then.
+    pub(super) fn wrong_key(&mut self, key: Range, message: &str) {
+        let name = self.text[key.start..key.end].trim_matches('"').to_owned();
+        self.within(&name, |reader| reader.wrong_word(key, message));
+    }
+
+    /// The keys down to what is being read.
+    pub(super) fn path(&self) -> Vec<String> {
+        self.path.clone()
+    }
+
+    /// Looks again at what was read below these keys.
+    pub(super) fn back_at<T>(&mut self, path: Vec<String>, look: impl FnOnce(&mut Self) -> T) -> T {
+        let here = std::mem::replace(&mut self.path, path);
+        let value = look(self);
+        self.path = here;
+        value
+    }
+
+    /// Reads what is below a key.
+    pub(super) fn within<T>(&mut self, key: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        // Who writes `"TOKEN=value"` has put a secret into a key.
+        let name = key.split_inclusive(['=', ':']).next().unwrap_or_default();
+        let rest = if name.len() < key.len() { "…" } else { "" };
+        self.path.push(name.chars().take(LONGEST_KEY).collect::<String>() + rest);
+        let value = read(self);
+        self.path.pop();
+        value
+    }
+
+    /// It is of the wrong kind.
+    pub(super) fn expected(&mut self, value: &Value<'_>, what: &str) {
+        let found = match value {
+            Value::StringLit(_) => "a string",
+            Value::NumberLit(_) => "a number",
+            Value::BooleanLit(_) => "true or false",
+            Value::Object(_) => "an object",
+            Value::Array(_) => "a list",
+            Value::NullKeyword(_) => "null",
+        };
+        self.wrong(value.range(), &format!("expected {what}, found {found}"));
+    }
+
+    /// The properties of an object; of those with the same key only the first.
+    pub(super) fn properties<'v, 'a>(
+        &mut self,
+        value: &'v Value<'a>,
+    ) -> Option<Vec<&'v ObjectProp<'a>>> {
+        let Value::Object(object) = value else {
+            self.expected(value, "an object");
+            return None;
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        let (first, again): (Vec<_>, Vec<_>) =
+            object.properties.iter().partition(|property| seen.insert(name_of(property)));
+        for property in again {
+            let range = property.name.range();
+            self.within(name_of(property), |reader| reader.wrong_word(range, "given twice"));
+        }
+        Some(first)
+    }
+
+    /// Nobody knows this key.
+    pub(super) fn unknown(&mut self, key: Range, name: &str, known: &[&str], others: &[&str]) {
+        let message = match nearest(name, &[known, others].concat()) {
+            Some(near) => format!("unknown key; did you mean `{near}`?"),
+            None if known.len() <= 8 => format!("unknown key; known are {}", known.join(", ")),
+            None => "unknown key; `ostler schema` has all that are known".to_owned(),
+        };
+        self.wrong_word(key, &message);
+    }
+
+    /// Reads a value into its place, unless it has one already. `null` is no value.
+    pub(super) fn fill<T: Setting>(
+        &mut self,
+        slot: &mut Option<At<T>>,
+        key: Range,
+        value: &Value<'_>,
+    ) {
+        if matches!(value, Value::NullKeyword(_)) {
+            return;
+        }
+        if let Some(read) = T::read(value, self) {
+            self.place(slot, At { value: read, key, range: value.range() });
+        }
+    }
+
+    /// Puts what was read into its place, unless something is there.
+    pub(super) fn place<T>(&mut self, slot: &mut Option<At<T>>, read: At<T>) {
+        if slot.is_some() {
+            self.wrong_word(read.key, "another key has said this already");
+        } else {
+            *slot = Some(read);
+        }
+    }
+}
+
+/// Puts a value in its place as something else.
+pub(super) fn put<T: Setting, U>(
+    slot: &mut Option<At<U>>,
+    property: &ObjectProp<'_>,
+    reader: &mut Reader<'_>,
+    convert: impl FnOnce(T) -> U,
+) {
+    let key = property.name.range();
+    let mut read = None;
+    reader.fill(&mut read, key, &property.value);
+    if let Some(At { value, range, .. }) = read {
+        reader.place(slot, At { value: convert(value), key, range });
+    }
+}
+
+/// The name of a key.
+pub(super) fn name_of<'v>(property: &'v ObjectProp<'_>) -> &'v str {
+    property.name.as_str()
+}
+
+/// The one that was probably meant.
+pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    if name.len() > LONGEST_KEY {
+        return None;
+    }
+    let plain = |name: &str| name.to_lowercase().replace(['_', '-', '.'], "");
+    let name = plain(name);
+    let distance = |known: &&str| strsim::damerau_levenshtein(&name, &plain(known));
+    let best = known.iter().copied().min_by_key(distance)?;
+    // A third of it may be wrong.
+    (distance(&best) <= best.len().div_ceil(3)).then_some(best)
+}

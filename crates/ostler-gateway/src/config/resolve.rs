@@ -1,0 +1,150 @@
+//! From an entry to a server that can be started.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ostler::keeper::{Server, Sharing};
+use ostler::{Limits, ServerSpec, Terms};
+
+use super::entry::{Launch, Reach, ServerEntry};
+use super::env_file::{self, EnvFileError};
+use super::environment::Environment;
+use super::template::Filling;
+
+/// Why a server is not there for somebody. The others are.
+#[derive(Debug, thiserror::Error)]
+pub enum Disabled {
+    /// The configuration says so.
+    #[error("the configuration says `enabled: false`")]
+    Off,
+    /// Variables that it names are not set.
+    #[error("{} not set", sentence(names))]
+    Unset {
+        /// These.
+        names: Vec<String>,
+    },
+    /// It wants something that only another client can fill in.
+    #[error(
+        "{} can only be filled in by another client; put variables in their place",
+        foreign(names)
+    )]
+    Foreign {
+        /// This.
+        names: Vec<String>,
+    },
+    /// Its file of variables can't be used.
+    #[error("the file of its variables, {}", path.display())]
+    EnvFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: EnvFileError,
+    },
+    /// The variables in its command are empty.
+    #[error("its command is empty")]
+    NoCommand,
+    /// A variable holds what can't be given to a process.
+    #[error("a variable that it gets has a NUL in it")]
+    Nul,
+    /// It is no process.
+    #[error("it is reached by HTTP, and there is nothing to start")]
+    Remote,
+}
+
+/// What to run for somebody with these variables who works in this directory.
+///
+/// The protocol is the caller's: the server is ready as soon as its program runs, and refuses requests.
+pub fn resolve(
+    entry: &ServerEntry,
+    environment: &Environment,
+    cwd: &Path,
+) -> Result<Server, Disabled> {
+    if !entry.enabled {
+        return Err(Disabled::Off);
+    }
+    let Reach::Process(launch) = &entry.reach else {
+        return Err(Disabled::Remote);
+    };
+    let spec = spec(entry, launch, environment, cwd)?;
+    let terms = Terms {
+        containment: launch.containment.into(),
+        limits: Limits { grace: launch.grace, ..Limits::default() },
+        resources: launch.resources,
+        engine: launch.engine.into(),
+        ..Terms::default()
+    };
+    Ok(Server {
+        terms,
+        sharing: entry.share.into(),
+        max_instances: entry.max_instances,
+        max_concurrency: entry.max_concurrency,
+        limits: entry.limits,
+        ..Server::new(spec)
+    })
+}
+
+fn spec(
+    entry: &ServerEntry,
+    launch: &Launch,
+    environment: &Environment,
+    cwd: &Path,
+) -> Result<ServerSpec, Disabled> {
+    let mut filling = Filling::new(environment, cwd);
+    let program = launch.command.fill(&mut filling);
+    let args: Vec<OsString> = launch.args.iter().map(|word| word.fill(&mut filling)).collect();
+    let own: Vec<_> =
+        launch.env.iter().map(|(name, value)| (name, value.fill(&mut filling))).collect();
+    let env_file = launch.env_file.as_ref().map(|path| path.fill(&mut filling));
+    let own_cwd = launch.cwd.as_ref().map(|path| cwd.join(path.fill(&mut filling)));
+    check(filling)?;
+    if program.is_empty() {
+        return Err(Disabled::NoCommand);
+    }
+    let mut env: Environment = inherited(launch, environment);
+    if let Some(path) = env_file {
+        let path = launch.directory.join(path);
+        let read = env_file::read(&path);
+        env.extend(read.map_err(|source| Disabled::EnvFile { path, source })?);
+    }
+    env.extend(own);
+    // A server that is everybody's is nobody's guest: it would be another one in each directory.
+    let guest = (Sharing::from(entry.share) != Sharing::All).then(|| cwd.to_owned());
+    let (name, env, cwd) = (entry.name.clone(), env.into_iter().collect(), own_cwd.or(guest));
+    let spec = ServerSpec { name, program, args, env, cwd };
+    if has_nul(&spec) { Err(Disabled::Nul) } else { Ok(spec) }
+}
+
+fn check(filling: Filling<'_>) -> Result<(), Disabled> {
+    if !filling.unset.is_empty() {
+        return Err(Disabled::Unset { names: filling.unset.into_iter().collect() });
+    }
+    if !filling.foreign.is_empty() {
+        return Err(Disabled::Foreign { names: filling.foreign.into_iter().collect() });
+    }
+    Ok(())
+}
+
+fn inherited(launch: &Launch, environment: &Environment) -> Environment {
+    let named = environment.only(&launch.inherit);
+    // Functions that a shell has exported are code, and no SDK passes them on.
+    named.into_iter().filter(|(_, value)| !value.as_bytes().starts_with(b"()")).collect()
+}
+
+/// Variables come from clients, who can send anything.
+fn has_nul(spec: &ServerSpec) -> bool {
+    let words = spec.args.iter().chain([&spec.program]).map(OsString::as_os_str);
+    let variables = spec.env.iter().flat_map(|(name, value)| [name.as_os_str(), value.as_os_str()]);
+    let cwd = spec.cwd.iter().map(|cwd| cwd.as_os_str());
+    words.chain(variables).chain(cwd).any(|word: &OsStr| word.as_bytes().contains(&0))
+}
+
+fn sentence(names: &[String]) -> String {
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", names.join(", "))
+}
+
+fn foreign(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("${{{name}}}")).collect();
+    names.join(", ")
+}

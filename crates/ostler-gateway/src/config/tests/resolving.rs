@@ -1,0 +1,146 @@
+//! What is run for somebody with variables and a working directory.
+
+use std::fs;
+use std::path::Path;
+
+use ostler::keeper::{Server, Sharing};
+use ostler::{Containment, Level};
+
+use super::super::{Disabled, describe, parse, resolve};
+use super::{environment, server};
+
+const CWD: &str = "/work";
+
+fn resolved(body: &str, variables: &[(&str, &str)]) -> Result<Server, Disabled> {
+    resolve(&server(body), &environment(variables), Path::new(CWD))
+}
+
+/// The program, its arguments, its variables and its directory.
+fn seen(server: &Server) -> (Vec<String>, Vec<String>, Option<&str>) {
+    let spec = &server.spec;
+    let words = std::iter::once(&spec.program).chain(&spec.args);
+    let words = words.map(|word| word.to_str().unwrap().to_owned()).collect();
+    let env = spec.env.iter();
+    let env = env.map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+    (words, env, spec.cwd.as_ref().map(|cwd| cwd.to_str().unwrap()))
+}
+
+#[test]
+fn variables_are_filled_in_everywhere() {
+    let server = resolved(
+        r#"{"command": "${BIN:-/bin}/x", "args": ["${A}", "-${env:A}-"], "env": {"TOKEN": "${SECRET}"},
+            "cwd": "${workspaceFolder}/${A}"}"#,
+        &[("A", "1"), ("SECRET", "s3cret"), ("OTHER", "x"), ("PATH", "/bin")],
+    );
+    let server = server.unwrap();
+    let (words, env, cwd) = seen(&server);
+    assert_eq!(words, ["/bin/x", "1", "-1-"]);
+    assert_eq!(env, ["PATH=/bin", "TOKEN=s3cret"]);
+    assert_eq!(cwd, Some("/work/1"));
+    assert!(!format!("{server:?}").contains("s3cret"));
+}
+
+#[test]
+fn little_is_inherited() {
+    let variables = [
+        ("HOME", "/h"),
+        ("PATH", "/bin"),
+        ("https_proxy", "p"),
+        ("SSL_CERT_FILE", "f"),
+        ("LC_ALL", "C"),
+        ("TERM", "() { :; }"),
+        ("GITHUB_TOKEN", "s3cret"),
+        ("AWS_REGION", "r"),
+    ];
+    let inherited = |keys: &str| {
+        let server = resolved(&format!(r#"{{"command": "x"{keys}}}"#), &variables).unwrap();
+        seen(&server).1.join(" ")
+    };
+    let usual = "HOME=/h LC_ALL=C PATH=/bin SSL_CERT_FILE=f https_proxy=p";
+    assert_eq!(inherited(""), usual);
+    assert_eq!(inherited(r#", "inheritEnv": []"#), "");
+    assert_eq!(inherited(r#", "inheritEnv": ["PATH", "AWS_*"]"#), "AWS_REGION=r PATH=/bin");
+    let more = format!("AWS_REGION=r {usual}");
+    assert_eq!(inherited(r#", "inheritEnv": ["$default", "AWS_*"]"#), more);
+    assert_eq!(inherited(r#", "env_vars": ["AWS_REGION"]"#), more);
+    assert_eq!(inherited(r#", "inheritEnv": ["PATH"], "env": {"PATH": "/own"}"#), "PATH=/own");
+}
+
+#[test]
+fn whoever_lacks_a_variable_lacks_only_that_server() {
+    for (body, expected) in [
+        (r#"{"command": "x", "enabled": false}"#, "the configuration says `enabled: false`"),
+        (r#"{"command": "${A}", "env": {"X": "${NONE}"}}"#, "NONE is not set"),
+        (r#"{"command": "${NO}", "args": ["${NONE}"]}"#, "NO, NONE are not set"),
+        (
+            r#"{"command": "x", "args": ["${input:token}"]}"#,
+            "${input:token} can only be filled in by another client; put variables in their place",
+        ),
+        (r#"{"command": "${EMPTY}"}"#, "its command is empty"),
+        (r#"{"command": "x", "env": {"X": "${NUL}"}}"#, "a variable that it gets has a NUL in it"),
+    ] {
+        let variables = [("A", "1"), ("EMPTY", ""), ("NUL", "\0")];
+        let disabled = resolved(body, &variables).unwrap_err();
+        assert_eq!(disabled.to_string(), expected, "{body}");
+    }
+}
+
+#[test]
+fn the_directory_is_the_clients_unless_the_server_is_everybodys() {
+    for (keys, expected) in [
+        ("", Some("/work")),
+        (r#", "share": "session""#, Some("/work")),
+        (r#", "share": "all""#, None),
+        (r#", "share": "all", "cwd": "${workspaceFolder}""#, Some("/work")),
+        (r#", "cwd": "sub""#, Some("/work/sub")),
+        (r#", "cwd": "/abs""#, Some("/abs")),
+    ] {
+        let server = resolved(&format!(r#"{{"command": "x"{keys}}}"#), &[]).unwrap();
+        assert_eq!(seen(&server).2, expected, "{keys}");
+    }
+}
+
+#[test]
+fn the_terms_are_those_of_the_configuration() {
+    let body = r#"{"command": "/usr/bin/docker", "args": ["run", "x"], "share": "all", "grace": "3s",
+        "containment": "leaf", "limits": {"pids": 7}, "maxInstances": 1, "idleTimeout": "1m"}"#;
+    let server = resolved(body, &[]).unwrap();
+    assert_eq!(server.sharing, Sharing::All);
+    assert_eq!(server.terms.limits.grace.as_secs(), 3);
+    assert_eq!(server.terms.containment, Containment::AtLeast(Level::Leaf));
+    assert_eq!(server.terms.resources.pids.unwrap().get(), 7);
+    assert_eq!((server.max_instances.get(), server.containers), (1, 1));
+    assert_eq!(server.limits.idle.unwrap().as_secs(), 60);
+}
+
+#[test]
+fn a_file_of_variables_is_read_from_beside_the_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ostler.json");
+    fs::write(directory.path().join("own.env"), "A=file\nB=file\n").unwrap();
+    let text =
+        r#"{"mcpServers": {"s": {"command": "x", "env": {"B": "own"}, "envFile": "${NAME}.env"}}}"#;
+    let entry = parse(text, &path).unwrap().servers.remove("s").unwrap();
+    let with = |name| resolve(&entry, &environment(&[("NAME", name)]), Path::new(CWD));
+    assert_eq!(seen(&with("own").unwrap()).1, ["A=file", "B=own"]);
+
+    fs::write(directory.path().join("bad.env"), "A=1\ns3cret\n").unwrap();
+    let variables = environment(&[("NAME", "bad")]);
+    let said = describe(&entry, &variables, Path::new(CWD)).disabled.unwrap();
+    assert!(said.ends_with("bad.env: line 2: expected NAME=value"), "{said}");
+    assert!(matches!(with("none"), Err(Disabled::EnvFile { .. })));
+}
+
+#[test]
+fn a_description_holds_no_secret() {
+    let entry = server(
+        r#"{"command": "npx", "args": ["--token", "s3cret", "-H", "A: s3cret", "${SECRET}", "${X:-s3cret}"],
+            "env": {"TOKEN": "s3cret", "OTHER": "${SECRET}"}, "share": "call"}"#,
+    );
+    let variables = environment(&[("SECRET", "s3cret"), ("PATH", "/bin")]);
+    let description = describe(&entry, &variables, Path::new(CWD));
+    assert_eq!(description.command.join(" "), "npx --token … -H A:… ${SECRET} ${X:-…}");
+    assert_eq!(description.env, ["OTHER", "PATH", "TOKEN"]);
+    assert_eq!(description.disabled, None);
+    assert!(!serde_json::to_string(&description).unwrap().contains("s3cret"));
+}

@@ -1,0 +1,24 @@
+//! What a configuration can ask for and can't have yet: the one place that says so.
+//!
+//! It is refused, so that nobody relies on it. Whoever builds one of these takes its line out.
+
+use super::form::{FileForm, ServerForm};
+use super::reader::{At, Reader};
+use super::words::Era;
+
+/// Refuses what a server can't have yet.
+pub(super) fn server(form: &ServerForm, reader: &mut Reader<'_>) {
+    if let Some(At { key, .. }) = &form.url {
+        reader.wrong_key(*key, "servers that are reached by HTTP can't be used yet");
+    }
+    if let Some(At { value: Era::Modern, range, .. }) = &form.era {
+        reader.wrong_word(*range, "this generation of the protocol can't be spoken yet");
+    }
+}
+
+/// Refuses what holds for all servers and can't be had yet.
+pub(super) fn file(form: &FileForm, reader: &mut Reader<'_>) {
+    if let Some(At { key, .. }) = &form.detach_timeout {
+        reader.wrong_key(*key, "there are no clients on HTTP yet");
+    }
+}

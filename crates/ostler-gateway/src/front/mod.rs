@@ -1,0 +1,165 @@
+//! The unix socket of a gateway.
+//!
+//! # Theory of operation
+//!
+//! The gateway greets, and says which variables it wants to know. Then one line of JSON says what a connection is
+//! for: a session of a client, or a question of an operator. A client's stdin and stdout come with that line, and the
+//! gateway uses them as they are: not a byte passes through the process that has sent them, which only holds the
+//! connection, so that each sees the end of the other. Where that can't be done, the connection itself carries the
+//! session.
+//!
+//! Whoever is not the gateway's own user is not answered.
+
+mod dial;
+mod hear;
+mod hello;
+mod lock;
+mod place;
+mod stdio;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::getuid;
+use serde::Serialize;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+pub use dial::{DialError, Dialled};
+pub use hear::HearError;
+pub use hello::{Admission, ClientHello, Farewell, Greeting, Hello};
+pub use lock::Lock;
+pub use place::{Place, PlaceError, Seat};
+pub use stdio::is_usable;
+
+use crate::admin;
+use crate::gateway::Visitor;
+use crate::house::House;
+pub(crate) use stdio::hung_up;
+use stdio::{Input, Output, open_both};
+
+/// For whoever connects to say what for.
+const HELLO_LIMIT: Duration = Duration::from_secs(5);
+/// For whoever is told something short to take it.
+const WORD_LIMIT: Duration = Duration::from_secs(5);
+/// After a connection could not be taken, for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+/// For what was said last to be read.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
+pub async fn serve(seat: &Seat, house: &Arc<House>) -> std::io::Result<()> {
+    let listener = UnixListener::from_std(seat.listener.try_clone()?)?;
+    let mut connections = JoinSet::new();
+    let closing = house.closing();
+    loop {
+        tokio::select! {
+            biased;
+            () = closing.cancelled() => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let house = Arc::clone(house);
+                    connections.spawn(async move { receive(stream, &house).await });
+                }
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+    // Who comes now finds nobody, and starts the next one.
+    seat.hide();
+    drop(listener);
+    house.closed().cancelled().await;
+    let all_left = async { while connections.join_next().await.is_some() {} };
+    let _ = timeout(LAST_WORDS, all_left).await;
+    Ok(())
+}
+
+async fn receive(stream: UnixStream, house: &Arc<House>) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    if peer.uid() != getuid().as_raw() {
+        return;
+    }
+    let mut stream = stream;
+    let greeting = Greeting {
+        ostler: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id(),
+        variables: house.variables(),
+    };
+    if !say(&mut stream, &greeting).await {
+        return;
+    }
+    match timeout(HELLO_LIMIT, hear::hear(&stream)).await {
+        Ok(Ok((Hello::Client(hello), descriptors))) => {
+            admit(stream, hello, descriptors, peer.pid(), house).await;
+        }
+        Ok(Ok((Hello::Admin(request), _))) => admin::answer(stream, request, house).await,
+        Ok(Err(error)) => {
+            say(&mut stream, &Admission::Refused(error.to_string())).await;
+        }
+        Err(_) => {}
+    }
+}
+
+async fn admit(
+    mut stream: UnixStream,
+    hello: ClientHello,
+    descriptors: Vec<OwnedFd>,
+    pid: Option<i32>,
+    house: &Arc<House>,
+) {
+    let visitor = match house.welcome(hello, pid) {
+        Ok(visitor) => visitor,
+        Err(refusal) => {
+            say(&mut stream, &Admission::Refused(refusal.to_string())).await;
+            return;
+        }
+    };
+    let both = <[OwnedFd; 2]>::try_from(descriptors).ok();
+    match both.and_then(|[stdin, stdout]| open_both(stdin, stdout)) {
+        Some(stdio) => directly(stream, stdio, visitor, house).await,
+        None => bridged(stream, visitor, house).await,
+    }
+}
+
+/// A session on the client's own descriptors.
+async fn directly(
+    mut stream: UnixStream,
+    (input, output): (Input, Output),
+    visitor: Visitor,
+    house: &House,
+) {
+    if !say(&mut stream, &Admission::Direct).await {
+        return;
+    }
+    house.gateway().serve(visitor, input, output, end_of(&stream, house)).await;
+    let is_closing = house.closed().is_cancelled();
+    say(&mut stream, if is_closing { &Farewell::Closing } else { &Farewell::Over }).await;
+}
+
+/// A session on the connection.
+async fn bridged(mut stream: UnixStream, visitor: Visitor, house: &House) {
+    let watched = stream.as_fd().try_clone_to_owned();
+    if let (Ok(watched), true) = (watched, say(&mut stream, &Admission::Bridge).await) {
+        let (input, output) = stream.into_split();
+        house.gateway().serve(visitor, input, output, end_of(&watched, house)).await;
+    }
+}
+
+/// Waits until the other end is gone, or the gateway has ended all that it could be served with.
+async fn end_of(connection: &impl AsFd, house: &House) {
+    tokio::select! {
+        () = hung_up(connection) => {}
+        () = house.closed().cancelled() => {}
+    }
+}
+
+/// Says one line. Whether it was taken.
+pub(crate) async fn say(stream: &mut UnixStream, message: &impl Serialize) -> bool {
+    let Ok(mut line) = serde_json::to_vec(message) else { return false };
+    line.push(b'\n');
+    matches!(timeout(WORD_LIMIT, stream.write_all(&line)).await, Ok(Ok(())))
+}

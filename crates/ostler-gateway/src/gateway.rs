@@ -1,0 +1,268 @@
+//! The gateway: servers, clients, and what is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use ostler::Owner;
+use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Server, Who};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::catalog::Catalog;
+use crate::client::{Client, Weight};
+use crate::hub::Hub;
+use crate::menu::{Filled, Menu, Naming, Offers};
+use crate::message;
+use crate::session::{Route, Session};
+use crate::tools::Tools;
+
+/// A server as the gateway offers it.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// How it is run.
+    pub server: Server,
+    /// Which of its tools may be used.
+    pub tools: Tools,
+}
+
+/// Who a client is, and what it wants.
+#[derive(Clone, Debug)]
+pub struct Visitor {
+    /// The agent that it belongs to, if it says so.
+    pub agent: Option<String>,
+    /// Which servers it wants.
+    pub route: Route,
+    /// What it may use; what everybody may, if that is not said.
+    pub menu: Option<Arc<Menu>>,
+    /// Its process, if it is one of this machine.
+    pub pid: Option<i32>,
+}
+
+impl Visitor {
+    /// One of whom nothing else is known.
+    pub fn new(agent: Option<String>, route: Route) -> Self {
+        Self { agent, route, menu: None, pid: None }
+    }
+}
+
+/// Many clients, many servers.
+#[derive(Debug)]
+pub struct Gateway {
+    keeper: Keeper,
+    hub: Arc<Hub>,
+    /// What everybody may use who has no menu.
+    menu: Arc<Menu>,
+    visits: Mutex<Vec<Visit>>,
+    last_client: AtomicU64,
+}
+
+/// A client that is, or was, connected.
+#[derive(Clone, Debug)]
+struct Visit {
+    client: Weak<Client>,
+    who: Who,
+    route: Route,
+    menu: Weak<Menu>,
+    pid: Option<i32>,
+    since: Instant,
+}
+
+/// A client that is connected.
+#[derive(Clone, Debug)]
+pub struct SessionView {
+    /// Who it is.
+    pub who: Who,
+    /// Which servers it uses.
+    pub route: Route,
+    /// Its process, if that is known.
+    pub pid: Option<i32>,
+    /// What it calls itself, as it has written it.
+    pub info: Option<String>,
+    /// How many of its calls are with servers.
+    pub calls: usize,
+    /// How long it has been there.
+    pub age: Duration,
+}
+
+impl Gateway {
+    /// A gateway to these servers, which keeps what it learns of them in `catalog`. It does its
+    /// work while [`tend`](Self::tend) is polled.
+    pub fn new(
+        owner: Owner,
+        offers: BTreeMap<String, Offer>,
+        caps: Caps,
+        catalog: PathBuf,
+    ) -> Arc<Self> {
+        let hub = Arc::new(Hub::new(Catalog::new(catalog)));
+        let menu = Arc::new(Menu::default());
+        let servers = menu.fill(plain(offers), Naming::Plain).servers;
+        let config = config_of(&hub, servers, caps);
+        Arc::new(Self {
+            keeper: Keeper::new(owner, config),
+            hub,
+            menu,
+            visits: Mutex::default(),
+            last_client: AtomicU64::new(0),
+        })
+    }
+
+    /// Takes over another configuration, as a difference.
+    pub fn replace(&self, offers: BTreeMap<String, Offer>, caps: Caps) -> (Changes, Departure) {
+        let filled = self.menu.fill(plain(offers), Naming::Plain);
+        let replaced = self.keeper.replace(config_of(&self.hub, filled.servers, caps));
+        self.tell_replaced(&self.menu, &filled.changed);
+        replaced
+    }
+
+    /// A menu of these servers, for one client.
+    pub fn menu(&self, offers: Offers) -> Arc<Menu> {
+        let menu = Arc::new(Menu::default());
+        self.add(menu.fill(offers, Naming::Variants).servers);
+        menu
+    }
+
+    /// Takes over other offers for each of these menus, as a difference; whatever is on none of them
+    /// drains and ends.
+    pub fn replace_menus(&self, menus: Vec<(Arc<Menu>, Offers)>, caps: Caps) -> Departure {
+        let mut all = BTreeMap::new();
+        let mut changes = Vec::new();
+        for (menu, offers) in menus {
+            let Filled { servers, changed } = menu.fill(offers, Naming::Variants);
+            // A client that asks for it now should not have to ask again.
+            self.add(servers.clone());
+            all.extend(servers);
+            changes.push((menu, changed));
+        }
+        let (_, departure) = self.keeper.replace(config_of(&self.hub, all, caps));
+        for (menu, changed) in changes {
+            self.tell_replaced(&menu, &changed);
+        }
+        departure
+    }
+
+    /// Serves a client until it goes: its input ends, it stops reading, or `gone` says so.
+    pub async fn serve(
+        self: &Arc<Self>,
+        visitor: Visitor,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        gone: impl Future<Output = ()>,
+    ) {
+        let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Arc::new(Client::new(number));
+        client.out.open(output);
+        let scope = match &visitor.agent {
+            Some(agent) => self.keeper.agent(agent).session(),
+            None => self.keeper.session(),
+        };
+        let Visitor { route, menu, pid, .. } = visitor;
+        let menu = menu.unwrap_or_else(|| Arc::clone(&self.menu));
+        let visit = Visit {
+            client: Arc::downgrade(&client),
+            who: scope.who().clone(),
+            route: route.clone(),
+            menu: Arc::downgrade(&menu),
+            pid,
+            since: Instant::now(),
+        };
+        {
+            let mut visits = lock(&self.visits);
+            visits.retain(|visit| visit.client.strong_count() > 0);
+            visits.push(visit);
+        }
+        Session::new(Arc::clone(self), client, scope, route, menu).run(input, gone).await;
+    }
+
+    /// The keeper of its instances.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// How many clients are connected.
+    pub fn clients(&self) -> usize {
+        lock(&self.visits).iter().filter(|visit| visit.client.strong_count() > 0).count()
+    }
+
+    /// The clients that are connected.
+    pub fn sessions(&self) -> Vec<SessionView> {
+        let visits = lock(&self.visits).clone();
+        let view = |visit: Visit| {
+            let client = visit.client.upgrade()?;
+            let info = client.hello().map(|hello| String::from_utf8_lossy(&hello.info).into());
+            Some(SessionView {
+                who: visit.who,
+                route: visit.route,
+                pid: visit.pid,
+                info,
+                calls: client.pending().len(),
+                age: visit.since.elapsed(),
+            })
+        };
+        visits.into_iter().filter_map(view).collect()
+    }
+
+    /// Tells clients that a list has changed, if they are ready to hear it.
+    pub(crate) fn tell_changed(&self, method: &str, concerns: impl Fn(&Route, &Menu) -> bool) {
+        let kind = method.split('/').next().unwrap_or_default();
+        let line = message::notification(&format!("notifications/{kind}/list_changed"), None);
+        let visits = lock(&self.visits).clone();
+        for visit in visits {
+            let (Some(client), Some(menu)) = (visit.client.upgrade(), visit.menu.upgrade()) else {
+                continue;
+            };
+            if client.is_initialized() && concerns(&visit.route, &menu) {
+                client.send(line.clone(), Weight::Notice);
+            }
+        }
+    }
+
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// Whoever has this menu may see other lists now.
+    fn tell_replaced(&self, menu: &Arc<Menu>, changed: &BTreeSet<Arc<str>>) {
+        if changed.is_empty() {
+            return;
+        }
+        for method in ["tools/list", "prompts/list", "resources/list"] {
+            self.tell_changed(method, |route, of| {
+                let sees = match route {
+                    Route::All => true,
+                    Route::One(name) => changed.contains(name),
+                };
+                sees && std::ptr::eq(of, Arc::as_ptr(menu))
+            });
+        }
+    }
+
+    fn add(&self, servers: BTreeMap<Arc<str>, Server>) {
+        for (id, server) in servers {
+            if self.keeper.server(&id).is_none() {
+                self.keeper.add(&id, attended(&self.hub, server));
+            }
+        }
+    }
+}
+
+fn plain(offers: BTreeMap<String, Offer>) -> Offers {
+    offers.into_iter().map(|(name, offer)| (name, Ok(offer))).collect()
+}
+
+/// The keeper's part of a configuration.
+fn config_of(hub: &Arc<Hub>, servers: BTreeMap<Arc<str>, Server>, caps: Caps) -> Config {
+    let attended = |(id, server): (Arc<str>, Server)| (id.to_string(), attended(hub, server));
+    Config { servers: servers.into_iter().map(attended).collect(), caps }
+}
+
+/// A server that speaks with us.
+fn attended(hub: &Arc<Hub>, mut server: Server) -> Server {
+    (server.handshake, server.listener) = (Arc::clone(hub) as _, Arc::clone(hub) as _);
+    server
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

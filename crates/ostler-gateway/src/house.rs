@@ -1,0 +1,186 @@
+//! A gateway with all that it takes to run one: who is served with what, and how it ends.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use ostler::Owner;
+use ostler::keeper::{Changes, InstanceView};
+use tokio_util::sync::CancellationToken;
+
+use crate::chronicle::Chronicle;
+use crate::config::{self, Environment, LoadError};
+use crate::front::ClientHello;
+use crate::gateway::{Gateway, Visitor};
+use crate::roster::{Roster, Supply};
+use crate::session::Route;
+
+/// A gateway, its configuration, and its clients.
+#[derive(Debug)]
+pub struct House {
+    gateway: Arc<Gateway>,
+    roster: Roster,
+    chronicle: Chronicle,
+    /// Where the configuration is, if there is one.
+    configuration: Option<PathBuf>,
+    closing: CancellationToken,
+    closed: CancellationToken,
+    left: OnceLock<Vec<InstanceView>>,
+}
+
+/// Why a client gets no session.
+#[derive(Debug, thiserror::Error)]
+pub enum NotWelcome {
+    /// It wants a server that is switched off.
+    #[error("{0}: the configuration says `enabled: false`")]
+    Off(String),
+    /// It wants a server that there is none of.
+    #[error("no server is called {name}; there {}", list(servers))]
+    UnknownServer {
+        /// What it wants.
+        name: String,
+        /// What there is.
+        servers: Vec<String>,
+    },
+}
+
+/// Why the configuration in force stays as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// There is none that could have changed.
+    #[error("this gateway has no configuration file")]
+    NoFile,
+    /// The new one can't be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+impl House {
+    /// A gateway that takes its servers from `supply`, which was read from `configuration`, and keeps what it learns
+    /// in `catalog`. Nothing is started.
+    pub fn new(
+        owner: Owner,
+        supply: Supply,
+        configuration: Option<PathBuf>,
+        catalog: PathBuf,
+    ) -> Arc<Self> {
+        let gateway =
+            Gateway::new(owner, std::collections::BTreeMap::new(), supply.caps(), catalog);
+        Arc::new(Self {
+            roster: Roster::new(supply, Environment::of_process()),
+            chronicle: Chronicle::default(),
+            gateway,
+            configuration,
+            closing: CancellationToken::new(),
+            closed: CancellationToken::new(),
+            left: OnceLock::new(),
+        })
+    }
+
+    /// The gateway itself.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
+    }
+
+    /// What is done beside serving clients, for as long as it lives.
+    pub async fn tend(&self) {
+        tokio::join!(self.gateway.tend(), self.chronicle.write(self.gateway.keeper()));
+    }
+
+    /// Where its configuration is.
+    pub fn configuration(&self) -> Option<&Path> {
+        self.configuration.as_deref()
+    }
+
+    /// Whether nobody is there and nothing runs.
+    pub fn is_idle(&self) -> bool {
+        self.gateway.clients() == 0 && self.gateway.keeper().snapshot().instances.is_empty()
+    }
+
+    /// Reads the configuration again, and takes it over as a difference. If it can't be used, the one in
+    /// force stays.
+    pub fn reload(&self) -> Result<(Changes, Vec<config::Problem>), ReloadError> {
+        let path = self.configuration.as_deref().ok_or(ReloadError::NoFile)?;
+        let file = config::load(path)?;
+        let notices = file.notices.clone();
+        let (changes, departure) = self.roster.replace(&self.gateway, Supply::File(file));
+        // They go whether or not somebody waits; the answer is about the configuration.
+        drop(departure);
+        Ok((changes, notices))
+    }
+
+    /// Asks it to end, as an operator does.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Ends all instances, and waits until it is known what became of them. Calls in flight have the time to
+    /// drain, unless `hurry` says otherwise.
+    pub async fn shut_down(&self, hurry: impl Future<Output = ()>) -> &[InstanceView] {
+        self.closing.cancel();
+        let settled = self.gateway.keeper().close().settled();
+        tokio::pin!(settled, hurry);
+        let left = tokio::select! {
+            left = &mut settled => left,
+            () = hurry => {
+                self.gateway.keeper().hurry();
+                settled.await
+            }
+        };
+        let left = self.left.get_or_init(|| left);
+        self.closed.cancel();
+        left
+    }
+
+    /// Cancelled when it begins to end: nobody else is let in.
+    pub fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    /// Cancelled when it is known what became of all instances.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.closed
+    }
+
+    /// What could not be ended; known once it is closed.
+    pub(crate) fn left(&self) -> &[InstanceView] {
+        self.left.get().map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    pub(crate) fn chronicle(&self) -> &Chronicle {
+        &self.chronicle
+    }
+
+    pub(crate) fn variables(&self) -> Vec<String> {
+        self.roster.variables().iter().map(str::to_owned).collect()
+    }
+
+    /// Lets a client in.
+    pub(crate) fn welcome(
+        &self,
+        hello: ClientHello,
+        pid: Option<i32>,
+    ) -> Result<Visitor, NotWelcome> {
+        let servers = self.roster.names();
+        let route = match hello.server {
+            None => Route::All,
+            Some(name) if servers.contains(&name) => Route::One(name.into()),
+            Some(name) if self.roster.is_off(&name) => return Err(NotWelcome::Off(name)),
+            Some(name) => return Err(NotWelcome::UnknownServer { name, servers }),
+        };
+        let variables = hello.variables.into_iter().collect();
+        let menu = self.roster.welcome(&self.gateway, variables, hello.cwd.into());
+        Ok(Visitor { agent: hello.agent, route, menu: Some(menu), pid })
+    }
+}
+
+fn list(servers: &[String]) -> String {
+    match servers {
+        [] => "are none".into(),
+        [one] => format!("is only {one}"),
+        several => format!("are {}", several.join(", ")),
+    }
+}

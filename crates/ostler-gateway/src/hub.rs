@@ -1,0 +1,148 @@
+//! Where instances meet clients: how an instance becomes ready, and where what it says goes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ostler::keeper::{Greeting, Handshake, Listener, Talk};
+use ostler::{Frame, Kind};
+use tokio::sync::Notify;
+
+use crate::catalog::Catalog;
+use crate::gateway::lock;
+use crate::message;
+use crate::upstream::{Change, Upstream};
+use crate::version;
+
+/// For an answer to the handshake; the server's own start limit is usually shorter.
+const HANDSHAKE_LIMIT: Duration = Duration::from_hours(1);
+
+/// For a server to list what it has.
+pub(crate) const LIST_LIMIT: Duration = Duration::from_mins(1);
+
+/// The lists that a server may have, with what it has to declare for each.
+pub(crate) const LISTS: [(&str, &str); 4] = [
+    ("tools/list", "tools"),
+    ("prompts/list", "prompts"),
+    ("resources/list", "resources"),
+    ("resources/templates/list", "resources"),
+];
+
+/// All instances that are ready, and what is known of servers.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) catalog: Catalog,
+    upstreams: Mutex<HashMap<u64, Arc<Upstream>>>,
+    stale: Mutex<BTreeSet<(u64, &'static str)>>,
+    changed: Notify,
+}
+
+impl Hub {
+    pub(crate) fn new(catalog: Catalog) -> Self {
+        let (upstreams, stale) = (Mutex::default(), Mutex::default());
+        Self { catalog, upstreams, stale, changed: Notify::new() }
+    }
+
+    pub(crate) fn upstream(&self, number: u64) -> Option<Arc<Upstream>> {
+        lock(&self.upstreams).get(&number).cloned()
+    }
+
+    pub(crate) fn forget(&self, number: u64) {
+        let upstream = lock(&self.upstreams).remove(&number);
+        drop(upstream);
+    }
+
+    /// Waits until lists have to be asked for again. Says which: several changes are one.
+    pub(crate) async fn stale_lists(&self, rest: Duration) -> BTreeSet<(u64, &'static str)> {
+        // What was noted stays noted if this is dropped while it waits.
+        while lock(&self.stale).is_empty() {
+            self.changed.notified().await;
+        }
+        tokio::time::sleep(rest).await;
+        std::mem::take(&mut lock(&self.stale))
+    }
+
+    fn list_again(&self, number: u64, method: &'static str) {
+        lock(&self.stale).insert((number, method));
+        self.changed.notify_one();
+    }
+
+    async fn initialize(&self, talk: &Talk) -> Result<(), String> {
+        let frame = Frame::parse(hello(&talk.key().profile)).map_err(|error| error.to_string())?;
+        let answer = talk.call(&frame, HANDSHAKE_LIMIT).await.map_err(|error| error.to_string())?;
+        let result = answer.bytes().slice(answer.body_edges());
+        let version = message::find(&result, 0..result.len(), &["protocolVersion"])
+            .and_then(|edges| serde_json::from_slice::<String>(&result[edges]).ok());
+        match version {
+            None => return Err(format!("it refused: {}", shorten(answer.body()))),
+            Some(version) if !version::is_known(&version) => {
+                return Err(format!(
+                    "it speaks version {version} of the protocol, which is unknown"
+                ));
+            }
+            Some(_) => {}
+        }
+        let initialized = message::notification("notifications/initialized", None);
+        let initialized = Frame::parse(initialized.slice(..initialized.len() - 1));
+        let initialized = initialized.map_err(|error| error.to_string())?;
+        talk.notify(&initialized).map_err(|error| error.to_string())?;
+        self.welcome(talk, result);
+        Ok(())
+    }
+
+    fn welcome(&self, talk: &Talk, result: Bytes) {
+        let key = talk.key();
+        self.catalog
+            .learn(key.fingerprint, &key.profile, |known| known.initialize = result.clone());
+        let upstream = Arc::new(Upstream::new(talk.clone(), result));
+        let lists = upstream.lists();
+        lock(&self.upstreams).insert(talk.number(), upstream);
+        for method in lists {
+            self.list_again(talk.number(), method);
+        }
+    }
+}
+
+impl Handshake for Hub {
+    fn greet<'a>(&'a self, server: &'a Talk) -> Greeting<'a> {
+        Box::pin(self.initialize(server))
+    }
+}
+
+impl Listener for Hub {
+    fn hear(&self, from: &Talk, message: Frame) {
+        match self.upstream(from.number()) {
+            Some(upstream) => {
+                if let Some(Change::List(method)) = upstream.hear(&message) {
+                    self.list_again(from.number(), method);
+                }
+            }
+            // Before it is ready only a sign of life can be answered.
+            None if message.kind() == Kind::Request && message.method() == b"ping" => {
+                let answer = message::answer(message.id(), b"{}");
+                if let Ok(answer) = Frame::parse(answer.slice(..answer.len() - 1)) {
+                    let _ = from.notify(&answer);
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// The handshake as the profile says: as the only client that will use the instance, or as ourselves.
+fn hello(profile: &str) -> Bytes {
+    let said = profile.strip_prefix('{').and_then(|said| said.strip_suffix('}'));
+    let said = said.unwrap_or(r#""capabilities":{}"#);
+    let own =
+        concat!(r#","clientInfo":{"name":"ostler","version":""#, env!("CARGO_PKG_VERSION"), "\"}");
+    let own = if said.contains(r#""clientInfo":"#) { "" } else { own };
+    let latest = version::LATEST;
+    Bytes::from(format!(
+        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{latest}",{said}{own}}}}}"#
+    ))
+}
+
+fn shorten(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned()
+}

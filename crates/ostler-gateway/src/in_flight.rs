@@ -1,0 +1,86 @@
+//! A call that is with a server, and what goes with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ostler::keeper::Lease;
+use ostler::{CallId, Frame};
+use serde::Deserialize;
+
+use crate::client::{Client, Topic};
+use crate::message::code;
+use crate::tools::Tools;
+use crate::upstream::Upstream;
+
+/// A call that is with a server.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub(crate) lease: Lease,
+    pub(crate) attachment: Arc<Attachment>,
+    pub(crate) call: CallId,
+    pub(crate) has_progress: bool,
+    /// What may not be in its answer.
+    pub(crate) filter: Option<Arc<Tools>>,
+    /// What it subscribes to.
+    pub(crate) subscribes: Option<Topic>,
+    /// How many messages the server had sent when it began.
+    pub(crate) heard: u64,
+    pub(crate) limit: Duration,
+    pub(crate) since: Instant,
+    pub(crate) until: Instant,
+}
+
+/// A client's use of one instance.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    pub(crate) client: Arc<Client>,
+    pub(crate) upstream: Arc<Upstream>,
+    /// Its calls that are with the instance.
+    pub(crate) calls: AtomicUsize,
+}
+
+/// What has to be done elsewhere before a call can be answered.
+#[derive(Deserialize)]
+struct Elsewhere {
+    code: i32,
+    data: Elicitations,
+}
+
+#[derive(Deserialize)]
+struct Elicitations {
+    elicitations: Vec<Elicitation>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Elicitation {
+    elicitation_id: String,
+}
+
+impl InFlight {
+    /// It is over, in whatever way.
+    pub(crate) fn settle(&self) {
+        self.attachment.calls.fetch_sub(1, Ordering::Relaxed);
+        let Attachment { client, upstream, .. } = &*self.attachment;
+        if self.has_progress {
+            upstream.forget_progress(self.call);
+        }
+        if let Some(topic) =
+            self.subscribes.as_ref().filter(|topic| !upstream.is_confirmed(&topic.1))
+        {
+            upstream.unsubscribe(&topic.1, client);
+            client.subscriptions().remove(topic);
+        }
+    }
+
+    /// An error may say that something has to be done elsewhere first.
+    pub(crate) fn expect_completions(&self, answer: &Frame) {
+        let error: Result<Elsewhere, _> = serde_json::from_slice(answer.body());
+        let Some(error) = error.ok().filter(|error| error.code == code::ELSEWHERE) else { return };
+        let Attachment { client, upstream, .. } = &*self.attachment;
+        for elicitation in error.data.elicitations {
+            upstream.expect_completion(elicitation.elicitation_id, client);
+        }
+    }
+}

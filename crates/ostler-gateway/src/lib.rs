@@ -1,0 +1,32 @@
+//! Many clients, many servers: one pool of instances for all of them.
+#![warn(missing_docs)]
+
+pub mod admin;
+mod catalog;
+mod chronicle;
+mod client;
+pub mod config;
+pub mod front;
+mod gateway;
+mod house;
+mod hub;
+mod in_flight;
+mod log_level;
+mod menu;
+mod message;
+mod names;
+mod roster;
+mod session;
+mod tend;
+mod terms;
+mod tools;
+mod upstream;
+pub mod variant;
+mod version;
+
+pub use gateway::{Gateway, Offer, SessionView, Visitor};
+pub use house::{House, NotWelcome, ReloadError};
+pub use menu::{Menu, Offers};
+pub use roster::Supply;
+pub use session::Route;
+pub use tools::Tools;

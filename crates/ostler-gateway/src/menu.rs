@@ -1,0 +1,165 @@
+//! What a client may use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ostler::keeper::{Fingerprint, Server, Sharing};
+
+use crate::gateway::{Offer, lock};
+use crate::tools::Tools;
+use crate::variant;
+
+/// For each server what a client can have of it: itself, or the reason why not.
+pub type Offers = BTreeMap<String, Result<Offer, String>>;
+
+/// The servers that one client sees, each in the variant that is the client's own.
+#[derive(Debug, Default)]
+pub struct Menu(Mutex<BTreeMap<Arc<str>, Item>>);
+
+/// What is looked at by every message, and changed by a reload only.
+#[derive(Clone, Debug)]
+enum Item {
+    There(Summary),
+    /// It can't be had, for this reason.
+    Missing(Arc<str>),
+}
+
+#[derive(Clone, Debug)]
+struct Summary {
+    /// What the keeper calls it.
+    id: Arc<str>,
+    fingerprint: Fingerprint,
+    sharing: Sharing,
+    call_limit: Duration,
+    tools: Arc<Tools>,
+}
+
+/// What follows from other offers on a menu.
+pub(crate) struct Filled {
+    /// What the keeper has to know.
+    pub(crate) servers: BTreeMap<Arc<str>, Server>,
+    /// The servers that are others than before, or have come, or have gone.
+    pub(crate) changed: BTreeSet<Arc<str>>,
+}
+
+/// How the keeper calls the servers of a menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// As everybody does: there is only one variant.
+    Plain,
+    /// So that variants are told apart.
+    Variants,
+}
+
+impl Menu {
+    /// Takes over these offers.
+    pub(crate) fn fill(&self, offers: Offers, naming: Naming) -> Filled {
+        let mut servers = BTreeMap::new();
+        let mut items = BTreeMap::new();
+        for (name, offer) in offers {
+            let item = match offer {
+                Ok(Offer { server, tools }) => {
+                    let summary = Summary::new(&name, &server, tools, naming);
+                    servers.insert(Arc::clone(&summary.id), server);
+                    Item::There(summary)
+                }
+                Err(reason) => Item::Missing(reason.into()),
+            };
+            items.insert(Arc::from(name), item);
+        }
+        let mut held = lock(&self.0);
+        let names: BTreeSet<Arc<str>> = held.keys().chain(items.keys()).cloned().collect();
+        let is_other = |name: &Arc<str>| match (held.get(name), items.get(name)) {
+            (Some(Item::There(one)), Some(Item::There(other))) => {
+                one.id != other.id || one.tools != other.tools
+            }
+            (Some(Item::Missing(_)), Some(Item::Missing(_))) => false,
+            _ => true,
+        };
+        let changed = names.into_iter().filter(is_other).collect();
+        *held = items;
+        Filled { servers, changed }
+    }
+
+    /// What the keeper calls the servers on it.
+    pub(crate) fn ids(&self) -> Vec<Arc<str>> {
+        let id = |item: &Item| match item {
+            Item::There(item) => Some(Arc::clone(&item.id)),
+            Item::Missing(_) => None,
+        };
+        lock(&self.0).values().filter_map(id).collect()
+    }
+
+    /// The servers that can't be had, and why.
+    pub(crate) fn all_missing(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let reason = |(name, item): (&Arc<str>, &Item)| match item {
+            Item::There(_) => None,
+            Item::Missing(reason) => Some((Arc::clone(name), Arc::clone(reason))),
+        };
+        lock(&self.0).iter().filter_map(reason).collect()
+    }
+
+    /// The servers, also those that can't be had.
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        lock(&self.0).keys().cloned().collect()
+    }
+
+    /// Why a server can't be had, if that is known.
+    pub(crate) fn missing(&self, name: &str) -> Option<Arc<str>> {
+        match lock(&self.0).get(name)? {
+            Item::There(_) => None,
+            Item::Missing(reason) => Some(Arc::clone(reason)),
+        }
+    }
+
+    /// What the keeper calls a server.
+    pub(crate) fn id(&self, name: &str) -> Option<Arc<str>> {
+        self.there(name, |item| Arc::clone(&item.id))
+    }
+
+    /// Whether what the keeper calls `id` is on it.
+    pub(crate) fn has_id(&self, id: &str) -> bool {
+        let items = lock(&self.0);
+        items.values().any(|item| matches!(item, Item::There(item) if *item.id == *id))
+    }
+
+    pub(crate) fn fingerprint(&self, name: &str) -> Option<Fingerprint> {
+        self.there(name, |item| item.fingerprint)
+    }
+
+    pub(crate) fn sharing(&self, name: &str) -> Sharing {
+        self.there(name, |item| item.sharing).unwrap_or(Sharing::Session)
+    }
+
+    pub(crate) fn call_limit(&self, name: &str) -> Duration {
+        self.there(name, |item| item.call_limit).unwrap_or_default()
+    }
+
+    pub(crate) fn tools(&self, name: &str) -> Arc<Tools> {
+        self.there(name, |item| Arc::clone(&item.tools)).unwrap_or_default()
+    }
+
+    fn there<T>(&self, name: &str, get: impl FnOnce(&Summary) -> T) -> Option<T> {
+        match lock(&self.0).get(name)? {
+            Item::There(summary) => Some(get(summary)),
+            Item::Missing(_) => None,
+        }
+    }
+}
+
+impl Summary {
+    fn new(name: &str, server: &Server, tools: Tools, naming: Naming) -> Self {
+        let fingerprint = server.fingerprint();
+        Self {
+            id: match naming {
+                Naming::Plain => name.into(),
+                Naming::Variants => variant::id(name, fingerprint),
+            },
+            fingerprint,
+            sharing: server.sharing,
+            call_limit: server.limits.call,
+            tools: Arc::new(tools),
+        }
+    }
+}

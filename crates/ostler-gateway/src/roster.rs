@@ -1,0 +1,209 @@
+//! Which servers there are for whom.
+//!
+//! A configuration has variables in it, and clients bring values for them. So what a server runs as is known
+//! only with a client, and changes for each of them when the configuration does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use ostler::keeper::{Caps, Changes, Departure};
+
+use crate::config::{self, Environment, Names};
+use crate::gateway::{Gateway, Offer, lock};
+use crate::menu::{Menu, Offers};
+
+/// Where servers come from.
+#[derive(Clone, Debug)]
+pub enum Supply {
+    /// These, for everybody.
+    Fixed(BTreeMap<String, Offer>),
+    /// What a configuration says.
+    File(config::File),
+}
+
+/// All clients, with what they have brought along.
+#[derive(Debug)]
+pub(crate) struct Roster {
+    /// The gateway's own variables; a client's come before them.
+    environment: Environment,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    supply: Supply,
+    guests: Vec<Guest>,
+    /// With so many guests it is time to look who has gone.
+    look_at: usize,
+}
+
+/// A client, or one that has left instances behind that others of its agent may use.
+#[derive(Debug)]
+struct Guest {
+    menu: Arc<Menu>,
+    variables: Environment,
+    cwd: PathBuf,
+}
+
+/// It is not worth looking at fewer.
+const FEW: usize = 64;
+
+impl Roster {
+    pub(crate) fn new(supply: Supply, environment: Environment) -> Self {
+        let state = State { supply, guests: Vec::new(), look_at: FEW };
+        Self { environment, state: Mutex::new(state) }
+    }
+
+    /// The variables that clients are asked for.
+    pub(crate) fn variables(&self) -> Names {
+        match &lock(&self.state).supply {
+            Supply::Fixed(_) => Names::default(),
+            Supply::File(file) => file.variables(),
+        }
+    }
+
+    /// The names of all servers that are not switched off.
+    pub(crate) fn names(&self) -> Vec<String> {
+        lock(&self.state).supply.names().into_iter().collect()
+    }
+
+    /// Whether a server is there, and switched off.
+    pub(crate) fn is_off(&self, name: &str) -> bool {
+        lock(&self.state).supply.entry(name).is_some_and(|entry| !entry.enabled)
+    }
+
+    /// The servers as they are for a client with these variables in this directory.
+    pub(crate) fn welcome(
+        &self,
+        gateway: &Gateway,
+        variables: Environment,
+        cwd: PathBuf,
+    ) -> Arc<Menu> {
+        let mut state = lock(&self.state);
+        if state.guests.len() >= state.look_at {
+            state.forget_who_has_gone(gateway);
+        }
+        let menu = gateway.menu(state.supply.offers(&self.merged(&variables), &cwd));
+        state.guests.push(Guest { menu: Arc::clone(&menu), variables, cwd });
+        menu
+    }
+
+    /// Takes over another configuration. What is unchanged for a client stays as it is for it.
+    pub(crate) fn replace(&self, gateway: &Gateway, supply: Supply) -> (Changes, Departure) {
+        let mut state = lock(&self.state);
+        let changes = changes(&state.supply, &supply);
+        state.supply = supply;
+        state.forget_who_has_gone(gateway);
+        let offers = |guest: &Guest| {
+            let offers = state.supply.offers(&self.merged(&guest.variables), &guest.cwd);
+            (Arc::clone(&guest.menu), offers)
+        };
+        let menus = state.guests.iter().map(offers).collect();
+        (changes, gateway.replace_menus(menus, state.supply.caps()))
+    }
+
+    /// The servers that somebody can't have, and why.
+    pub(crate) fn missing(&self) -> BTreeSet<(Arc<str>, Arc<str>)> {
+        let state = lock(&self.state);
+        let present = state.guests.iter().filter(|guest| guest.is_present());
+        present.flat_map(|guest| guest.menu.all_missing()).collect()
+    }
+
+    fn merged(&self, variables: &Environment) -> Environment {
+        let mut merged = self.environment.clone();
+        merged.extend(variables.clone());
+        merged
+    }
+}
+
+impl State {
+    /// Whoever has left nothing behind is forgotten, and with it what only it could have used.
+    fn forget_who_has_gone(&mut self, gateway: &Gateway) {
+        let instances = gateway.keeper().snapshot().instances.into_iter();
+        let used: BTreeSet<Arc<str>> = instances.map(|view| view.key.server).collect();
+        self.guests.retain(|guest| {
+            guest.is_present() || guest.menu.ids().iter().any(|id| used.contains(id))
+        });
+        let kept: BTreeSet<Arc<str>> =
+            self.guests.iter().flat_map(|guest| guest.menu.ids()).collect();
+        gateway.keeper().retain(|id| kept.contains(id));
+        self.look_at = FEW.max(2 * self.guests.len());
+    }
+}
+
+impl Guest {
+    /// Whether anybody else has its menu.
+    fn is_present(&self) -> bool {
+        Arc::strong_count(&self.menu) > 1
+    }
+}
+
+impl Supply {
+    pub(crate) fn caps(&self) -> Caps {
+        match self {
+            Self::Fixed(_) => Caps::default(),
+            Self::File(file) => file.caps,
+        }
+    }
+
+    fn offers(&self, environment: &Environment, cwd: &Path) -> Offers {
+        match self {
+            Self::Fixed(offers) => {
+                offers.iter().map(|(name, offer)| (name.clone(), Ok(offer.clone()))).collect()
+            }
+            Self::File(file) => {
+                let offer = |entry: &config::ServerEntry| {
+                    let server = config::resolve(entry, environment, cwd);
+                    let server = server.map_err(|reason| why(&reason))?;
+                    Ok(Offer { server, tools: entry.tools.clone() })
+                };
+                let on = file.servers.iter().filter(|(_, entry)| entry.enabled);
+                on.map(|(name, entry)| (name.clone(), offer(entry))).collect()
+            }
+        }
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        match self {
+            Self::Fixed(offers) => offers.keys().cloned().collect(),
+            Self::File(file) => {
+                let on = file.servers.iter().filter(|(_, entry)| entry.enabled);
+                on.map(|(name, _)| name.clone()).collect()
+            }
+        }
+    }
+
+    fn entry(&self, name: &str) -> Option<&config::ServerEntry> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::File(file) => file.servers.get(name),
+        }
+    }
+}
+
+/// The difference as its author sees it.
+fn changes(old: &Supply, new: &Supply) -> Changes {
+    let (before, after) = (old.names(), new.names());
+    let is_same = |name: &&String| old.entry(name) == new.entry(name);
+    let (kept, changed) = before.intersection(&after).partition(is_same);
+    let cloned = |names: Vec<&String>| names.into_iter().cloned().collect();
+    Changes {
+        kept: cloned(kept),
+        changed: cloned(changed),
+        removed: before.difference(&after).cloned().collect(),
+        added: after.difference(&before).cloned().collect(),
+    }
+}
+
+/// The reason with all that caused it.
+fn why(reason: &dyn Error) -> String {
+    let mut text = reason.to_string();
+    let mut cause = reason.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

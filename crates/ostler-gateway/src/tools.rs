@@ -1,0 +1,59 @@
+//! Which tools of a server may be seen and called.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub use crate::config::Tools;
+use crate::message;
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+impl Tools {
+    pub(crate) fn is_everything(&self) -> bool {
+        self.allow.is_none() && self.deny.iter().next().is_none()
+    }
+
+    /// The result of a list without what is not allowed. Whatever stays is as it was.
+    pub(crate) fn filter(&self, method: &str, result: Bytes) -> Bytes {
+        if self.is_everything() || method != "tools/list" {
+            return result;
+        }
+        let Some(edges) = message::find(&result, 0..result.len(), &["tools"]) else {
+            return result;
+        };
+        let tools: Vec<&RawValue> =
+            serde_json::from_slice(&result[edges.clone()]).unwrap_or_default();
+        let is_allowed = |tool: &&&RawValue| {
+            serde_json::from_str::<Named>(tool.get()).is_ok_and(|tool| self.permit(&tool.name))
+        };
+        let kept: Vec<&str> = tools.iter().filter(is_allowed).map(|tool| tool.get()).collect();
+        let kept = Bytes::from(format!("[{}]", kept.join(",")));
+        let line = message::splice(&result, vec![(edges, kept)]);
+        line.slice(..line.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_denied_is_not_seen_and_the_rest_stays_as_it_is() {
+        let list = Bytes::from_static(
+            br#"{"x":1, "tools":[{"name":"a","v":1.0}, {"v":2,"name":"b"},{"name":"c"}],"nextCursor":"n"}"#,
+        );
+        let tools = Tools { allow: None, deny: ["b"].into_iter().collect() };
+        let expected = br#"{"x":1, "tools":[{"name":"a","v":1.0},{"name":"c"}],"nextCursor":"n"}"#;
+        assert_eq!(tools.filter("tools/list", list.clone()), &expected[..]);
+        assert_eq!(tools.filter("prompts/list", list.clone()), list);
+        let tools = Tools {
+            allow: Some(["a", "b"].into_iter().collect()),
+            deny: ["b"].into_iter().collect(),
+        };
+        assert!(tools.permit("a") && !tools.permit("b") && !tools.permit("c"));
+    }
+}

@@ -1,0 +1,383 @@
+//! An instance, as clients' sessions know it: who uses it, and who gets what it says.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ostler::keeper::{Talk, Whose};
+use ostler::{CallId, Frame};
+use tokio::sync::watch;
+
+use crate::client::{Client, Weight};
+use crate::gateway::lock;
+use crate::hub::LISTS;
+use crate::in_flight::Attachment;
+use crate::log_level;
+use crate::message::{self, code};
+
+/// For a client to answer what a server asks.
+const ASK_LIMIT: Duration = Duration::from_mins(5);
+/// However much progress is told, a call takes no longer.
+const CALL_MOST: Duration = Duration::from_hours(1);
+
+/// Clients that are sent elsewhere by one server at one time.
+const MOST_ELICITATIONS: usize = 1024;
+
+/// One instance.
+pub(crate) struct Upstream {
+    talk: Talk,
+    /// What it answered to the handshake.
+    initialize: Bytes,
+    attachments: Mutex<Vec<Weak<Attachment>>>,
+    progress: Mutex<HashMap<u64, Progress>>,
+    /// Who wants to hear of changes of which resource.
+    subscribers: Mutex<BTreeMap<String, Subscribers>>,
+    log_level: Mutex<Option<u8>>,
+    /// Who was sent elsewhere, by the server's own name for that.
+    elicitations: Mutex<HashMap<String, Weak<Client>>>,
+    /// Its lists that were not asked for yet.
+    unlisted: watch::Sender<Vec<&'static str>>,
+}
+
+/// Who wants to hear of one resource.
+#[derive(Default)]
+struct Subscribers {
+    clients: Vec<Weak<Client>>,
+    /// The server has agreed.
+    is_confirmed: bool,
+}
+
+/// Who gets the progress of a call.
+struct Progress {
+    client: Arc<Client>,
+    /// The client's own token.
+    token: Bytes,
+    /// The client's own id of the call.
+    id: Bytes,
+}
+
+/// What a notification is about, if the gateway has to do something about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// One of its lists is different.
+    List(&'static str),
+}
+
+impl Upstream {
+    pub(crate) fn new(talk: Talk, initialize: Bytes) -> Self {
+        let mut upstream = Self {
+            talk,
+            initialize,
+            attachments: Mutex::default(),
+            progress: Mutex::default(),
+            subscribers: Mutex::default(),
+            log_level: Mutex::default(),
+            elicitations: Mutex::default(),
+            unlisted: watch::Sender::default(),
+        };
+        let lists = LISTS.iter().filter(|(_, capability)| upstream.can(&[capability]));
+        upstream.unlisted = watch::Sender::new(lists.map(|(list, _)| *list).collect());
+        upstream
+    }
+
+    /// The lists that it has and that were not asked for yet.
+    pub(crate) fn lists(&self) -> Vec<&'static str> {
+        self.unlisted.borrow().clone()
+    }
+
+    /// It has been asked for a list.
+    pub(crate) fn has_listed(&self, method: &str) {
+        self.unlisted.send_modify(|lists| lists.retain(|list| *list != method));
+    }
+
+    /// Waits until it has been asked for each of its lists.
+    pub(crate) async fn listed(&self) {
+        // It can't close while it is borrowed.
+        let _ = self.unlisted.subscribe().wait_for(Vec::is_empty).await;
+    }
+
+    pub(crate) fn talk(&self) -> &Talk {
+        &self.talk
+    }
+
+    pub(crate) fn initialize(&self) -> &Bytes {
+        &self.initialize
+    }
+
+    /// Whether it has said under `path` that it can do something.
+    pub(crate) fn can(&self, path: &[&str]) -> bool {
+        let path: Vec<&str> = std::iter::once("capabilities").chain(path.iter().copied()).collect();
+        let found = message::find(&self.initialize, 0..self.initialize.len(), &path);
+        found.is_some_and(|edges| !matches!(&self.initialize[edges], b"false" | b"null"))
+    }
+
+    /// Whether it says by itself when one of its lists has changed, so that what is known stays true.
+    pub(crate) fn vouches_for(&self, list: &str) -> bool {
+        let capability = list.split('/').next().unwrap_or_default();
+        self.can(&[capability, "listChanged"])
+    }
+
+    /// Whether it belongs to one client alone.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        matches!(self.talk.key().whose, Whose::Session(_) | Whose::Lease(_))
+    }
+
+    /// A client begins to use it.
+    pub(crate) fn attach(self: &Arc<Self>, client: &Arc<Client>) -> Arc<Attachment> {
+        let attachment = Arc::new(Attachment {
+            client: Arc::clone(client),
+            upstream: Arc::clone(self),
+            calls: 0.into(),
+        });
+        let mut attachments = lock(&self.attachments);
+        attachments.retain(|one| one.strong_count() > 0);
+        attachments.push(Arc::downgrade(&attachment));
+        attachment
+    }
+
+    pub(crate) fn attached(&self) -> Vec<Arc<Attachment>> {
+        lock(&self.attachments).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Passes the progress of a call on to its client.
+    pub(crate) fn expect_progress(
+        &self,
+        call: CallId,
+        client: &Arc<Client>,
+        token: Bytes,
+        id: Bytes,
+    ) {
+        let progress = Progress { client: Arc::clone(client), token, id };
+        lock(&self.progress).insert(call.number(), progress);
+    }
+
+    pub(crate) fn forget_progress(&self, call: CallId) {
+        let progress = lock(&self.progress).remove(&call.number());
+        drop(progress);
+    }
+
+    /// A message that is no answer.
+    pub(crate) fn hear(self: &Arc<Self>, message: &Frame) -> Option<Change> {
+        match message.method() {
+            b"ping" => self.say(&message::answer(message.id(), b"{}")),
+            b"notifications/progress" => self.pass_progress(message),
+            b"notifications/message" => self.pass_log(message),
+            b"notifications/resources/updated" => self.pass_update(message),
+            b"notifications/cancelled" => self.pass_cancel(message),
+            b"notifications/elicitation/complete" => self.pass_completion(message),
+            b"notifications/tools/list_changed" => return Some(Change::List("tools/list")),
+            b"notifications/prompts/list_changed" => return Some(Change::List("prompts/list")),
+            b"notifications/resources/list_changed" => return Some(Change::List("resources/list")),
+            _ if message.id().is_empty() => {
+                // On a shared instance nobody knows whom it is for.
+                if let Some(only) = self.only_one() {
+                    only.client.send(message.line(), Weight::Notice);
+                }
+            }
+            _ => self.ask(message),
+        }
+        None
+    }
+
+    /// Answers, or says something without being asked.
+    pub(crate) fn say(&self, line: &[u8]) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        if let Ok(message) = Frame::parse(Bytes::copy_from_slice(line)) {
+            // A server that has gone needs no answer.
+            let _ = self.talk.notify(&message);
+        }
+    }
+
+    fn ask(self: &Arc<Self>, request: &Frame) {
+        let Some(owner) = self.owner() else {
+            let text = "nobody is known whom this request is for";
+            return self.say(&message::error(request.id(), code::INTERNAL, text, Some("no_owner")));
+        };
+        let capabilities = owner.client.hello().map(|hello| hello.capabilities.clone());
+        if let Err(code) = can_answer(request, &capabilities.unwrap_or_default()) {
+            let text = "the client can't do that";
+            return self.say(&message::error(request.id(), code, text, None));
+        }
+        if let Some(id) = message::text_param(request, &["elicitationId"]) {
+            self.expect_completion(id, &owner.client);
+        }
+        owner.client.ask(request, self, ASK_LIMIT);
+    }
+
+    /// Whom a request of the server is for: its only user, or the only one that waits for it.
+    fn owner(&self) -> Option<Arc<Attachment>> {
+        self.only_one().or_else(|| {
+            let mut busy = self.attached();
+            busy.retain(|one| one.calls.load(Ordering::Relaxed) > 0);
+            if busy.len() == 1 { busy.pop() } else { None }
+        })
+    }
+
+    fn only_one(&self) -> Option<Arc<Attachment>> {
+        let mut attached = self.attached();
+        if self.is_exclusive() || attached.len() == 1 { attached.pop() } else { None }
+    }
+
+    fn pass_progress(&self, message: &Frame) {
+        let Some(edges) = message::param(message, &["progressToken"]) else { return };
+        let token = &message.bytes()[edges.clone()];
+        let number = std::str::from_utf8(token).ok().and_then(|t| t.trim_matches('"').parse().ok());
+        let progress = lock(&self.progress);
+        let Some(progress) = number.and_then(|number: u64| progress.get(&number)) else { return };
+        if let Some(call) = progress.client.pending().get_mut(&progress.id) {
+            call.until = (Instant::now() + call.limit).min(call.since + CALL_MOST);
+        }
+        let line = message::splice(message.bytes(), vec![(edges, progress.token.clone())]);
+        progress.client.send(line, Weight::Notice);
+    }
+
+    fn pass_log(&self, message: &Frame) {
+        let level = message::text_param(message, &["level"]);
+        let level = level.as_deref().and_then(log_level::severity).unwrap_or(u8::MAX);
+        // What was said on behalf of one client is no other's business.
+        if let Some(owner) = self.owner().filter(|owner| level >= owner.client.log_level()) {
+            owner.client.send(message.line(), Weight::Notice);
+        }
+    }
+
+    fn pass_update(&self, message: &Frame) {
+        let Some(uri) = message::text_param(message, &["uri"]) else { return };
+        let subscribers = lock(&self.subscribers);
+        let exact = subscribers.get(&uri).map(|own| vec![own]);
+        // It may name a part of what was subscribed to.
+        let wider = || {
+            let all = subscribers.iter().filter(|(wide, _)| uri.starts_with(wide.as_str()));
+            all.map(|(_, own)| own).collect::<Vec<_>>()
+        };
+        let found = exact.unwrap_or_else(wider);
+        let found = if found.is_empty() { subscribers.values().collect() } else { found };
+        let mut told = Vec::new();
+        let clients = found.into_iter().flat_map(|own| &own.clients);
+        for client in clients.filter_map(Weak::upgrade) {
+            if !told.contains(&client.number) {
+                told.push(client.number);
+                client.send(message.line(), Weight::Notice);
+            }
+        }
+    }
+
+    /// The client that is to hear when what it was asked to do elsewhere is done.
+    pub(crate) fn expect_completion(&self, elicitation: String, client: &Arc<Client>) {
+        let mut all = lock(&self.elicitations);
+        all.retain(|_, client| client.strong_count() > 0);
+        if all.len() < MOST_ELICITATIONS {
+            all.insert(elicitation, Arc::downgrade(client));
+        }
+    }
+
+    fn pass_completion(&self, message: &Frame) {
+        let Some(id) = message::text_param(message, &["elicitationId"]) else { return };
+        let client = lock(&self.elicitations).remove(&id).and_then(|client| client.upgrade());
+        if let Some(client) = client {
+            client.send(message.line(), Weight::Notice);
+        }
+    }
+
+    /// The server no longer wants the answer to what it has asked.
+    fn pass_cancel(self: &Arc<Self>, message: &Frame) {
+        let Some(edges) = message::param(message, &["requestId"]) else { return };
+        let id = message.bytes().slice(edges.clone());
+        for attachment in self.attached() {
+            let mut asked = attachment.client.asked();
+            let found = asked.iter().find(|(_, a)| a.id == id && Arc::ptr_eq(&a.upstream, self));
+            let Some(number) = found.map(|(number, _)| *number) else { continue };
+            asked.remove(&number);
+            drop(asked);
+            let line = message::splice(message.bytes(), vec![(edges, message::number(number))]);
+            return attachment.client.send(line, Weight::Answer);
+        }
+    }
+
+    /// Notes that a client wants to hear of a resource. Whether the server has to be asked: it has not
+    /// agreed yet.
+    pub(crate) fn subscribe(&self, uri: &str, client: &Arc<Client>) -> bool {
+        let mut subscribers = lock(&self.subscribers);
+        let own = subscribers.entry(uri.to_owned()).or_default();
+        own.clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
+        own.clients.push(Arc::downgrade(client));
+        !own.is_confirmed
+    }
+
+    /// The server has agreed.
+    pub(crate) fn confirm(&self, uri: &str) {
+        if let Some(own) = lock(&self.subscribers).get_mut(uri) {
+            own.is_confirmed = true;
+        }
+    }
+
+    pub(crate) fn is_confirmed(&self, uri: &str) -> bool {
+        lock(&self.subscribers).get(uri).is_some_and(|own| own.is_confirmed)
+    }
+
+    /// A client does not want to hear of a resource any more. Whether it was the last one.
+    pub(crate) fn unsubscribe(&self, uri: &str, client: &Client) -> bool {
+        let mut subscribers = lock(&self.subscribers);
+        let Some(own) = subscribers.get_mut(uri) else { return false };
+        own.clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
+        let was_last = own.clients.is_empty();
+        if was_last {
+            subscribers.remove(uri);
+        }
+        was_last
+    }
+
+    /// Asks for something without waiting for the answer.
+    pub(crate) fn request(&self, method: &str, params: &str) {
+        let id = format!("ostler-{method}");
+        let line =
+            format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":{params}}}"#);
+        if let Ok(frame) = Frame::parse(line) {
+            let _ = self.talk.say(&frame);
+        }
+    }
+
+    /// The level that has to be asked for so that everybody hears what they want, if it is another one
+    /// than before.
+    pub(crate) fn merge_log_level(&self) -> Option<u8> {
+        let wanted = self.attached().iter().map(|one| one.client.log_level()).min()?;
+        let mut level = lock(&self.log_level);
+        if *level == Some(wanted) {
+            return None;
+        }
+        *level = Some(wanted);
+        Some(wanted)
+    }
+}
+
+/// Whether a client with these capabilities can be asked this; else what the server is answered.
+fn can_answer(request: &Frame, capabilities: &[u8]) -> Result<(), i32> {
+    let can = |path: &[&str]| message::find(capabilities, 0..capabilities.len(), path).is_some();
+    let (capability, is_fit) = match request.method() {
+        b"roots/list" => ("roots", true),
+        b"sampling/createMessage" => {
+            let wants_tools = message::param(request, &["tools"]).is_some();
+            ("sampling", !wants_tools || can(&["sampling", "tools"]))
+        }
+        b"elicitation/create" => {
+            let url = can(&["elicitation", "url"]);
+            // Who names no mode knows forms only.
+            let form = can(&["elicitation", "form"]) || !url;
+            let mode = message::text_param(request, &["mode"]);
+            ("elicitation", if mode.as_deref() == Some("url") { url } else { form })
+        }
+        _ => return Ok(()),
+    };
+    if !can(&[capability]) {
+        return Err(code::METHOD_NOT_FOUND);
+    }
+    if is_fit { Ok(()) } else { Err(code::INVALID_PARAMS) }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").field("talk", &self.talk).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,12 @@
+//! The rules of the multiplexer, with servers and clients that the test plays line by line.
+#![expect(clippy::expect_used, reason = "a test that can't go on should stop")]
+
+mod all;
+mod alone;
+mod catalog;
+mod ids;
+mod lifecycle;
+mod messages;
+mod requests;
+mod stage;
+mod subscriptions;

@@ -1,0 +1,220 @@
+//! What servers ask, and whom.
+
+use ostler::keeper::Sharing;
+use ostler_gateway::Route;
+use serde_json::{Value, json};
+
+use crate::stage::{Client, Stage};
+
+const ELICIT: &str = r#"{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"?","x-keep":1.0}}"#;
+
+fn enter(stage: &Stage, agent: Option<&str>, capabilities: &Value) -> Client {
+    let mut client = stage.connect(agent, Route::One("puppet".into()));
+    client.hello(capabilities);
+    client
+}
+
+#[test]
+fn s2_the_only_client_is_asked_and_its_answer_comes_back() {
+    let stage = Stage::new(Sharing::Session);
+    let mut client = enter(&stage, None, &json!({ "elicitation": {} }));
+    let mut server = stage.puppet();
+    let told = server.greet(&json!({}));
+    assert_eq!(told["params"]["capabilities"], json!({ "elicitation": {} }));
+    assert_eq!(
+        told["params"]["clientInfo"]["name"], "test",
+        "an exclusive instance knows its client"
+    );
+    client.welcome();
+    client.ready();
+    client.request(&json!(1), "tools/call", &json!({}));
+    server.expect("tools/call");
+    server.say(ELICIT);
+    let asked = client.expect("elicitation/create");
+    assert_eq!(asked["params"], json!({ "message": "?", "x-keep": 1.0 }));
+    client.say(&format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{"action":"accept"}}}}"#,
+        asked["id"]
+    ));
+    assert_eq!(
+        server.message(),
+        json!({ "jsonrpc": "2.0", "id": "q1", "result": { "action": "accept" } })
+    );
+}
+
+#[test]
+fn s2_of_two_clients_the_one_that_waits_is_asked_and_nobody_if_both_do() {
+    let stage = Stage::new(Sharing::Agent);
+    let capabilities = json!({ "elicitation": {} });
+    let mut one = enter(&stage, Some("a"), &capabilities);
+    let mut server = stage.server(&json!({}));
+    one.welcome();
+    let mut other = enter(&stage, Some("a"), &capabilities);
+    other.welcome();
+    other.request(&json!(1), "tools/call", &json!({}));
+    let theirs = server.expect("tools/call");
+    one.request(&json!(1), "tools/call", &json!({}));
+    let mine = server.expect("tools/call");
+    server.say(ELICIT);
+    let refused = server.message();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("q1"), &json!(-32603)));
+    server.answer(&theirs, &json!({}));
+    assert_eq!(other.message()["id"], 1);
+    server.say(ELICIT);
+    one.expect("elicitation/create");
+    server.answer(&mine, &json!({}));
+    assert_eq!(one.message()["id"], 1);
+    other.assert_silence();
+}
+
+#[test]
+fn s3_who_can_not_do_it_is_not_asked() {
+    let stage = Stage::new(Sharing::Session);
+    let mut client = enter(&stage, None, &json!({}));
+    let mut server = stage.server(&json!({}));
+    client.welcome();
+    client.request(&json!(1), "tools/call", &json!({}));
+    server.expect("tools/call");
+    server.say(ELICIT);
+    assert_eq!(server.message()["error"]["code"], -32601);
+    client.assert_silence();
+}
+
+#[test]
+fn s4_a_client_that_goes_leaves_no_server_waiting() {
+    let stage = Stage::new(Sharing::All);
+    let mut client = enter(&stage, None, &json!({ "roots": {} }));
+    let mut server = stage.server(&json!({}));
+    client.welcome();
+    client.request(&json!(1), "tools/call", &json!({}));
+    let call = server.expect("tools/call");
+    server.say(r#"{"jsonrpc":"2.0","id":7,"method":"roots/list"}"#);
+    client.expect("roots/list");
+    drop(client);
+    let (first, second) = (server.message(), server.message());
+    let (cancelled, refused) =
+        if first["method"].is_string() { (first, second) } else { (second, first) };
+    assert_eq!(cancelled["params"]["requestId"], call["id"]);
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(7), &json!(-32603)));
+}
+
+#[test]
+fn s4_what_a_server_no_longer_wants_to_know_is_taken_back() {
+    let stage = Stage::new(Sharing::Session);
+    let mut client = enter(&stage, None, &json!({ "elicitation": {} }));
+    let mut server = stage.server(&json!({}));
+    client.welcome();
+    client.request(&json!(1), "tools/call", &json!({}));
+    server.expect("tools/call");
+    server.say(ELICIT);
+    let asked = client.expect("elicitation/create");
+    server
+        .say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q1"}}"#);
+    let cancelled = client.expect("notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+}
+
+/// Servers build their lists from what they are told: 13 tools for one client, 19 for another.
+#[test]
+fn k1_clients_share_an_instance_only_if_they_can_do_the_same() {
+    let stage = Stage::new(Sharing::Agent);
+    let able = enter(&stage, Some("a"), &json!({ "sampling": {} }));
+    let mut first = stage.puppet();
+    assert_eq!(first.greet(&json!({}))["params"]["capabilities"], json!({ "sampling": {} }));
+    able.welcome();
+    let plain = enter(&stage, Some("a"), &json!({}));
+    let mut second = stage.puppet();
+    assert_eq!(second.greet(&json!({}))["params"]["capabilities"], json!({}));
+    plain.welcome();
+    let mut like_the_first = enter(&stage, Some("a"), &json!({ "sampling": {} }));
+    like_the_first.welcome();
+    like_the_first.request(&json!(1), "tools/call", &json!({}));
+    first.expect("tools/call");
+    stage.assert_nothing_started();
+}
+
+#[test]
+fn s3_forms_urls_and_tools_are_asked_only_of_who_has_said_so() {
+    let cases = [
+        (json!({ "elicitation": {} }), "elicitation/create", json!({ "mode": "form" }), true),
+        (json!({ "elicitation": {} }), "elicitation/create", json!({}), true),
+        (json!({ "elicitation": {} }), "elicitation/create", json!({ "mode": "url" }), false),
+        (json!({ "elicitation": { "url": {} } }), "elicitation/create", json!({}), false),
+        (json!({ "sampling": {} }), "sampling/createMessage", json!({ "tools": [] }), false),
+        (
+            json!({ "sampling": { "tools": {} } }),
+            "sampling/createMessage",
+            json!({ "tools": [] }),
+            true,
+        ),
+    ];
+    for (capabilities, method, params, is_asked) in cases {
+        let stage = Stage::new(Sharing::Session);
+        let mut client = enter(&stage, None, &capabilities);
+        let mut server = stage.server(&json!({}));
+        client.welcome();
+        client.request(&json!(1), "tools/call", &json!({}));
+        server.expect("tools/call");
+        let request = json!({ "jsonrpc": "2.0", "id": 5, "method": method, "params": params });
+        server.say(&request.to_string());
+        if is_asked {
+            client.expect(method);
+        } else {
+            assert_eq!(server.message()["error"]["code"], -32602, "{params}");
+            client.assert_silence();
+        }
+    }
+}
+
+#[test]
+fn s8_that_something_is_done_elsewhere_is_told_to_who_was_sent_there() {
+    let stage = Stage::new(Sharing::All);
+    let capabilities = json!({ "elicitation": { "url": {} } });
+    let mut one = enter(&stage, None, &capabilities);
+    let mut server = stage.server(&json!({}));
+    one.welcome();
+    one.ready();
+    let mut other = stage.client();
+    other.enter();
+    one.request(&json!(1), "tools/call", &json!({}));
+    let first = server.expect("tools/call");
+    other.request(&json!(1), "tools/call", &json!({}));
+    let second = server.expect("tools/call");
+    // By a refusal that says where to go.
+    let data = json!({ "elicitations": [{ "mode": "url", "elicitationId": "e1", "url": "x:" }] });
+    let error = json!({ "code": -32042, "message": "elsewhere", "data": data });
+    server.say(&json!({ "jsonrpc": "2.0", "id": first["id"], "error": error }).to_string());
+    assert_eq!(one.message()["error"]["data"], data);
+    server.say(r#"{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}"#);
+    one.expect("notifications/elicitation/complete");
+    // Nobody else, and not twice.
+    server.say(r#"{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}"#);
+    server.answer(&second, &json!({}));
+    assert_eq!(other.message()["id"], 1);
+    other.assert_silence();
+    one.assert_silence();
+}
+
+#[test]
+fn k3_what_everybody_would_see_is_not_offered_by_a_shared_server() {
+    let tasks = json!({ "tasks": { "list": {} }, "tools": {} });
+    for (sharing, is_offered) in [(Sharing::Agent, false), (Sharing::Session, true)] {
+        let stage = Stage::new(sharing);
+        let mut client = stage.client();
+        client.hello(&json!({}));
+        let mut server = stage.server(&tasks);
+        let welcome = client.welcome();
+        assert_eq!(welcome["capabilities"]["tasks"].is_object(), is_offered);
+        client.ready();
+        let list = server.expect("tools/list");
+        server.answer(&list, &json!({ "tools": [] }));
+        client.request(&json!(1), "tasks/list", &json!({}));
+        if is_offered {
+            server.expect("tasks/list");
+        } else {
+            assert_eq!(client.message()["error"]["code"], -32601);
+            client.request(&json!(2), "tools/call", &json!({ "name": "t", "task": {} }));
+            assert_eq!(client.message()["error"]["code"], -32601);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A gateway with puppets behind it, and clients in front of it.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ostler::keeper::{Caps, Server, Sharing};
+use ostler::{GuardianProgram, Owner, Places, ServerSpec};
+use ostler_gateway::{Gateway, Offer, Route, Tools, Visitor};
+use ostler_testkit::{Puppet, Puppets, binary, wait_until};
+use serde_json::{Value, json};
+use tokio::net::unix::pipe;
+use tokio::runtime::Runtime;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A gateway in this process.
+pub(crate) struct Stage {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) puppets: BTreeMap<String, Puppets>,
+    runtime: Runtime,
+    state: tempfile::TempDir,
+}
+
+/// A client that is played line by line.
+pub(crate) struct Client {
+    pub(crate) input: Option<PipeWriter>,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Stage {
+    /// With one server, `puppet`, that is shared like this.
+    pub(crate) fn new(sharing: Sharing) -> Self {
+        Self::with(&["puppet"], |server| server.sharing = sharing)
+    }
+
+    /// With these servers, each changed like this.
+    pub(crate) fn with(names: &[&str], change: impl Fn(&mut Server)) -> Self {
+        Self::offering(names, change, &Tools::default())
+    }
+
+    pub(crate) fn offering(names: &[&str], change: impl Fn(&mut Server), tools: &Tools) -> Self {
+        let state = tempfile::tempdir().expect("a directory");
+        let puppets: BTreeMap<String, Puppets> =
+            names.iter().map(|name| ((*name).to_owned(), Puppets::default())).collect();
+        let offer = |(name, puppets): (&String, &Puppets)| {
+            let mut server = Server::new(spec(name, puppets));
+            server.terms.guardian = GuardianProgram::At(binary("ostler"));
+            server.terms.limits.grace = Duration::from_millis(300);
+            server.limits.backoff.first = Duration::from_millis(1);
+            change(&mut server);
+            (name.clone(), Offer { server, tools: tools.clone() })
+        };
+        let offers = puppets.iter().map(offer).collect();
+        let runtime = Runtime::new().expect("a runtime");
+        let gateway = runtime.block_on(async {
+            let places = Places::new([state.path().join("ledgers")]);
+            let owner = Owner::new(places, "rules").expect("an owner");
+            Gateway::new(owner, offers, Caps::default(), state.path().join("catalog"))
+        });
+        let tended = Arc::clone(&gateway);
+        runtime.spawn(async move { tended.tend().await });
+        Self { gateway, puppets, runtime, state }
+    }
+
+    /// The next instance of the only server, after its handshake.
+    pub(crate) fn server(&self, capabilities: &Value) -> Puppet {
+        let mut puppet = self.puppet();
+        puppet.greet(capabilities);
+        puppet
+    }
+
+    /// The next instance of the only server.
+    pub(crate) fn puppet(&self) -> Puppet {
+        self.puppets.values().next().expect("a server").next()
+    }
+
+    /// Nobody was started since the last one that was asked for.
+    pub(crate) fn assert_nothing_started(&self) {
+        assert!(self.puppets.values().all(Puppets::is_idle));
+    }
+
+    /// The catalog has this list of some server.
+    pub(crate) fn wait_listed(&self, method: &str) {
+        let catalog = self.state.path().join("catalog");
+        wait_until("the list is known", PATIENCE, || {
+            let files = std::fs::read_dir(&catalog).into_iter().flatten().flatten();
+            let mut texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+            texts.any(|text| text.contains(&format!("\"{method}\"")))
+        });
+    }
+
+    /// A client of the only server, whose agent has no name.
+    pub(crate) fn client(&self) -> Client {
+        let server = self.puppets.keys().next().expect("a server");
+        self.connect(None, Route::One(server.as_str().into()))
+    }
+
+    /// A client of all servers.
+    pub(crate) fn client_of_all(&self) -> Client {
+        self.connect(None, Route::All)
+    }
+
+    pub(crate) fn connect(&self, agent: Option<&str>, route: Route) -> Client {
+        let (theirs, input) = std::io::pipe().expect("a pipe");
+        let (output, ours) = std::io::pipe().expect("a pipe");
+        let gateway = Arc::clone(&self.gateway);
+        let visitor = Visitor::new(agent.map(ToOwned::to_owned), route);
+        self.runtime.spawn(async move {
+            let input = pipe::Receiver::from_owned_fd(theirs.into()).expect("a pipe");
+            let output = pipe::Sender::from_owned_fd(ours.into()).expect("a pipe");
+            gateway.serve(visitor, input, output, std::future::pending()).await;
+        });
+        Client { input: Some(input), lines: read(output) }
+    }
+}
+
+fn spec(name: &str, puppets: &Puppets) -> ServerSpec {
+    ServerSpec {
+        name: name.to_owned(),
+        program: binary("ostler-puppet").into(),
+        args: vec![puppets.socket().into()],
+        env: Vec::new(),
+        cwd: None,
+    }
+}
+
+/// So that a test can say how long it waits for a line.
+fn read(output: PipeReader) -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    let pass = move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(pass).expect("a thread");
+    lines
+}
+
+impl Client {
+    pub(crate) fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("an open input");
+        input.write_all(format!("{line}\n").as_bytes()).expect("somebody who listens");
+    }
+
+    /// The next line, as it came.
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line")
+    }
+
+    /// Whether there is nothing to hear; what was said before has been heard.
+    pub(crate) fn assert_silence(&mut self) {
+        self.say(r#"{"jsonrpc":"2.0","id":"silence?","method":"ping"}"#);
+        assert_eq!(self.line(), r#"{"jsonrpc":"2.0","id":"silence?","result":{}}"#);
+    }
+
+    pub(crate) fn message(&self) -> Value {
+        let line = self.line();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// The next message, which has to be a call of this method.
+    pub(crate) fn expect(&self, method: &str) -> Value {
+        let message = self.message();
+        assert_eq!(message["method"], method, "{message}");
+        message
+    }
+
+    pub(crate) fn request(&mut self, id: &Value, method: &str, params: &Value) {
+        let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.say(&line.to_string());
+    }
+
+    /// Says hello with these capabilities; the answer comes later.
+    pub(crate) fn hello(&mut self, capabilities: &Value) {
+        let info = json!({ "name": "test", "version": "1" });
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info,
+        });
+        self.request(&json!(0), "initialize", &params);
+    }
+
+    /// Takes the answer to its hello, and says that it is ready.
+    pub(crate) fn welcome(&self) -> Value {
+        let answer = self.message();
+        assert_eq!(answer["id"], 0, "{answer}");
+        assert!(answer["result"].is_object(), "{answer}");
+        answer["result"].clone()
+    }
+
+    pub(crate) fn ready(&mut self) {
+        self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    }
+
+    /// The whole handshake with a server that is there already.
+    pub(crate) fn enter(&mut self) -> Value {
+        self.hello(&json!({}));
+        let welcome = self.welcome();
+        self.ready();
+        welcome
+    }
+
+    pub(crate) fn wait_closed(&self) {
+        while self.lines.recv_timeout(PATIENCE).is_ok() {}
+    }
+}

@@ -70,16 +70,17 @@ impl Store {
         if noted(book, instance)?.get(self).is_some_and(|things| things.contains(&thing)) {
             return Ok(());
         }
-        let mut line = serde_json::to_vec(&Line { thing, store: self.clone() })?;
-        line.push(b'\n');
+        let line = serde_json::to_string(&Line { thing, store: self.clone() })?;
         let mut file = File::options().create(true).append(true).open(path(book, instance))?;
-        file.write_all(&line)?;
+        // Whoever wrote before may not have come to the end of its line.
+        file.write_all(format!("\n{line}\n").as_bytes())?;
         file.sync_all()?;
         crate::ledger::sync(book)
     }
 }
 
-/// All that an instance may have something in. A line that was cut off was never acted upon.
+/// All that an instance may have something in. A line that can't be read says nothing; the others
+/// still count.
 pub(crate) fn noted(book: &Path, instance: InstanceId) -> io::Result<Noted> {
     let text = match fs::read(path(book, instance)) {
         Ok(text) => text,
@@ -129,11 +130,14 @@ mod tests {
             store(root).note(thing, book, instance).unwrap();
         }
         let text = fs::read_to_string(path(book, instance)).unwrap();
-        assert_eq!(text.lines().count(), 2);
+        assert_eq!(text.lines().filter(|line| !line.is_empty()).count(), 2);
         let line = serde_json::to_string(&store("/b")).unwrap();
         fs::write(path(book, instance), text + &line[..line.len() / 2]).unwrap();
-        let expected = BTreeSet::from([Thing::Container, Thing::Pod]);
-        assert_eq!(noted(book, instance).unwrap(), Noted::from([(store("/a"), expected)]));
+        store("/c").note(Thing::Network, book, instance).unwrap();
+        let of_a = BTreeSet::from([Thing::Container, Thing::Pod]);
+        let of_c = BTreeSet::from([Thing::Network]);
+        let expected = Noted::from([(store("/a"), of_a), (store("/c"), of_c)]);
+        assert_eq!(noted(book, instance).unwrap(), expected);
         remove_note(book, instance);
         assert!(!is_noted(book, instance));
     }

@@ -109,11 +109,14 @@ impl Rounds {
                 let removed: Option<&mut dyn FnMut(RemovedContainer)> = Some(&mut removed);
                 podman::clear(&book, instance, &mut Clearance { limit, since, removed })
             });
-            if let Ok(Err(residue)) = cleared.await {
-                self.tell_of(residue);
-                tokio::time::sleep(PODMAN_RETRY).await;
+            match cleared.await {
+                Ok(Ok(())) => return,
+                Ok(Err(residue)) => self.tell_of(residue),
+                // Nobody aborts it, and it does not panic.
+                Err(_) => {}
             }
             self.limit = LATER_LIMIT;
+            tokio::time::sleep(PODMAN_RETRY).await;
         }
     }
 

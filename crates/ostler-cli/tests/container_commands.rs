@@ -6,7 +6,7 @@ mod engine {
     use std::process::Output;
     use std::time::{Duration, Instant};
 
-    use ostler_testkit::{Dock, IMAGE, Launched, dock_rows, is_alive, wait_until};
+    use ostler_testkit::{Dock, IMAGE, Launched, Stage, dock_rows, is_alive, wait_until};
     use serde_json::{Value, json};
 
     const PATIENCE: Duration = Duration::from_secs(30);
@@ -172,6 +172,30 @@ mod engine {
             }
             assert!(is_alive(guardian));
             dock.revive_engine();
+            dock.expect_empty();
+        }
+    }
+
+    /// Down or held, it is left to the guardian, and that is said.
+    #[test]
+    fn r17_nobody_waits_for_an_engine_that_does_not_answer() {
+        let dock = &mut Dock::private(Stage::tree());
+        let troubles: [[fn(&mut Dock); 2]; 2] = [
+            [|dock| dock.freeze_engine(), |dock| dock.thaw_engine()],
+            [Dock::kill_engine, Dock::revive_engine],
+        ];
+        for [begins, ends] in troubles {
+            let (mut run, _) = stable(dock);
+            begins(dock);
+            let begin = Instant::now();
+            run.close_stdin();
+            dock.stage().wait_exit(&mut run);
+            assert!(begin.elapsed() < PROMPT, "it took {:?}", begin.elapsed());
+            let said = run.stderr();
+            assert!(said.contains("its containers are unverified"), "{said}");
+            assert!(said.contains("`ostler reap`"), "{said}");
+            assert_eq!(dock.stage().guardians().len(), 1);
+            ends(dock);
             dock.expect_empty();
         }
     }

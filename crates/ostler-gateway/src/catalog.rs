@@ -6,7 +6,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use ostler::keeper::Fingerprint;
@@ -16,6 +18,11 @@ use tokio::sync::Notify;
 
 /// A server that says more of itself than this is asked each time.
 const LARGEST: usize = 16 << 20;
+
+/// What nobody has asked for in so long is forgotten.
+const KEPT: Duration = Duration::from_hours(24 * 60);
+/// As many are kept at most, on disk and in memory each.
+const MOST: usize = 2000;
 
 /// Of what a server has said once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,8 +38,11 @@ type Name = (Fingerprint, Arc<str>);
 /// All servers that were ever ready.
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    directory: PathBuf,
+    /// Without one it forgets with its process.
+    directory: Option<PathBuf>,
     known: Mutex<HashMap<Name, Option<Arc<Known>>>>,
+    /// How many times something was learned.
+    edition: AtomicU64,
     changed: Notify,
 }
 
@@ -45,8 +55,12 @@ struct Page {
 }
 
 impl Catalog {
-    pub(crate) fn new(directory: PathBuf) -> Self {
-        Self { directory, known: Mutex::default(), changed: Notify::new() }
+    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
+        if let Some(directory) = &directory {
+            prune(directory, SystemTime::now());
+        }
+        let (known, edition) = (Mutex::default(), AtomicU64::new(0));
+        Self { directory, known, edition, changed: Notify::new() }
     }
 
     /// What is known of a server with this configuration, as it shows itself to this profile.
@@ -71,9 +85,10 @@ impl Catalog {
             return false;
         }
         // What can't be written is asked for again after a restart.
-        let _ = write(&self.file(&name), profile, &after);
+        let _ = self.file(&name).map(|file| write(&file, profile, &after));
         all.insert(name, Some(Arc::new(after)));
         drop(all);
+        self.edition.fetch_add(1, Ordering::Release);
         self.changed.notify_waiters();
         true
     }
@@ -83,18 +98,36 @@ impl Catalog {
         all: &mut HashMap<Name, Option<Arc<Known>>>,
         name: &Name,
     ) -> Option<Arc<Known>> {
+        if all.len() >= MOST && !all.contains_key(name) {
+            // Whatever is needed is read again.
+            all.clear();
+        }
         let entry = all.entry(name.clone());
-        entry.or_insert_with(|| read(&self.file(name), &name.1).map(Arc::new)).clone()
+        entry.or_insert_with(|| read(&self.file(name)?, &name.1).map(Arc::new)).clone()
     }
 
-    /// Waits until something was learned.
-    pub(crate) async fn changed(&self) {
-        self.changed.notified().await;
+    /// Another number whenever something was learned.
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
     }
 
-    fn file(&self, (fingerprint, profile): &Name) -> PathBuf {
+    /// Waits until something was learned after this edition.
+    pub(crate) async fn changed_since(&self, edition: u64) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.edition() != edition {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn file(&self, (fingerprint, profile): &Name) -> Option<PathBuf> {
         let profile = Fingerprint::of_text(profile);
-        self.directory.join(format!("{fingerprint}-{profile}.json"))
+        let directory = self.directory.as_ref()?;
+        Some(directory.join(format!("{fingerprint}-{profile}.json")))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, Option<Arc<Known>>>> {
@@ -123,8 +156,25 @@ impl Known {
     }
 }
 
+/// Removes what is old, or too much.
+fn prune(directory: &Path, now: SystemTime) {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    let aged = |file: fs::DirEntry| Some((file.metadata().ok()?.modified().ok()?, file.path()));
+    let mut files: Vec<(SystemTime, PathBuf)> = files.filter_map(aged).collect();
+    files.sort_unstable_by(|one, other| other.cmp(one));
+    let is_old = |time: &SystemTime| now.duration_since(*time).is_ok_and(|age| age > KEPT);
+    for (index, (time, path)) in files.into_iter().enumerate() {
+        if index >= MOST || is_old(&time) {
+            // Another gateway may have been faster.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 fn read(file: &Path, profile: &str) -> Option<Known> {
     let text = fs::read(file).ok()?;
+    // So that what is asked for is not forgotten.
+    let _ = fs::File::open(file).and_then(|file| file.set_modified(SystemTime::now()));
     let page: Page = serde_json::from_slice(&text).ok()?;
     let bytes = |raw: Box<RawValue>| Bytes::from(String::from(Box::<str>::from(raw)));
     let lists = page.lists.into_iter().map(|(method, list)| (method, bytes(list))).collect();
@@ -150,4 +200,47 @@ fn write(file: &Path, profile: &str, known: &Known) -> io::Result<()> {
     let mut draft_file = open.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     draft_file.write_all(&serde_json::to_vec(&page)?)?;
     fs::rename(draft, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learn(catalog: &Catalog, server: &str) -> bool {
+        let profile = Arc::from("");
+        catalog.learn(Fingerprint::of_text(server), &profile, |known| {
+            known.initialize = Bytes::from_static(b"{}");
+        })
+    }
+
+    fn knows(catalog: &Catalog, server: &str) -> bool {
+        catalog.known(Fingerprint::of_text(server), &Arc::from("")).is_some()
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_forgotten_and_the_rest_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || Catalog::new(Some(directory.path().to_owned()));
+        let catalog = open();
+        assert!(learn(&catalog, "old") && learn(&catalog, "asked for") && learn(&catalog, "new"));
+        let long_ago = SystemTime::now() - KEPT - Duration::from_hours(1);
+        for server in ["old", "asked for"] {
+            let file = catalog.file(&(Fingerprint::of_text(server), Arc::from(""))).unwrap();
+            fs::File::open(file).unwrap().set_modified(long_ago).unwrap();
+        }
+        let fresh = Catalog { known: Mutex::default(), ..catalog };
+        assert!(knows(&fresh, "asked for"));
+        let next = open();
+        assert!(knows(&next, "asked for") && knows(&next, "new") && !knows(&next, "old"));
+    }
+
+    #[test]
+    fn memory_is_bounded_whoever_asks() {
+        let catalog = Catalog::new(None);
+        assert!(learn(&catalog, "known"));
+        for number in 0..2 * MOST {
+            assert!(!knows(&catalog, &number.to_string()));
+        }
+        assert!(catalog.lock().len() <= MOST);
+    }
 }

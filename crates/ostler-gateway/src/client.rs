@@ -8,22 +8,19 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ostler::Frame;
 use ostler::keeper::{Ending, Use};
-use ostler::pipe::Outbox;
 use tokio::sync::Notify;
 
 use crate::gateway::lock;
 use crate::in_flight::InFlight;
 use crate::message::{self, code};
+use crate::transport::{About, Outlet, Weight};
 use crate::upstream::Upstream;
-
-/// How much may wait for a client that does not read. Beyond half of it only answers are kept.
-const BACKLOG: usize = 16 << 20;
 
 /// One client's side of a session.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) number: u64,
-    pub(crate) out: Outbox,
+    pub(crate) out: Arc<dyn Outlet>,
     /// What it has said of itself; set by its handshake.
     hello: OnceLock<Hello>,
     is_initialized: AtomicBool,
@@ -63,23 +60,18 @@ pub(crate) struct Asked {
 /// The answers to several requests that came as one.
 #[derive(Debug)]
 struct Batch {
+    /// All of them.
+    ids: Vec<Bytes>,
     /// Those that have no answer yet.
     open: Vec<Bytes>,
     answers: Vec<Bytes>,
 }
 
-/// Whether a message may be left out when its reader does not keep up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Weight {
-    Answer,
-    Notice,
-}
-
 impl Client {
-    pub(crate) fn new(number: u64) -> Self {
+    pub(crate) fn new(number: u64, out: Arc<dyn Outlet>) -> Self {
         Self {
             number,
-            out: Outbox::default(),
+            out,
             hello: OnceLock::new(),
             is_initialized: AtomicBool::new(false),
             log_level: AtomicU8::new(0),
@@ -118,15 +110,9 @@ impl Client {
         self.log_level.store(level, Ordering::Relaxed);
     }
 
-    /// Writes a line. Never waits: a client that does not read loses notices first, then its session.
-    pub(crate) fn send(&self, line: Bytes, weight: Weight) {
-        if weight == Weight::Notice && self.out.waiting() > BACKLOG / 2 {
-            return;
-        }
-        if self.out.send(line, BACKLOG).is_err() {
-            // Its session ends when its task notices.
-            self.out.close();
-        }
+    /// Tells it something.
+    pub(crate) fn send(&self, line: Bytes, about: About<'_>, weight: Weight) {
+        self.out.send(line, about, weight);
     }
 
     pub(crate) fn fail(&self, id: &[u8], code: i32, message: &str, reason: Option<&str>) {
@@ -139,7 +125,7 @@ impl Client {
         let Some(index) = batches.iter().position(|batch| batch.open.iter().any(|one| one == id))
         else {
             drop(batches);
-            return self.send(line, Weight::Answer);
+            return self.send(line, About::Answer(id), Weight::Needed);
         };
         batches[index].open.retain(|one| one != id);
         batches[index].answers.push(line.slice(..line.len() - 1));
@@ -149,7 +135,8 @@ impl Client {
     /// These requests came as one, and are answered as one.
     pub(crate) fn expect_batch(&self, open: Vec<Bytes>) {
         if !open.is_empty() {
-            lock(&self.batches).push(Batch { open, answers: Vec::new() });
+            let ids = open.clone();
+            lock(&self.batches).push(Batch { ids, open, answers: Vec::new() });
         }
     }
 
@@ -168,11 +155,11 @@ impl Client {
         if !batches[index].open.is_empty() {
             return;
         }
-        let answers = batches.swap_remove(index).answers;
+        let Batch { ids, answers, .. } = batches.swap_remove(index);
         drop(batches);
         if !answers.is_empty() {
             let line = [&b"["[..], &answers.join(&b","[..]), b"]\n"].concat();
-            self.send(line.into(), Weight::Answer);
+            self.send(line.into(), About::Answers(&ids), Weight::Needed);
         }
     }
 
@@ -248,7 +235,18 @@ impl Client {
         let asked = Asked { upstream: Arc::clone(upstream), id, limit, until };
         self.asked().insert(number, asked);
         let edits = vec![(request.id_edges(), message::number(number))];
-        self.send(message::splice(request.bytes(), edits), Weight::Answer);
+        let line = message::splice(request.bytes(), edits);
+        self.send_about(upstream, line, Weight::Needed);
+    }
+
+    /// Tells it what came up in a server, most likely because of what it asked first.
+    pub(crate) fn send_about(&self, upstream: &Arc<Upstream>, line: Bytes, weight: Weight) {
+        let pending = self.pending();
+        let of_it = |call: &InFlight| Arc::ptr_eq(&call.attachment.upstream, upstream);
+        let own = pending.iter().filter(|(_, call)| of_it(call));
+        let first = own.min_by_key(|(_, call)| call.call).map(|(id, _)| id.clone());
+        drop(pending);
+        self.send(line, first.as_deref().map_or(About::Nothing, About::Request), weight);
     }
 
     /// The client has answered what a server asked.

@@ -11,12 +11,14 @@ use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Server, Who};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::catalog::Catalog;
-use crate::client::{Client, Weight};
+use crate::client::Client;
 use crate::hub::Hub;
 use crate::menu::{Filled, Menu, Naming, Offers};
 use crate::message;
 use crate::session::{Route, Session};
 use crate::tools::Tools;
+use crate::transport::pipe::{Input, Output};
+use crate::transport::{About, Outlet, Source, Weight};
 
 /// A server as the gateway offers it.
 #[derive(Clone, Debug)]
@@ -87,13 +89,14 @@ pub struct SessionView {
 }
 
 impl Gateway {
-    /// A gateway to these servers, which keeps what it learns of them in `catalog`. It does its
+    /// A gateway to these servers, which keeps what it learns of them in the directory
+    /// `catalog`, if there is one. It does its
     /// work while [`tend`](Self::tend) is polled.
     pub fn new(
         owner: Owner,
         offers: BTreeMap<String, Offer>,
         caps: Caps,
-        catalog: PathBuf,
+        catalog: Option<PathBuf>,
     ) -> Arc<Self> {
         let hub = Arc::new(Hub::new(Catalog::new(catalog)));
         let menu = Arc::new(Menu::default());
@@ -142,7 +145,8 @@ impl Gateway {
         departure
     }
 
-    /// Serves a client until it goes: its input ends, it stops reading, or `gone` says so.
+    /// Serves a client at the other end of two pipes until it goes: its input ends, it stops reading, or
+    /// `gone` says so.
     pub async fn serve(
         self: &Arc<Self>,
         visitor: Visitor,
@@ -150,9 +154,27 @@ impl Gateway {
         output: impl AsyncWrite + Send + Unpin + 'static,
         gone: impl Future<Output = ()>,
     ) {
+        let output = Arc::new(Output::new(output));
+        let flushed = Arc::clone(&output);
+        let gone = async move {
+            tokio::select! {
+                () = gone => {}
+                () = flushed.flush() => {}
+            }
+        };
+        self.attend(visitor, Input::new(input), output, gone).await;
+    }
+
+    /// Serves a client until it goes.
+    async fn attend(
+        self: &Arc<Self>,
+        visitor: Visitor,
+        source: impl Source,
+        out: Arc<dyn Outlet>,
+        gone: impl Future<Output = ()>,
+    ) {
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
-        let client = Arc::new(Client::new(number));
-        client.out.open(output);
+        let client = Arc::new(Client::new(number, out));
         let scope = match &visitor.agent {
             Some(agent) => self.keeper.agent(agent).session(),
             None => self.keeper.session(),
@@ -172,7 +194,7 @@ impl Gateway {
             visits.retain(|visit| visit.client.strong_count() > 0);
             visits.push(visit);
         }
-        Session::new(Arc::clone(self), client, scope, route, menu).run(input, gone).await;
+        Session::new(Arc::clone(self), client, scope, route, menu).run(source, gone).await;
     }
 
     /// The keeper of its instances.
@@ -213,7 +235,7 @@ impl Gateway {
                 continue;
             };
             if client.is_initialized() && concerns(&visit.route, &menu) {
-                client.send(line.clone(), Weight::Notice);
+                client.send(line.clone(), About::Nothing, Weight::Notice);
             }
         }
     }

@@ -61,7 +61,7 @@ impl House {
         owner: Owner,
         supply: Supply,
         configuration: Option<PathBuf>,
-        catalog: PathBuf,
+        catalog: Option<PathBuf>,
     ) -> Arc<Self> {
         let gateway =
             Gateway::new(owner, std::collections::BTreeMap::new(), supply.caps(), catalog);

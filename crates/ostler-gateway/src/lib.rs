@@ -20,6 +20,7 @@ mod session;
 mod tend;
 mod terms;
 mod tools;
+mod transport;
 mod upstream;
 pub mod variant;
 mod version;

@@ -1,6 +1,7 @@
 //! What a client may use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,7 +16,11 @@ pub type Offers = BTreeMap<String, Result<Offer, String>>;
 
 /// The servers that one client sees, each in the variant that is the client's own.
 #[derive(Debug, Default)]
-pub struct Menu(Mutex<BTreeMap<Arc<str>, Item>>);
+pub struct Menu {
+    items: Mutex<BTreeMap<Arc<str>, Item>>,
+    /// How many times it was changed.
+    edition: AtomicU64,
+}
 
 /// What is looked at by every message, and changed by a reload only.
 #[derive(Clone, Debug)]
@@ -68,7 +73,7 @@ impl Menu {
             };
             items.insert(Arc::from(name), item);
         }
-        let mut held = lock(&self.0);
+        let mut held = lock(&self.items);
         let names: BTreeSet<Arc<str>> = held.keys().chain(items.keys()).cloned().collect();
         let is_other = |name: &Arc<str>| match (held.get(name), items.get(name)) {
             (Some(Item::There(one)), Some(Item::There(other))) => {
@@ -79,7 +84,13 @@ impl Menu {
         };
         let changed = names.into_iter().filter(is_other).collect();
         *held = items;
+        self.edition.fetch_add(1, Ordering::Release);
         Filled { servers, changed }
+    }
+
+    /// Another number whenever it was changed.
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
     }
 
     /// What the keeper calls the servers on it.
@@ -88,7 +99,7 @@ impl Menu {
             Item::There(item) => Some(Arc::clone(&item.id)),
             Item::Missing(_) => None,
         };
-        lock(&self.0).values().filter_map(id).collect()
+        lock(&self.items).values().filter_map(id).collect()
     }
 
     /// The servers that can't be had, and why.
@@ -97,17 +108,17 @@ impl Menu {
             Item::There(_) => None,
             Item::Missing(reason) => Some((Arc::clone(name), Arc::clone(reason))),
         };
-        lock(&self.0).iter().filter_map(reason).collect()
+        lock(&self.items).iter().filter_map(reason).collect()
     }
 
     /// The servers, also those that can't be had.
     pub(crate) fn names(&self) -> Vec<Arc<str>> {
-        lock(&self.0).keys().cloned().collect()
+        lock(&self.items).keys().cloned().collect()
     }
 
     /// Why a server can't be had, if that is known.
     pub(crate) fn missing(&self, name: &str) -> Option<Arc<str>> {
-        match lock(&self.0).get(name)? {
+        match lock(&self.items).get(name)? {
             Item::There(_) => None,
             Item::Missing(reason) => Some(Arc::clone(reason)),
         }
@@ -120,7 +131,7 @@ impl Menu {
 
     /// Whether what the keeper calls `id` is on it.
     pub(crate) fn has_id(&self, id: &str) -> bool {
-        let items = lock(&self.0);
+        let items = lock(&self.items);
         items.values().any(|item| matches!(item, Item::There(item) if *item.id == *id))
     }
 
@@ -141,7 +152,7 @@ impl Menu {
     }
 
     fn there<T>(&self, name: &str, get: impl FnOnce(&Summary) -> T) -> Option<T> {
-        match lock(&self.0).get(name)? {
+        match lock(&self.items).get(name)? {
             Item::There(summary) => Some(get(summary)),
             Item::Missing(_) => None,
         }

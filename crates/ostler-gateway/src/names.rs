@@ -49,6 +49,13 @@ impl Names {
     }
 }
 
+/// Whether something of this server may be called like this.
+pub(crate) fn may_be_of(name: &str, server: &str) -> bool {
+    let beginning = format!("{}{BETWEEN}", clean(server));
+    let kept = beginning.len().min(LONGEST - HASH - 1);
+    name.starts_with(&beginning[..kept])
+}
+
 /// With nothing in it that clients refuse.
 fn clean(name: &str) -> String {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -90,6 +97,7 @@ mod tests {
         let names = names(&things);
         assert_eq!(names.theirs.len(), things.len());
         for (name, (server, thing)) in &names.theirs {
+            assert!(may_be_of(name, server) && !may_be_of(name, "other"), "{name}");
             assert!(name.len() <= LONGEST && clean(name) == *name, "{name}");
             assert_eq!(names.ours(server, thing), Some(name.as_str()));
         }

@@ -88,6 +88,11 @@ impl FakeEngine {
         self.directory.path().join("docker.sock")
     }
 
+    /// Its address, for `DOCKER_HOST`.
+    pub fn host(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
     /// A running container with this label.
     pub fn add(&self, id: &str, (name, value): (&str, &str)) {
         self.state().containers.push(container(id, &json!({ name: value })));

@@ -78,8 +78,8 @@ mod ways;
 pub use census::{Census, Holding};
 pub use cgroup::{NoControl, NoLeaf};
 pub use engine::{
-    ContainerView, Endpoint, Engine, EngineResidue, InvalidEndpoint, LeftContainer, LeftExec,
-    NoEndpoint, RemovedContainer, Tls, UnknownEngine, Unreachable,
+    ContainerView, Endpoint, Engine, EngineResidue, EngineState, InvalidEndpoint, LeftContainer,
+    LeftExec, NoEndpoint, RemovedContainer, Tls, UnknownEngine, Unreachable,
 };
 pub use fence::{
     Descriptors, Event, GuardianProgram, Leaving, Outcome, Pipe, Proof, Refusal, Residue,

@@ -52,7 +52,7 @@ rows! {
         let mut client = house.client(&["a"]);
         client.echo();
         client.begin(5, "wait", &json!({ "ms": 1000 }));
-        wait_until("the call is with the server", PATIENCE, || calls(&house) == 1);
+        house.expect_calls(1);
         gateway.signal(Signal::TERM);
         assert!(client.0.message(PATIENCE)["result"].is_object());
         assert!(house.wait_exit(&mut gateway).success());
@@ -66,7 +66,7 @@ rows! {
         let mut gateway = house.serve(&[]);
         let mut client = house.client(&["a"]);
         client.begin(5, "wait", &json!({ "ms": 600_000 }));
-        wait_until("the call is with the server", PATIENCE, || calls(&house) == 1);
+        house.expect_calls(1);
         gateway.signal(Signal::TERM);
         wait_until("nobody else is let in", PATIENCE, || {
             house.try_ostler(&["sessions"]).status.code() == Some(3)
@@ -88,9 +88,4 @@ rows! {
         house.expect_no_process();
         assert_eq!(house.try_ostler(&["down"]).status.code(), Some(3));
     }
-}
-
-fn calls(house: &House) -> u64 {
-    let instances = house.instances();
-    instances.iter().filter_map(|row| row["gateway"]["calls"].as_u64()).sum()
 }

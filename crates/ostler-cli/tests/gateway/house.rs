@@ -1,5 +1,6 @@
 //! A gateway's surroundings: a stage, a configuration, and clients.
 
+use std::borrow::Borrow;
 use std::fs;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -12,28 +13,26 @@ use serde_json::{Value, json};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A stage with a configuration.
-pub(crate) struct House {
-    pub(crate) stage: Stage,
-}
+pub(crate) struct House<S = Stage>(S);
 
 /// A client that is connected, after its handshake.
 pub(crate) struct Client(pub(crate) Launched);
 
-impl Deref for House {
+impl<S: Borrow<Stage>> Deref for House<S> {
     type Target = Stage;
 
     fn deref(&self) -> &Stage {
-        &self.stage
+        self.0.borrow()
     }
 }
 
-impl House {
-    pub(crate) fn new(stage: Stage) -> Self {
-        Self { stage }
+impl<S: Borrow<Stage>> House<S> {
+    pub(crate) fn new(stage: S) -> Self {
+        Self(stage)
     }
 
     /// With these servers; `more` is added to each.
-    pub(crate) fn with(stage: Stage, servers: &[&str], more: &Value) -> Self {
+    pub(crate) fn with(stage: S, servers: &[&str], more: &Value) -> Self {
         let house = Self::new(stage);
         house.configure(
             &servers.iter().map(|name| (*name, house.stub(name, &[], more))).collect::<Vec<_>>(),
@@ -134,6 +133,15 @@ impl House {
         };
         wait_until("its tools are known", PATIENCE, || {
             fs::read_dir(&catalog).is_ok_and(|files| files.flatten().any(names_tools))
+        });
+    }
+
+    /// So many calls are with servers.
+    pub(crate) fn expect_calls(&self, count: u64) {
+        wait_until("calls are with their servers", PATIENCE, || {
+            let instances = self.instances();
+            let calls = instances.iter().filter_map(|row| row["gateway"]["calls"].as_u64());
+            calls.sum::<u64>() == count
         });
     }
 

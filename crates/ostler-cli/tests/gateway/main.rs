@@ -5,6 +5,7 @@ mod admin;
 mod catalog;
 mod clients;
 mod configuration;
+mod containers;
 mod ends;
 mod house;
 mod sharing;

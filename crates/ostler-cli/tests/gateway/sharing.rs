@@ -1,10 +1,11 @@
 //! One pool for all: how many servers there are for how many callers.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use ostler_testkit::{rows, wait_until, zombies_of_any};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::house::{Client, House, PATIENCE};
 
@@ -107,6 +108,79 @@ rows! {
         house.down();
     }
 
+    fn l35_when_there_is_no_room_the_idle_one_goes_first(stage) {
+        let house = House::new(stage);
+        let names = ["a", "b", "c"];
+        let servers: serde_json::Map<String, Value> = names
+            .iter()
+            .map(|name| ((*name).to_owned(), house.stub(name, &[], &json!({ "share": "all" }))))
+            .collect();
+        let caps = json!({ "instances": 2, "queueTimeout": "200ms" });
+        house.write(&json!({ "mcpServers": servers, "caps": caps }).to_string());
+        let mut clients: Vec<Client> = names.iter().map(|name| house.client(&[name])).collect();
+        clients[1].begin(7, "echo", &json!({ "never": true }));
+        house.expect_calls(1);
+        // Whoever else there is makes room, for one after the other.
+        clients[0].echo();
+        let idle = *house.starts("a").last().unwrap();
+        clients[2].begin(7, "echo", &json!({ "never": true }));
+        house.expect_calls(2);
+        wait_until("the idle one is gone", PATIENCE, || !ostler_testkit::is_alive(idle));
+        // Now nobody is idle.
+        let refused = clients[0].0.call("tools/call", &json!({ "name": "echo", "arguments": {} }));
+        let text = refused["error"]["message"].as_str().unwrap();
+        assert!(text.contains("the cap on instances is reached"), "{refused}");
+        assert_eq!(house.instances().len(), 2);
+        drop(clients);
+        house.down();
+    }
+
+    fn l36_work_that_goes_on_keeps_its_server(stage) {
+        let house = House::new(stage);
+        let idle = |time: &str| json!({ "share": "all", "idleTimeout": time });
+        house.configure(&[
+            ("brief", house.stub("brief", &[], &idle("200ms"))),
+            ("lasting", house.stub("lasting", &[], &idle("never"))),
+        ]);
+        let mut clients = [house.client(&["brief"]), house.client(&["lasting"])];
+        clients.iter_mut().for_each(Client::echo);
+        let (brief, lasting) = (house.starts("brief")[0], house.starts("lasting")[0]);
+        wait_until("the idle one is gone", PATIENCE, || !ostler_testkit::is_alive(brief));
+        assert!(ostler_testkit::is_alive(lasting));
+        // A call in flight is use, however long it takes.
+        clients[0].begin(7, "echo", &json!({ "delayMs": 1000 }));
+        assert_eq!(clients[0].0.message(PATIENCE)["id"], 7);
+        assert_eq!(house.starts("brief").len(), 2);
+        clients.into_iter().for_each(Client::end);
+        house.down();
+    }
+
+    fn s13_s15_who_is_idle_starts_nothing_and_costs_nothing(stage) {
+        let house = House::with(stage, &["a", "b"], &json!({ "share": "all", "idleTimeout": "100ms" }));
+        let mut gateway = house.serve(&[]);
+        let base = files_of(gateway.pid());
+        let visit = || {
+            let mut clients: Vec<Client> = (0..10).map(|n| house.client(&[["a", "b"][n % 2]])).collect();
+            clients.iter_mut().for_each(Client::echo);
+            clients
+        };
+        let clients = visit();
+        house.expect_no_server();
+        let starts = house.starts("a").len() + house.starts("b").len();
+        let (before, begin) = (cpu_of(gateway.pid()), Instant::now());
+        // Ten idle times, with all clients there.
+        wait_until("time has passed", PATIENCE, || begin.elapsed() > Duration::from_secs(1));
+        assert_eq!(house.starts("a").len() + house.starts("b").len(), starts);
+        assert!(cpu_of(gateway.pid()) - before <= 5, "{} ticks", cpu_of(gateway.pid()) - before);
+        clients.into_iter().for_each(Client::end);
+        for _ in 0..5 {
+            visit().into_iter().for_each(Client::end);
+            house.expect_no_server();
+        }
+        wait_until("its descriptors are as many as before", PATIENCE, || files_of(gateway.pid()) <= base + 2);
+        house.down_with(&mut gateway);
+    }
+
     fn two_users_credentials_never_meet(stage) {
         let house = House::new(stage);
         let entry = house.stub("a", &[], &json!({ "env": { "T": "${MY_TOKEN}" }, "share": "all" }));
@@ -122,6 +196,17 @@ rows! {
         clients.into_iter().for_each(Client::end);
         house.down();
     }
+}
+
+fn files_of(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// Processor time, in ticks.
+fn cpu_of(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
 fn variable(pid: u32, name: &str) -> String {

@@ -2,33 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ostler::Frame;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::reach::{Errand, Parcel};
+use super::gather::{Path, Wants};
+use super::reach::Parcel;
 use super::{Session, version_of};
-use crate::client::Weight;
 use crate::hub::LISTS;
 use crate::message::{self, code};
 use crate::names::Names;
 use crate::terms;
-
-/// How long a list waits for servers that were never seen. They are added when they are.
-const GATHER: Duration = Duration::from_secs(5);
-
-/// Between two looks at what has become known, if nothing tells.
-const PROMISE: Duration = Duration::from_mins(5);
-
-/// A list that is being put together.
-pub(super) struct Gather {
-    id: Bytes,
-    method: &'static str,
-    until: Instant,
-}
 
 impl Session {
     pub(super) fn welcome_to_all(&self, id: &Bytes) {
@@ -53,7 +39,7 @@ impl Session {
                 // A list of all servers has one page.
                 return self.client.fail(id, code::INVALID_PARAMS, "no such page", None);
             }
-            return self.gather(list, id);
+            return self.gather(list, id, Wants::List);
         }
         match method {
             b"tools/call" => self.forward_named(frame, "tools/list", &["name"]),
@@ -69,70 +55,8 @@ impl Session {
         }
     }
 
-    /// Begins a list. What is not known yet is started, once.
-    fn gather(&mut self, method: &'static str, id: &Bytes) {
-        for server in self.unknown(method) {
-            self.failures.remove(&server);
-            self.reach_for(&server);
-        }
-        let until = Instant::now() + GATHER;
-        self.gathers.push(Gather { id: id.clone(), method, until });
-        self.finish_gathers();
-        if !self.gathers.is_empty() {
-            self.await_news(until);
-        }
-    }
-
-    /// Looks again when something was learned, or when it is time.
-    fn await_news(&mut self, until: Instant) {
-        let gateway = Arc::clone(&self.gateway);
-        self.errands.spawn(async move {
-            let news = gateway.hub().catalog.changed();
-            let _ = tokio::time::timeout_at(until.into(), news).await;
-            Errand::News
-        });
-    }
-
-    /// Answers those lists that have all that they wait for.
-    pub(super) fn finish_gathers(&mut self) {
-        let now = Instant::now();
-        for gather in std::mem::take(&mut self.gathers) {
-            let unknown = self.unknown(gather.method);
-            let is_hopeless = |server: &Arc<str>| self.failures.contains_key(server);
-            if gather.until <= now || unknown.iter().all(is_hopeless) {
-                let result = self.put_together(gather.method);
-                self.client.reply(&gather.id, message::answer(&gather.id, result.as_bytes()));
-                self.promise(gather.method, unknown.len());
-            } else {
-                self.await_news(gather.until);
-                self.gathers.push(gather);
-            }
-        }
-    }
-
-    /// Who got a list without some servers hears when they are known.
-    fn promise(&mut self, method: &'static str, unknown: usize) {
-        self.promised.remove(method);
-        if unknown > 0 {
-            self.promised.insert(method, unknown);
-            self.await_news(Instant::now() + PROMISE);
-        }
-    }
-
-    pub(super) fn keep_promises(&mut self) {
-        for (method, before) in std::mem::take(&mut self.promised) {
-            let unknown = self.unknown(method).len();
-            if unknown < before {
-                let kind = method.split('/').next().unwrap_or_default();
-                let changed = format!("notifications/{kind}/list_changed");
-                self.client.send(message::notification(&changed, None), Weight::Notice);
-            }
-            self.promise(method, unknown);
-        }
-    }
-
     /// The servers of which it is not known what they have.
-    fn unknown(&self, method: &str) -> Vec<Arc<str>> {
+    pub(super) fn unknown(&self, method: &str) -> Vec<Arc<str>> {
         let mut servers = self.menu.names();
         servers.retain(|server| self.list_of(server, method).is_none());
         servers
@@ -151,7 +75,7 @@ impl Session {
         (!has && !initialize.is_empty()).then(|| Bytes::from_static(b"{}"))
     }
 
-    fn put_together(&mut self, method: &'static str) -> String {
+    pub(super) fn put_together(&mut self, method: &'static str) -> String {
         let field = field_of(method);
         let names = self.names(method);
         let mut items = Vec::new();
@@ -173,7 +97,20 @@ impl Session {
         format!(r#"{{{list},"_meta":{{"ostler/unavailable":{}}}}}"#, Value::from(missing))
     }
 
-    fn names(&self, method: &str) -> Names {
+    /// The names of a list: made again only if something may have changed since.
+    fn names(&mut self, method: &'static str) -> Arc<Names> {
+        let edition = (self.gateway.hub().catalog.edition(), self.menu.edition());
+        if let Some((of, names)) = self.names.get(method)
+            && *of == edition
+        {
+            return Arc::clone(names);
+        }
+        let names = Arc::new(self.name_all(method));
+        self.names.insert(method, (edition, Arc::clone(&names)));
+        names
+    }
+
+    fn name_all(&self, method: &str) -> Names {
         let mut things = BTreeSet::new();
         for server in self.menu.names() {
             let list = self.list_of(&server, method).unwrap_or_default();
@@ -186,16 +123,35 @@ impl Session {
         Names::of(things)
     }
 
-    fn forward_named(&mut self, frame: Frame, list: &str, path: &[&str]) {
+    /// Brings a request to the server whose thing it names. If nobody is known to have it, those who may
+    /// have it are asked first.
+    fn forward_named(&mut self, frame: Frame, list: &'static str, path: Path) {
         let name = message::text_param(&frame, path).unwrap_or_default();
+        if !self.forward_known(&frame, list, path, &name) {
+            let id = frame.bytes().slice(frame.id_edges());
+            self.gather(list, &id, Wants::Named(frame, path, name));
+        }
+    }
+
+    /// Whether somebody is known to have it.
+    pub(super) fn forward_known(
+        &mut self,
+        frame: &Frame,
+        list: &'static str,
+        path: Path,
+        name: &str,
+    ) -> bool {
         let names = self.names(list);
-        let Some((server, own)) = names.theirs(&name) else {
-            let text = format!("nothing is called {name}");
-            return self.client.fail(frame.id(), code::INVALID_PARAMS, &text, None);
-        };
+        let Some((server, own)) = names.theirs(name) else { return false };
+        if terms::is_withheld(self.menu.sharing(server), frame) {
+            let text = format!("{server} does not offer that while it is shared");
+            self.client.fail(frame.id(), code::METHOD_NOT_FOUND, &text, Some("withheld"));
+            return true;
+        }
         let own = Bytes::from(Value::from(own.as_str()).to_string());
-        let edits = message::param(&frame, path).map(|edges| (edges, own)).into_iter().collect();
-        self.forward(&Arc::clone(server), Parcel { edits, ..frame.into() });
+        let edits = message::param(frame, path).map(|edges| (edges, own)).into_iter().collect();
+        self.forward(server, Parcel { edits, ..frame.clone().into() });
+        true
     }
 
     fn forward_resource(&mut self, frame: Frame, path: &[&str]) {

@@ -5,6 +5,7 @@
 
 mod all;
 mod alone;
+mod gather;
 mod reach;
 mod requests;
 mod subscriptions;
@@ -13,27 +14,22 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use ostler::keeper::Scope;
-use ostler::pipe::{Lines, ReadError};
-use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use self::all::Gather;
 pub(crate) use self::all::{each, field_of};
 use self::alone::Alone;
+use self::gather::{Gather, News};
 use self::reach::{Errand, Reach};
 use crate::client::Client;
 use crate::gateway::Gateway;
 use crate::in_flight::InFlight;
 use crate::menu::Menu;
 use crate::message::{self, code};
+use crate::names::Names;
+use crate::transport::{End, Source};
 
-/// The longest message of a client.
-const LARGEST: usize = 64 << 20;
-/// A client that reads nothing for so long while something waits for it has gone.
-const STALLED: Duration = Duration::from_secs(30);
 /// For answers to calls that were read before the client's input ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(1500);
 /// Between two looks at calls that may have taken too long, as a part of what they may take.
@@ -59,21 +55,20 @@ pub(crate) struct Session {
     reach: HashMap<Arc<str>, Reach>,
     errands: JoinSet<Errand>,
     alone: Alone,
-    /// Lists of all servers that are being put together.
+    /// What waits for servers to say what they have.
     gathers: Vec<Gather>,
+    /// The edition of the catalog that was looked at last.
+    seen: u64,
     /// Lists that were told without some servers, and without how many.
     promised: BTreeMap<&'static str, usize>,
+    /// Names of things of all servers, by list, with the editions that they were made from.
+    names: BTreeMap<&'static str, (Editions, Arc<Names>)>,
     /// Why the last attempt to reach a server has failed.
     failures: HashMap<Arc<str>, String>,
 }
 
-/// Why a session ends.
-enum End {
-    /// The client has nothing more to say.
-    Input,
-    /// The client is not there any more, or does not listen.
-    Gone,
-}
+/// Of the catalog, and of the client's menu.
+type Editions = (u64, u64);
 
 impl Session {
     pub(crate) fn new(
@@ -93,60 +88,59 @@ impl Session {
             errands: JoinSet::new(),
             alone: Alone::default(),
             gathers: Vec::new(),
+            seen: 0,
             promised: BTreeMap::new(),
+            names: BTreeMap::new(),
             failures: HashMap::new(),
         }
     }
 
-    /// Serves the client until its input ends, it stops reading, or `gone` says so.
-    pub(crate) async fn run(
-        mut self,
-        mut input: impl AsyncRead + Unpin,
-        gone: impl Future<Output = ()>,
-    ) {
-        let client = Arc::clone(&self.client);
-        let flushing = client.out.flush(|| STALLED);
-        tokio::pin!(gone, flushing);
-        let mut lines = Lines::default();
+    /// Serves the client until it has nothing more to say, or `gone` says so.
+    pub(crate) async fn run(mut self, mut source: impl Source, gone: impl Future<Output = ()>) {
+        let gateway = Arc::clone(&self.gateway);
+        tokio::pin!(gone);
         let mut said = Vec::new();
         let end = loop {
-            let look = self.look_after();
+            let (look, news) = (self.look_after(), self.news_wanted());
             tokio::select! {
                 biased;
                 () = &mut gone => break End::Gone,
-                _ = &mut flushing => break End::Gone,
                 Some(errand) = self.errands.join_next(), if !self.errands.is_empty() => {
                     self.run_errand(errand);
                 }
-                read = lines.read(&mut input, LARGEST, |line| said.push(Bytes::copy_from_slice(line))) => {
-                    for line in said.drain(..) {
-                        self.hear(&line);
+                heard = source.hear(|message| said.push(message)) => {
+                    for message in said.drain(..) {
+                        self.hear(&message);
                     }
-                    match read {
-                        Ok(()) => {}
-                        Err(ReadError::End) => break End::Input,
-                        Err(ReadError::LongLine(_) | ReadError::Failed(_)) => break End::Gone,
+                    if let Err(end) = heard {
+                        break end;
                     }
                 }
                 () = sleep(look.unwrap_or_default()), if look.is_some() => self.expire(),
+                Some(()) = told(news, &gateway) => self.heed_news(),
             }
         };
-        if matches!(end, End::Input) {
+        if end == End::Input {
             // What it has asked it may still want to hear.
-            let _ = timeout(LAST_ANSWERS, self.answer_the_rest()).await;
+            let answered = timeout(LAST_ANSWERS, self.answer_the_rest());
+            tokio::select! {
+                _ = answered => {}
+                () = &mut gone => {}
+            }
         }
         self.close();
     }
 
     async fn answer_the_rest(&mut self) {
-        let client = Arc::clone(&self.client);
+        let (client, gateway) = (Arc::clone(&self.client), Arc::clone(&self.gateway));
         while !client.pending().is_empty() || self.is_waiting() || !self.gathers.is_empty() {
+            let news = self.news_wanted();
             tokio::select! {
                 Some(errand) = self.errands.join_next(), if !self.errands.is_empty() => {
                     self.run_errand(errand);
                 }
                 () = client.settled() => {}
-                _ = client.out.flush(|| STALLED) => return,
+                Some(()) = told(news, &gateway) => self.heed_news(),
             }
         }
         client.out.drained().await;
@@ -195,6 +189,12 @@ impl Session {
             asked.upstream.say(&error);
         }
     }
+}
+
+/// Waits for news, if any are wanted.
+async fn told(news: Option<News>, gateway: &Gateway) -> Option<()> {
+    news?.come(&gateway.hub().catalog).await;
+    Some(())
 }
 
 /// The version that was agreed upon.

@@ -75,8 +75,6 @@ pub(super) enum Errand {
     Turn(Arc<str>, Parcel, Turn),
     /// An instance goes.
     Left(Arc<str>, u64),
-    /// Something may have been learned of a server.
-    News,
 }
 
 impl Session {
@@ -129,13 +127,16 @@ impl Session {
             Reach::Waiting(waiting) => waiting.iter().any(|parcel| parcel.frame.id() == id),
             Reach::Held(_) => false,
         };
-        self.alone.has(id) || self.reach.values().any(waits)
+        self.alone.has(id)
+            || self.gathers.iter().any(|gather| gather.is_for(id))
+            || self.reach.values().any(waits)
     }
 
     /// Nobody waits for this request any more. Whether it had not been sent.
     pub(super) fn withdraw(&mut self, id: &[u8]) -> bool {
         let before = self.has_waiting(id);
         self.alone.cancel(id);
+        self.gathers.retain(|gather| !gather.is_for(id));
         for reach in self.reach.values_mut() {
             if let Reach::Waiting(waiting) = reach {
                 // A handshake can't be taken back.
@@ -158,7 +159,6 @@ impl Session {
                 None => self.forward(&server, parcel),
             },
             Errand::Left(server, number) => self.left(&server, number),
-            Errand::News => self.keep_promises(),
         }
     }
 
@@ -190,6 +190,10 @@ impl Session {
             for parcel in waiting {
                 self.deliver(server, parcel);
             }
+        }
+        // Whoever only wanted to know what it is keeps it from nobody.
+        if let Some(held) = self.held(server) {
+            drop(held.lease.hold());
         }
     }
 

@@ -117,3 +117,49 @@ fn a1_a_list_of_all_servers_has_one_page() {
     assert_eq!(client.message()["error"]["code"], -32602);
     stage.assert_nothing_started();
 }
+
+#[test]
+fn who_calls_before_it_has_looked_starts_only_the_server_that_it_means() {
+    let stage = Stage::with(&["a", "b"], |server| server.sharing = Sharing::All);
+    let mut client = stage.client_of_all();
+    client.enter();
+    client.request(&json!(1), "tools/call", &json!({ "name": "b__t", "arguments": {} }));
+    let mut server = stage.puppets["b"].next();
+    server.greet(&json!({ "tools": {} }));
+    let list = server.expect("tools/list");
+    server.answer(&list, &tools(&["t"]));
+    let call = server.expect("tools/call");
+    assert_eq!(call["params"], json!({ "name": "t", "arguments": {} }));
+    server.answer(&call, &json!({}));
+    assert_eq!(client.message()["id"], 1);
+    client.request(&json!(2), "tools/call", &json!({ "name": "b__other" }));
+    assert_eq!(client.message()["error"]["code"], -32602);
+    client.request(&json!(3), "tools/call", &json!({ "name": "c__t" }));
+    assert_eq!(client.message()["error"]["message"], "nothing is called c__t");
+    stage.assert_nothing_started();
+}
+
+#[test]
+fn who_got_a_list_without_a_slow_server_hears_when_it_is_there() {
+    let stage = Stage::with(&["fast", "slow"], |server| server.sharing = Sharing::All);
+    let mut client = stage.client_of_all();
+    client.enter();
+    client.ready();
+    client.request(&json!(1), "tools/list", &json!({}));
+    let mut fast = stage.puppets["fast"].next();
+    fast.greet(&json!({ "tools": {} }));
+    let list = fast.expect("tools/list");
+    fast.answer(&list, &tools(&["t"]));
+    let mut slow = stage.puppets["slow"].next();
+    let without = client.message();
+    assert_eq!(without["id"], 1);
+    assert_eq!(without["result"]["tools"].as_array().map(Vec::len), Some(1));
+    assert!(without["result"]["_meta"]["ostler/unavailable"]["slow"].is_string());
+    slow.greet(&json!({ "tools": {} }));
+    let list = slow.expect("tools/list");
+    slow.answer(&list, &tools(&["u"]));
+    client.expect("notifications/tools/list_changed");
+    client.request(&json!(2), "tools/list", &json!({}));
+    assert_eq!(client.message()["result"]["tools"].as_array().map(Vec::len), Some(2));
+    client.assert_silence();
+}

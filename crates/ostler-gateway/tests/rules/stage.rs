@@ -57,7 +57,7 @@ impl Stage {
         let gateway = runtime.block_on(async {
             let places = Places::new([state.path().join("ledgers")]);
             let owner = Owner::new(places, "rules").expect("an owner");
-            Gateway::new(owner, offers, Caps::default(), state.path().join("catalog"))
+            Gateway::new(owner, offers, Caps::default(), Some(state.path().join("catalog")))
         });
         let tended = Arc::clone(&gateway);
         runtime.spawn(async move { tended.tend().await });

@@ -22,6 +22,7 @@ pub(crate) enum Benchmark {
     Sweep,
     Lease,
     Idle,
+    Door,
 }
 
 pub(crate) enum Request {
@@ -32,7 +33,7 @@ pub(crate) enum Request {
 }
 
 impl Benchmark {
-    const ALL: [(Self, &'static str); 9] = [
+    const ALL: [(Self, &'static str); 10] = [
         (Self::Start, "start"),
         (Self::Heap, "heap"),
         (Self::Memory, "memory"),
@@ -42,6 +43,7 @@ impl Benchmark {
         (Self::Sweep, "sweep"),
         (Self::Lease, "lease"),
         (Self::Idle, "idle"),
+        (Self::Door, "door"),
     ];
 }
 

@@ -16,6 +16,8 @@
 
 mod args;
 mod bench;
+mod door;
+mod http;
 mod kept;
 mod killed;
 mod ledger;
@@ -71,6 +73,7 @@ fn run(benchmarks: &[Benchmark], effort: Effort) -> Result<()> {
             Benchmark::Sweep => sweep::of_dead_owner(effort)?,
             Benchmark::Lease => kept::lease(&bench.owner, effort)?,
             Benchmark::Idle => kept::idle(&bench.owner, effort)?,
+            Benchmark::Door => door::against_the_plain_socket(&bench.owner, effort)?,
         };
         for table in tables {
             println!("{table}");

@@ -1,7 +1,7 @@
 //! Servers to measure with.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -58,6 +58,11 @@ pub(crate) fn cat() -> ServerSpec {
     spec(CAT.into(), &[])
 }
 
+/// A shell with a script.
+pub(crate) fn shell(script: &str) -> ServerSpec {
+    spec("/bin/sh".into(), &["-c", script])
+}
+
 pub(crate) fn stub(heeds: Heeds) -> ServerSpec {
     spec(binary("ostler-stub").into(), heeds.switches())
 }
@@ -95,6 +100,13 @@ impl Ends {
 
     pub(crate) fn await_first_byte(&mut self) -> io::Result<()> {
         self.output.read_exact(&mut [0])
+    }
+
+    /// The first line, after which nothing more is read.
+    pub(crate) fn first_line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        BufReader::new(&self.output).read_line(&mut line)?;
+        Ok(line)
     }
 }
 

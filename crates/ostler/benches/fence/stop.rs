@@ -89,7 +89,7 @@ fn is_proven(instance: &mut Instance) -> Result<bool> {
     while let Some(event) = instance.next_event()? {
         match event {
             Event::Empty(_) => return Ok(true),
-            Event::Exited(_) | Event::Remaining(_) => {}
+            Event::Exited(_) | Event::Remaining(_) | Event::Clearing(_) => {}
             other => return Err(format!("unexpected: {other:?}").into()),
         }
     }

@@ -113,6 +113,28 @@ pub struct Unreachable {
     pub reason: String,
 }
 
+/// How an engine takes it that everything of an instance is to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EngineState {
+    /// It was asked what it has, and has not said anything yet.
+    Asked,
+    /// It answers, and has not got rid of everything yet.
+    Answering,
+    /// It does not answer, or not as it should.
+    Silent,
+    /// It has nothing of the instance any more.
+    Clear,
+}
+
+/// What is told of a removal while it goes on.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// This one is gone.
+    Removed(RemovedContainer),
+    /// The engine was asked what it has.
+    State(EngineState),
+}
+
 /// A container that was meant to go on by itself, and was running when it was removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedContainer {

@@ -14,7 +14,9 @@ use tokio::time::timeout;
 
 use super::answers::{ContainerView, Listed};
 use super::call::CallError;
-use super::claim::{Claim, Cleared, EngineResidue, RemovedContainer, Times, Unreachable};
+use super::claim::{
+    Claim, Cleared, EngineResidue, EngineState, News, RemovedContainer, Times, Unreachable,
+};
 use super::client::Client;
 use super::endpoint::Endpoint;
 use work::Work;
@@ -27,16 +29,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause while the engine can't be asked at all.
 const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 
-/// Removes the containers and networks of an instance, within [`Times::limit`]. Tells `removed` of
-/// each container that was meant to go on by itself, once it is gone.
+/// Removes the containers and networks of an instance, within [`Times::limit`]. `hear` is told of each
+/// container that was meant to go on by itself, once it is gone, and of the engine at each look.
 pub(crate) async fn clear(
     endpoint: &Endpoint,
     claim: &Claim,
     times: &Times,
-    removed: &mut (dyn FnMut(RemovedContainer) + Send),
+    hear: &mut (dyn FnMut(News) + Send),
 ) -> Cleared {
     let mut clearing = Clearing::new(endpoint, claim, times);
-    match timeout(times.limit, clearing.run(removed)).await {
+    match timeout(times.limit, clearing.run(hear)).await {
         Ok(kept_networks) => Cleared::Gone { kept_networks },
         Err(_) => Cleared::Unverified(clearing.residue),
     }
@@ -48,9 +50,9 @@ pub(crate) fn clear_blocking(
     endpoint: &Endpoint,
     claim: &Claim,
     times: &Times,
-    removed: &mut (dyn FnMut(RemovedContainer) + Send),
+    hear: &mut (dyn FnMut(News) + Send),
 ) -> Cleared {
-    match block_on(clear(endpoint, claim, times, removed)) {
+    match block_on(clear(endpoint, claim, times, hear)) {
         Ok(cleared) => cleared,
         Err(error) => {
             let engine = Unreachable { endpoint: endpoint.to_string(), reason: error.to_string() };
@@ -135,10 +137,16 @@ impl<'a> Clearing<'a> {
     }
 
     /// Goes on until nothing is left; returns the networks that were kept.
-    async fn run(&mut self, removed: &mut (dyn FnMut(RemovedContainer) + Send)) -> Vec<String> {
+    async fn run(&mut self, hear: &mut (dyn FnMut(News) + Send)) -> Vec<String> {
         let mut empty_since: Option<Instant> = None;
         loop {
-            match self.look(removed).await {
+            let look = self.look(hear).await;
+            hear(News::State(if look.is_ok() {
+                EngineState::Answering
+            } else {
+                EngineState::Silent
+            }));
+            match look {
                 Ok(Look::Empty) if empty_since.is_some_and(|at| at.elapsed() >= BETWEEN_LISTS) => {
                     match self.networks().await {
                         Ok(Some(kept)) => return kept,
@@ -163,10 +171,7 @@ impl<'a> Clearing<'a> {
     }
 
     /// Asks the engine what it has.
-    async fn look(
-        &mut self,
-        removed: &mut (dyn FnMut(RemovedContainer) + Send),
-    ) -> Result<Look, CallError> {
+    async fn look(&mut self, hear: &mut (dyn FnMut(News) + Send)) -> Result<Look, CallError> {
         // Before the list: a create that is answered after it may be missing in it.
         let appeared = self.seen.len() - self.seen_at_first.unwrap_or(self.seen.len());
         let may_appear = self.claim.creates.may_appear(self.since, appeared);
@@ -175,7 +180,8 @@ impl<'a> Clearing<'a> {
         let ids: BTreeSet<&String> = listed.iter().map(|view| &view.id).collect();
         let gone: Vec<String> =
             self.detached.keys().filter(|id| !ids.contains(id)).cloned().collect();
-        gone.iter().filter_map(|id| self.detached.remove(id)).for_each(&mut *removed);
+        let gone = gone.iter().filter_map(|id| self.detached.remove(id));
+        gone.map(News::Removed).for_each(&mut *hear);
         for view in &listed {
             if self.seen.insert(view.id.clone()) {
                 self.pause = FIRST_PAUSE;

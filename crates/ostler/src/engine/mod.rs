@@ -27,7 +27,7 @@ pub(crate) mod stream;
 pub use answers::ContainerView;
 pub(crate) use answers::{Details, Listed};
 pub use choice::{Engine, UnknownEngine};
-pub use claim::{EngineResidue, LeftContainer, RemovedContainer, Unreachable};
+pub use claim::{EngineResidue, EngineState, LeftContainer, RemovedContainer, Unreachable};
 pub use endpoint::{Endpoint, InvalidEndpoint, NoEndpoint, Tls};
 pub use exec::LeftExec;
 pub(crate) use invocation::Tool;

@@ -6,7 +6,7 @@ mod fake;
 use std::path::Path;
 use std::time::Duration;
 
-use super::claim::{Claim, Cleared, Creates, EngineResidue, RemovedContainer, Times};
+use super::claim::{Claim, Cleared, Creates, EngineResidue, News, RemovedContainer, Times};
 use super::clear::clear_blocking;
 use super::endpoint::Endpoint;
 use super::label;
@@ -39,8 +39,12 @@ impl Removal {
     /// With the containers that it tells of.
     fn run_telling(&self) -> (Cleared, Vec<RemovedContainer>) {
         let mut told = Vec::new();
-        let cleared =
-            clear_blocking(&self.endpoint, &self.claim, &self.times, &mut |one| told.push(one));
+        let mut hear = |news| {
+            if let News::Removed(one) = news {
+                told.push(one);
+            }
+        };
+        let cleared = clear_blocking(&self.endpoint, &self.claim, &self.times, &mut hear);
         (cleared, told)
     }
 }

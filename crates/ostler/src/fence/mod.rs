@@ -24,7 +24,7 @@ pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Ter
 use crate::backend::{Hold, Whereabouts};
 use crate::cgroup::Leaf;
 use crate::door::{self, remains::Haste};
-use crate::engine::RemovedContainer;
+use crate::engine::{EngineState, RemovedContainer};
 use crate::guardian::wire::{Conn, Order, Received, Report};
 use crate::id::InstanceId;
 use crate::ladder::Step;
@@ -57,6 +57,9 @@ pub enum Event {
     Unfollowed(String),
     /// A container that was started to go on by itself was removed.
     Removed(RemovedContainer),
+    /// Containers can't be created any more and are being removed, and how their engine takes it. Told
+    /// whenever that changes, if there may be any.
+    Clearing(EngineState),
     /// Nothing is left; nothing else will happen.
     Empty(Proof),
     /// The guardian was killed; what it has left must be ended without it.
@@ -138,6 +141,7 @@ impl Hold for Fence {
             Received::Message(Report::Remaining(residue)) => Event::Remaining(residue),
             Received::Message(Report::Exceeded(excess)) => Event::Exceeded(excess),
             Received::Message(Report::Removed(container)) => Event::Removed(container),
+            Received::Message(Report::Clearing(state)) => Event::Clearing(state),
             Received::Message(Report::Empty(proof)) => Event::Empty(proof),
         }))
     }

@@ -35,7 +35,7 @@ pub(super) struct NoGate(pub(super) PathBuf, pub(super) io::Error);
 enum Passage {
     Unused,
     Used,
-    /// The porter has proven that nothing is left.
+    /// It has nothing, and nobody is served any more.
     Cleared,
 }
 
@@ -100,10 +100,8 @@ impl Gate {
     pub(super) fn poll_fds(&self) -> Vec<PollFd<'_>> {
         match &self.porter {
             Some(porter) => vec![PollFd::new(porter, PollFlags::IN)],
-            None if self.retry_at.is_none() => {
-                self.listeners.iter().map(|door| PollFd::new(door, PollFlags::IN)).collect()
-            }
-            None => Vec::new(),
+            None if self.passage == Passage::Cleared || self.retry_at.is_some() => Vec::new(),
+            None => self.listeners.iter().map(|door| PollFd::new(door, PollFlags::IN)).collect(),
         }
     }
 
@@ -112,9 +110,14 @@ impl Gate {
         self.retry_at
     }
 
-    /// Whether an engine can have nothing of the server.
-    pub(super) fn is_clear(&self) -> bool {
-        self.passage != Passage::Used
+    /// Whether an engine has nothing of the server, of which no process is left. Then nobody is served
+    /// any more: who has knocked since the last look is dead, and its request must not be passed on
+    /// when the proof has been given.
+    pub(super) fn shut_if_clear(&mut self) -> bool {
+        if self.passage == Passage::Unused {
+            self.passage = Passage::Cleared;
+        }
+        self.passage == Passage::Cleared
     }
 
     /// Lets nothing be created or started any more, and has everything removed. Asked for again, it is
@@ -175,8 +178,12 @@ impl Gate {
         let mut reports = Vec::new();
         while let Some(porter) = &mut self.porter {
             match porter.receive() {
-                Ok(Received::Message(Report::Cleared)) => self.passage = Passage::Cleared,
-                Ok(Received::Message(report)) => reports.push(report),
+                Ok(Received::Message(report)) => {
+                    if matches!(report, Report::Cleared) {
+                        self.passage = Passage::Cleared;
+                    }
+                    reports.push(report);
+                }
                 Ok(Received::NothingYet) => break,
                 // It was killed; another one takes its place if there is anything to do.
                 Ok(Received::Closed) | Err(_) => self.porter = None,

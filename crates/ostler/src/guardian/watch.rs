@@ -9,6 +9,7 @@ use super::estate::Estate;
 use super::gate::Gate;
 use super::notice::Notice;
 use super::wire::{Conn, Launch, Order, Received, Report};
+use crate::engine::EngineState;
 use crate::fence::{Outcome, Proof, Residue};
 use crate::ladder::{Climb, Ladder, Step};
 use crate::ledger::Patience;
@@ -198,8 +199,8 @@ impl Guardian {
             match report {
                 porter::Report::Removed(container) => self.report(&Report::Removed(container)),
                 porter::Report::Remaining(residue) => self.tell_of(Residue::Engine(residue)),
-                // The gate keeps it in mind.
-                porter::Report::Cleared => {}
+                porter::Report::Engine(state) => self.report(&Report::Clearing(state)),
+                porter::Report::Cleared => self.report(&Report::Clearing(EngineState::Clear)),
             }
         }
     }
@@ -270,7 +271,7 @@ impl Guardian {
             self.clear_gate();
         }
         if let Phase::Clearing(proof) = self.phase
-            && self.charge.gate.as_ref().is_none_or(Gate::is_clear)
+            && self.charge.gate.as_mut().is_none_or(Gate::shut_if_clear)
         {
             self.phase = Phase::Proven(proof);
             self.report(&Report::Empty(proof));

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Control;
-use crate::engine::RemovedContainer;
+use crate::engine::{EngineState, RemovedContainer};
 use crate::fence::{Descriptors, Proof, Refusal, Residue};
 use crate::id::InstanceId;
 use crate::ladder::{Ladder, Step};
@@ -77,6 +77,8 @@ pub(crate) enum Report {
     Exceeded(Excess),
     /// A container that was meant to go on by itself is gone.
     Removed(RemovedContainer),
+    /// How an engine takes it that containers have to go.
+    Clearing(EngineState),
     Empty(Proof),
 }
 

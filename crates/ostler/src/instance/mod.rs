@@ -140,6 +140,7 @@ impl Living {
                 Event::Exited(_)
                 | Event::Exceeded(_)
                 | Event::Removed(_)
+                | Event::Clearing(_)
                 | Event::Unfollowed(_)
                 | Event::GuardianLost,
             )
@@ -181,6 +182,7 @@ impl Living {
                     | Event::Exited(_)
                     | Event::Exceeded(_)
                     | Event::Removed(_)
+                    | Event::Clearing(_)
                     | Event::Unfollowed(_),
                 ) => {}
                 None => return Ok(Outcome::Unverified(Residue::Processes(Vec::new()))),

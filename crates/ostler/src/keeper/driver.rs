@@ -210,6 +210,8 @@ impl Course {
                 self.driver.shell.tell(self.driver.number, What::Removed(container));
                 None
             }
+            // Who waits for its end is told by that.
+            Event::Clearing(_) => None,
             Event::Unfollowed(reason) => {
                 self.driver.shell.tell(self.driver.number, What::Unfollowed(reason));
                 None

@@ -7,13 +7,14 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 
+use super::moods::{Mood, Moods};
 use super::role::Post;
 use super::wire::{Report, Service};
 use crate::door::note::Note;
-use crate::engine::claim::{Claim, Cleared, Creates, Times};
+use crate::engine::claim::{Claim, Cleared, Creates, News, Times};
 use crate::engine::clear::clear;
 use crate::engine::exec::end_execs;
-use crate::engine::{EngineResidue, RemovedContainer};
+use crate::engine::{EngineResidue, EngineState, RemovedContainer};
 use crate::podman::{self, Clearance};
 
 /// Until what is still there is looked at anew, after it was told once.
@@ -53,12 +54,12 @@ pub(super) async fn run(
     reports: &UnboundedSender<Report>,
 ) {
     // At the same time, because an engine that is down has nothing to do with another.
-    let mut all = JoinSet::new();
+    let (mut all, moods) = (JoinSet::new(), Moods::default());
     for post in posts {
-        let rounds = Rounds::new(service, grace, reports);
+        let rounds = Rounds::new(service, grace, &moods, reports);
         all.spawn_local(rounds.behind(Rc::clone(post)));
     }
-    let rounds = Rounds::new(service, grace, reports);
+    let rounds = Rounds::new(service, grace, &moods, reports);
     all.spawn_local(rounds.in_podmans_books(tree.subscribe()));
     all.join_all().await;
     tell(reports, Report::Cleared);
@@ -70,13 +71,19 @@ struct Rounds {
     grace: Duration,
     /// What was told last.
     told: Option<EngineResidue>,
+    mood: Mood,
     reports: UnboundedSender<Report>,
 }
 
 impl Rounds {
-    fn new(service: &Rc<Service>, grace: Duration, reports: &UnboundedSender<Report>) -> Self {
-        let (service, reports) = (Rc::clone(service), reports.clone());
-        Self { limit: service.limit, service, grace, told: None, reports }
+    fn new(
+        service: &Rc<Service>,
+        grace: Duration,
+        moods: &Moods,
+        reports: &UnboundedSender<Report>,
+    ) -> Self {
+        let (service, reports, mood) = (Rc::clone(service), reports.clone(), moods.enter());
+        Self { limit: service.limit, service, grace, told: None, mood, reports }
     }
 
     /// Removes what came of one Door.
@@ -85,6 +92,7 @@ impl Rounds {
         if matches!(Note::read(&post.orders.note), Ok(None)) {
             return;
         }
+        self.mood.set(EngineState::Asked, &self.reports);
         self.go(&post, Creates::Counted(post.door.creates())).await;
         let Lost { count, until } = post.lost;
         if count > 0 {
@@ -94,6 +102,7 @@ impl Rounds {
         self.end_execs(&post).await;
         // If it can't be taken back, the next sweep finds out that there is nothing.
         let _ = Note::remove(&post.orders.note);
+        self.mood.set(EngineState::Clear, &self.reports);
     }
 
     /// Removes what podman has made by itself, once no process of the server can make more.
@@ -102,6 +111,9 @@ impl Rounds {
         let Ok(Tree::Empty { since }) = known else { return };
         let instance = self.service.labels.instance;
         while podman::is_noted(&self.service.book, instance) {
+            if self.told.is_none() {
+                self.mood.set(EngineState::Answering, &self.reports);
+            }
             let (book, limit, reports) =
                 (self.service.book.clone(), self.limit, self.reports.clone());
             let cleared = spawn_blocking(move || {
@@ -110,8 +122,13 @@ impl Rounds {
                 podman::clear(&book, instance, &mut Clearance { limit, since, removed })
             });
             match cleared.await {
-                Ok(Ok(())) => return,
-                Ok(Err(residue)) => self.tell_of(residue),
+                Ok(Ok(())) => return self.mood.set(EngineState::Clear, &self.reports),
+                Ok(Err(residue)) => {
+                    if matches!(residue, EngineResidue::Unreachable(_)) {
+                        self.mood.set(EngineState::Silent, &self.reports);
+                    }
+                    self.tell_of(residue);
+                }
                 // Nobody aborts it, and it does not panic.
                 Err(_) => {}
             }
@@ -124,8 +141,12 @@ impl Rounds {
         let claim = Claim { instance: self.service.labels.instance, creates };
         loop {
             let times = Times { grace: self.grace, call: Times::CALL, limit: self.limit };
-            let mut removed = |container| tell(&self.reports, Report::Removed(container));
-            match clear(&post.orders.passage.endpoint, &claim, &times, &mut removed).await {
+            let (mood, reports) = (&self.mood, &self.reports);
+            let mut hear = |news| match news {
+                News::Removed(container) => tell(reports, Report::Removed(container)),
+                News::State(state) => mood.set(state, reports),
+            };
+            match clear(&post.orders.passage.endpoint, &claim, &times, &mut hear).await {
                 Cleared::Gone { .. } => return,
                 Cleared::Unverified(residue) => self.tell_of(residue),
             }
@@ -157,7 +178,7 @@ impl Rounds {
     }
 }
 
-fn tell(reports: &UnboundedSender<Report>, report: Report) {
+pub(super) fn tell(reports: &UnboundedSender<Report>, report: Report) {
     // Whoever receives them ends with the porter.
     let _ = reports.send(report);
 }

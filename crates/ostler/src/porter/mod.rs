@@ -13,6 +13,7 @@
 //! nobody. What it could not remove stays on record in the [note](crate::door::note).
 
 mod clearing;
+mod moods;
 mod role;
 pub(crate) mod wire;
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::door::DoorOrders;
 use crate::door::note::Note;
 use crate::engine::label::Labels;
-use crate::engine::{EngineResidue, RemovedContainer};
+use crate::engine::{EngineResidue, EngineState, RemovedContainer};
 use crate::ledger::{Passage, Ways};
 
 /// From the guardian to the porter.
@@ -78,6 +78,8 @@ pub(crate) enum Report {
     Removed(RemovedContainer),
     /// This is still there, or may be; the porter goes on.
     Remaining(EngineResidue),
+    /// How the engines take it together, whenever that changes.
+    Engine(EngineState),
     /// No engine has anything of the instance.
     Cleared,
 }

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use ostler::backend::Whereabouts;
-use ostler::{Event, Instance, Outcome, Refusal, RemovedContainer, Step};
+use ostler::{EngineState, Event, Instance, Outcome, Refusal, RemovedContainer, Step};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::SIGKILL;
 
@@ -18,6 +18,10 @@ use crate::sweep;
 
 /// How much longer than the grace we stay to see the proof. The guardian stays as long as it takes.
 const PROOF_MARGIN: Duration = Duration::from_millis(300);
+/// How much longer than that for an engine that has not said yet what containers it has.
+const ENGINE_ANSWER: Duration = Duration::from_secs(1);
+/// The same for one that answers, and still has some.
+const ENGINE_WORK: Duration = Duration::from_secs(10);
 
 /// How it ended.
 pub(super) enum End {
@@ -32,8 +36,10 @@ pub(super) struct Wrapper {
     parent: Parent,
     requests: Requests,
     grace: Duration,
-    /// When we leave, proof or not; set when the end begins.
+    /// When we leave, proof or not, unless an engine is at work; set when the end begins.
     deadline: Option<Instant>,
+    /// How its engine takes it that containers have to go, if there may be any.
+    engine: Option<EngineState>,
     status: Option<ExitStatus>,
 }
 
@@ -53,7 +59,8 @@ impl Wrapper {
         requests: Requests,
         grace: Duration,
     ) -> Self {
-        Self { name, instance, input, parent, requests, grace, deadline: None, status: None }
+        let (deadline, engine, status) = (None, None, None);
+        Self { name, instance, input, parent, requests, grace, deadline, engine, status }
     }
 
     pub(super) fn watch(mut self, verbose: bool) -> End {
@@ -78,6 +85,7 @@ impl Wrapper {
                     self.say(&format!("its containers, if any, are not followed: {reason}"));
                 }
                 Ok(Some(Event::Removed(container))) => self.removed(&container),
+                Ok(Some(Event::Clearing(state))) => self.engine = Some(state),
                 Ok(Some(Event::Empty(_))) => return self.end(),
                 Ok(Some(Event::GuardianLost)) | Err(_) => return self.rescue(),
                 Ok(None) if self.is_overdue() => return self.leave(),
@@ -107,7 +115,7 @@ impl Wrapper {
         let mut fds = vec![PollFd::new(&self.instance, PollFlags::IN), self.requests.poll_fd()];
         let input = self.input.poll_fd().map(|fd| push(&mut fds, fd));
         let parent = self.parent.poll_fd().map(|fd| push(&mut fds, fd));
-        let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = self.leave_at().map(|at| at.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         poll(&mut fds, left.as_ref())?;
         let happened = |index: usize| !fds[index].revents().is_empty();
@@ -118,12 +126,13 @@ impl Wrapper {
         })
     }
 
-    /// The first signal asks the server, each further one skips a step.
+    /// The first signal asks the server, each further one skips a step. The last one is to wait for an
+    /// engine.
     fn asked_to_end(&mut self) {
-        if self.deadline.is_some() {
-            self.instance.hurry();
-        } else {
-            self.stop(Step::Asking);
+        match self.deadline {
+            None => self.stop(Step::Asking),
+            Some(at) if at <= Instant::now() => self.engine = None,
+            Some(_) => self.instance.hurry(),
         }
     }
 
@@ -148,14 +157,32 @@ impl Wrapper {
         ));
     }
 
+    /// An engine that answers gets rid of all containers before we have left.
+    fn leave_at(&self) -> Option<Instant> {
+        let longer = match self.engine {
+            None | Some(EngineState::Silent | EngineState::Clear) => Duration::ZERO,
+            Some(EngineState::Asked) => ENGINE_ANSWER,
+            Some(EngineState::Answering) => ENGINE_WORK,
+        };
+        self.deadline.map(|at| at + longer)
+    }
+
     fn is_overdue(&self) -> bool {
-        self.deadline.is_some_and(|at| at <= Instant::now())
+        self.leave_at().is_some_and(|at| at <= Instant::now())
     }
 
     fn leave(self) -> End {
         let guardian = self.instance.whereabouts().map(Whereabouts::guardian);
         let guardian = guardian.map_or(String::new(), |guardian| format!(" ({})", guardian.pid));
-        self.say(&format!("not everything is gone yet; its guardian{guardian} goes on"));
+        self.say(&match self.engine {
+            None | Some(EngineState::Clear) => {
+                format!("not everything is gone yet; its guardian{guardian} goes on")
+            }
+            Some(EngineState::Asked | EngineState::Answering | EngineState::Silent) => format!(
+                "its containers are unverified; its guardian{guardian} goes on, and `ostler reap` \
+                 shows what is left"
+            ),
+        });
         self.end()
     }
 

@@ -58,11 +58,9 @@ pub(super) async fn live(plan: Plan, seat: Seat, requests: Requests) -> io::Resu
     Ok(left.len())
 }
 
-/// What servers have said of themselves is kept where ledgers are.
-fn catalog() -> PathBuf {
-    let places = Places::of_user();
-    let best = places.private().unwrap_or(std::path::Path::new("/nonexistent"));
-    best.join("catalog")
+/// What servers have said of themselves is kept where ledgers are, if they can be anywhere.
+fn catalog() -> Option<PathBuf> {
+    Places::of_user().private().ok().map(|best| best.join("catalog"))
 }
 
 fn announce(house: &House, seat: &Seat, is_detached: bool) -> io::Result<()> {

@@ -1,8 +1,10 @@
 //! An instance, as clients' sessions know it: who uses it, and who gets what it says.
 
+mod questions;
+mod subscribers;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,20 +13,17 @@ use ostler::keeper::{Talk, Whose};
 use ostler::{CallId, Frame};
 use tokio::sync::watch;
 
-use crate::client::{Client, Weight};
+use self::subscribers::Subscribers;
+use crate::client::Client;
 use crate::gateway::lock;
 use crate::hub::LISTS;
 use crate::in_flight::Attachment;
 use crate::log_level;
-use crate::message::{self, code};
+use crate::message;
+use crate::transport::{About, Weight};
 
-/// For a client to answer what a server asks.
-const ASK_LIMIT: Duration = Duration::from_mins(5);
 /// However much progress is told, a call takes no longer.
 const CALL_MOST: Duration = Duration::from_hours(1);
-
-/// Clients that are sent elsewhere by one server at one time.
-const MOST_ELICITATIONS: usize = 1024;
 
 /// One instance.
 pub(crate) struct Upstream {
@@ -40,14 +39,6 @@ pub(crate) struct Upstream {
     elicitations: Mutex<HashMap<String, Weak<Client>>>,
     /// Its lists that were not asked for yet.
     unlisted: watch::Sender<Vec<&'static str>>,
-}
-
-/// Who wants to hear of one resource.
-#[derive(Default)]
-struct Subscribers {
-    clients: Vec<Weak<Client>>,
-    /// The server has agreed.
-    is_confirmed: bool,
 }
 
 /// Who gets the progress of a call.
@@ -174,7 +165,7 @@ impl Upstream {
             _ if message.id().is_empty() => {
                 // On a shared instance nobody knows whom it is for.
                 if let Some(only) = self.only_one() {
-                    only.client.send(message.line(), Weight::Notice);
+                    only.client.send_about(self, message.line(), Weight::Notice);
                 }
             }
             _ => self.ask(message),
@@ -191,36 +182,6 @@ impl Upstream {
         }
     }
 
-    fn ask(self: &Arc<Self>, request: &Frame) {
-        let Some(owner) = self.owner() else {
-            let text = "nobody is known whom this request is for";
-            return self.say(&message::error(request.id(), code::INTERNAL, text, Some("no_owner")));
-        };
-        let capabilities = owner.client.hello().map(|hello| hello.capabilities.clone());
-        if let Err(code) = can_answer(request, &capabilities.unwrap_or_default()) {
-            let text = "the client can't do that";
-            return self.say(&message::error(request.id(), code, text, None));
-        }
-        if let Some(id) = message::text_param(request, &["elicitationId"]) {
-            self.expect_completion(id, &owner.client);
-        }
-        owner.client.ask(request, self, ASK_LIMIT);
-    }
-
-    /// Whom a request of the server is for: its only user, or the only one that waits for it.
-    fn owner(&self) -> Option<Arc<Attachment>> {
-        self.only_one().or_else(|| {
-            let mut busy = self.attached();
-            busy.retain(|one| one.calls.load(Ordering::Relaxed) > 0);
-            if busy.len() == 1 { busy.pop() } else { None }
-        })
-    }
-
-    fn only_one(&self) -> Option<Arc<Attachment>> {
-        let mut attached = self.attached();
-        if self.is_exclusive() || attached.len() == 1 { attached.pop() } else { None }
-    }
-
     fn pass_progress(&self, message: &Frame) {
         let Some(edges) = message::param(message, &["progressToken"]) else { return };
         let token = &message.bytes()[edges.clone()];
@@ -231,102 +192,16 @@ impl Upstream {
             call.until = (Instant::now() + call.limit).min(call.since + CALL_MOST);
         }
         let line = message::splice(message.bytes(), vec![(edges, progress.token.clone())]);
-        progress.client.send(line, Weight::Notice);
+        progress.client.send(line, About::Request(&progress.id), Weight::Notice);
     }
 
-    fn pass_log(&self, message: &Frame) {
+    fn pass_log(self: &Arc<Self>, message: &Frame) {
         let level = message::text_param(message, &["level"]);
         let level = level.as_deref().and_then(log_level::severity).unwrap_or(u8::MAX);
         // What was said on behalf of one client is no other's business.
         if let Some(owner) = self.owner().filter(|owner| level >= owner.client.log_level()) {
-            owner.client.send(message.line(), Weight::Notice);
+            owner.client.send_about(self, message.line(), Weight::Notice);
         }
-    }
-
-    fn pass_update(&self, message: &Frame) {
-        let Some(uri) = message::text_param(message, &["uri"]) else { return };
-        let subscribers = lock(&self.subscribers);
-        let exact = subscribers.get(&uri).map(|own| vec![own]);
-        // It may name a part of what was subscribed to.
-        let wider = || {
-            let all = subscribers.iter().filter(|(wide, _)| uri.starts_with(wide.as_str()));
-            all.map(|(_, own)| own).collect::<Vec<_>>()
-        };
-        let found = exact.unwrap_or_else(wider);
-        let found = if found.is_empty() { subscribers.values().collect() } else { found };
-        let mut told = Vec::new();
-        let clients = found.into_iter().flat_map(|own| &own.clients);
-        for client in clients.filter_map(Weak::upgrade) {
-            if !told.contains(&client.number) {
-                told.push(client.number);
-                client.send(message.line(), Weight::Notice);
-            }
-        }
-    }
-
-    /// The client that is to hear when what it was asked to do elsewhere is done.
-    pub(crate) fn expect_completion(&self, elicitation: String, client: &Arc<Client>) {
-        let mut all = lock(&self.elicitations);
-        all.retain(|_, client| client.strong_count() > 0);
-        if all.len() < MOST_ELICITATIONS {
-            all.insert(elicitation, Arc::downgrade(client));
-        }
-    }
-
-    fn pass_completion(&self, message: &Frame) {
-        let Some(id) = message::text_param(message, &["elicitationId"]) else { return };
-        let client = lock(&self.elicitations).remove(&id).and_then(|client| client.upgrade());
-        if let Some(client) = client {
-            client.send(message.line(), Weight::Notice);
-        }
-    }
-
-    /// The server no longer wants the answer to what it has asked.
-    fn pass_cancel(self: &Arc<Self>, message: &Frame) {
-        let Some(edges) = message::param(message, &["requestId"]) else { return };
-        let id = message.bytes().slice(edges.clone());
-        for attachment in self.attached() {
-            let mut asked = attachment.client.asked();
-            let found = asked.iter().find(|(_, a)| a.id == id && Arc::ptr_eq(&a.upstream, self));
-            let Some(number) = found.map(|(number, _)| *number) else { continue };
-            asked.remove(&number);
-            drop(asked);
-            let line = message::splice(message.bytes(), vec![(edges, message::number(number))]);
-            return attachment.client.send(line, Weight::Answer);
-        }
-    }
-
-    /// Notes that a client wants to hear of a resource. Whether the server has to be asked: it has not
-    /// agreed yet.
-    pub(crate) fn subscribe(&self, uri: &str, client: &Arc<Client>) -> bool {
-        let mut subscribers = lock(&self.subscribers);
-        let own = subscribers.entry(uri.to_owned()).or_default();
-        own.clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
-        own.clients.push(Arc::downgrade(client));
-        !own.is_confirmed
-    }
-
-    /// The server has agreed.
-    pub(crate) fn confirm(&self, uri: &str) {
-        if let Some(own) = lock(&self.subscribers).get_mut(uri) {
-            own.is_confirmed = true;
-        }
-    }
-
-    pub(crate) fn is_confirmed(&self, uri: &str) -> bool {
-        lock(&self.subscribers).get(uri).is_some_and(|own| own.is_confirmed)
-    }
-
-    /// A client does not want to hear of a resource any more. Whether it was the last one.
-    pub(crate) fn unsubscribe(&self, uri: &str, client: &Client) -> bool {
-        let mut subscribers = lock(&self.subscribers);
-        let Some(own) = subscribers.get_mut(uri) else { return false };
-        own.clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
-        let was_last = own.clients.is_empty();
-        if was_last {
-            subscribers.remove(uri);
-        }
-        was_last
     }
 
     /// Asks for something without waiting for the answer.
@@ -350,30 +225,6 @@ impl Upstream {
         *level = Some(wanted);
         Some(wanted)
     }
-}
-
-/// Whether a client with these capabilities can be asked this; else what the server is answered.
-fn can_answer(request: &Frame, capabilities: &[u8]) -> Result<(), i32> {
-    let can = |path: &[&str]| message::find(capabilities, 0..capabilities.len(), path).is_some();
-    let (capability, is_fit) = match request.method() {
-        b"roots/list" => ("roots", true),
-        b"sampling/createMessage" => {
-            let wants_tools = message::param(request, &["tools"]).is_some();
-            ("sampling", !wants_tools || can(&["sampling", "tools"]))
-        }
-        b"elicitation/create" => {
-            let url = can(&["elicitation", "url"]);
-            // Who names no mode knows forms only.
-            let form = can(&["elicitation", "form"]) || !url;
-            let mode = message::text_param(request, &["mode"]);
-            ("elicitation", if mode.as_deref() == Some("url") { url } else { form })
-        }
-        _ => return Ok(()),
-    };
-    if !can(&[capability]) {
-        return Err(code::METHOD_NOT_FOUND);
-    }
-    if is_fit { Ok(()) } else { Err(code::INVALID_PARAMS) }
 }
 
 impl fmt::Debug for Upstream {

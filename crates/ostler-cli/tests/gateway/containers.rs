@@ -1,0 +1,115 @@
+//! Servers that are containers, shared by agents.
+
+/// On the engine that the test command starts.
+mod engine {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use ostler_testkit::{Dock, IMAGE, Stage, dock_rows, wait_until};
+    use rustix::process::Signal;
+    use serde_json::{Value, json};
+
+    use crate::house::{Client, House, PATIENCE};
+
+    /// A server out of a shell's own means.
+    const SERVER: &str = r#"while read -r line; do
+        id=${line#*'"id":'}; id=${id%%[,\}]*}
+        case $line in
+        *'"initialize"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"box","version":"1"}}}';;
+        *'"never"'*) ;;
+        *'"tools/call"'*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"content":[]}}';;
+        esac
+    done"#;
+
+    /// A gateway whose only server is a container, with these keys.
+    fn house<'d>(dock: &'d Dock, keys: &Value, caps: &Value) -> House<&'d Stage> {
+        let house = House::new(dock.stage());
+        // What is the shell's own is no variable of the configuration.
+        let script = SERVER.replace("${", "$${");
+        let args = ["run", "-i", "--rm", IMAGE, "sh", "-c", &script];
+        let mut entry = json!({ "command": "docker", "args": args, "grace": "300ms" });
+        entry.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        house.write(&json!({ "mcpServers": { "box": entry }, "caps": caps }).to_string());
+        house
+    }
+
+    fn agent(house: &House<&Stage>, dock: &Dock, name: &str) -> Client {
+        let mut command = house.connect_command(&["box", "--agent", name]);
+        Client::start(command.env("DOCKER_HOST", dock.docker().host()))
+    }
+
+    fn down(house: &House<&Stage>, dock: &Dock) {
+        let ended = dock.ostler(&["down"]);
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        assert_eq!(dock.containers(), [""; 0], "none is left when it says so");
+        house.expect_no_process();
+    }
+
+    dock_rows! {
+        shared:
+
+        fn s09_ten_agents_and_many_calls_are_one_container(dock) {
+            let house = house(dock, &json!({ "share": "all" }), &json!({}));
+            let mut seen = BTreeSet::new();
+            let mut agents: Vec<Client> =
+                (0..10).map(|n| agent(&house, dock, &format!("agent{n}"))).collect();
+            for _ in 0..10 {
+                for agent in &mut agents {
+                    (0..10).for_each(|_| agent.echo());
+                }
+                seen.extend(dock.containers());
+            }
+            assert_eq!(seen.len(), 1);
+            agents.into_iter().for_each(Client::end);
+            down(&house, dock);
+        }
+
+        fn s11_there_are_never_more_than_may(dock) {
+            let caps = json!({ "containers": 2, "queueTimeout": "5s" });
+            let house = house(dock, &json!({ "share": "session" }), &caps);
+            let mut agents: Vec<Client> =
+                (0..6).map(|n| agent(&house, dock, &format!("agent{n}"))).collect();
+            for agent in &mut agents {
+                agent.begin(7, "never", &json!({}));
+            }
+            house.expect_calls(2);
+            assert_eq!(dock.containers().len(), 2);
+            // The first answer that anybody gets is that there is no room.
+            let text = wait_until("somebody is refused", PATIENCE, || {
+                let refused = agents.iter_mut().find_map(|agent| agent.0.line(Duration::ZERO).ok());
+                refused.flatten().map(|line| String::from_utf8_lossy(&line).into_owned())
+            });
+            assert!(text.contains("the cap on containers is reached"), "{text}");
+            assert_eq!(dock.containers().len(), 2);
+            drop(agents);
+            down(&house, dock);
+        }
+
+        fn s12_a_container_ends_with_the_last_session_of_its_agent(dock) {
+            let house = house(dock, &json!({ "share": "session" }), &json!({}));
+            let mut agents = [agent(&house, dock, "one"), agent(&house, dock, "other")];
+            agents.iter_mut().for_each(Client::echo);
+            assert_eq!(dock.containers().len(), 2);
+            let [one, other] = agents;
+            one.end();
+            wait_until("its container is gone", PATIENCE, || dock.containers().len() == 1);
+            other.end();
+            dock.expect_no_containers();
+            down(&house, dock);
+        }
+
+        fn s16_a_gateway_that_ends_or_is_killed_leaves_no_container(dock) {
+            for signal in [Signal::TERM, Signal::KILL] {
+                let house = house(dock, &json!({ "share": "agent" }), &json!({}));
+                let mut agents: Vec<Client> =
+                    (0..3).map(|n| agent(&house, dock, &format!("agent{n}"))).collect();
+                agents.iter_mut().for_each(Client::echo);
+                assert_eq!(dock.containers().len(), 3);
+                house.signal(house.gateways()[0], signal);
+                dock.expect_no_containers();
+                drop(agents);
+                house.expect_no_process();
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The seam to a client: where what it says comes from, and where what it is told goes.
+
+use std::fmt;
+use std::pin::Pin;
+
+use bytes::Bytes;
+
+pub(crate) mod pipe;
+
+/// Which of a client's requests a message is about: a transport may have a way back for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About<'a> {
+    /// It answers this one.
+    Answer(&'a [u8]),
+    /// It answers these, which came together.
+    Answers(&'a [Bytes]),
+    /// It came up while this one was with a server.
+    Request(&'a [u8]),
+    /// None of them.
+    Nothing,
+}
+
+/// Whether a message may be left out when its reader does not keep up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// It may not.
+    Needed,
+    /// It may.
+    Notice,
+}
+
+/// Where a client is told something.
+pub(crate) trait Outlet: fmt::Debug + Send + Sync {
+    /// Takes a message, as a line with its end. Never waits: a client that does not take what it is told
+    /// loses notices first, then its session.
+    fn send(&self, line: Bytes, about: About<'_>, weight: Weight);
+
+    /// Waits until all of it has been taken.
+    fn drained(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Nothing more will be told.
+    fn close(&self);
+}
+
+/// Where a client says something.
+pub(crate) trait Source {
+    /// Gives each message that is there to `each`, and waits for one if there is none. May be dropped while
+    /// it waits.
+    async fn hear(&mut self, each: impl FnMut(Bytes)) -> Result<(), End>;
+}
+
+/// Why a client says nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It has nothing more to say.
+    Input,
+    /// It is not there any more, or does not listen.
+    Gone,
+}

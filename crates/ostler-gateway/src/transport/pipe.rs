@@ -1,0 +1,78 @@
+//! A client at the other end of two pipes, or of a socket.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ostler::pipe::{Lines, Outbox, ReadError};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{About, End, Outlet, Source, Weight};
+
+/// The longest message of a client.
+const LARGEST: usize = 64 << 20;
+/// How much may wait for a client that does not read. Beyond half of it only what is needed is kept.
+const BACKLOG: usize = 16 << 20;
+/// A client that reads nothing for so long while something waits for it has gone.
+const STALLED: Duration = Duration::from_secs(30);
+
+/// What it says.
+#[derive(Debug)]
+pub(crate) struct Input<I> {
+    pipe: I,
+    lines: Lines,
+}
+
+/// What it is told.
+#[derive(Debug, Default)]
+pub(crate) struct Output(Outbox);
+
+impl<I> Input<I> {
+    pub(crate) fn new(pipe: I) -> Self {
+        Self { pipe, lines: Lines::default() }
+    }
+}
+
+impl<I: AsyncRead + Unpin> Source for Input<I> {
+    async fn hear(&mut self, mut each: impl FnMut(Bytes)) -> Result<(), End> {
+        let each = |line: &[u8]| each(Bytes::copy_from_slice(line));
+        self.lines.read(&mut self.pipe, LARGEST, each).await.map_err(|error| match error {
+            ReadError::End => End::Input,
+            ReadError::LongLine(_) | ReadError::Failed(_) => End::Gone,
+        })
+    }
+}
+
+impl Output {
+    pub(crate) fn new(pipe: impl AsyncWrite + Send + Unpin + 'static) -> Self {
+        let outbox = Outbox::default();
+        outbox.open(pipe);
+        Self(outbox)
+    }
+
+    /// Writes what could not be written at once. Returns only if the client does not read it, or can't
+    /// any more.
+    pub(crate) async fn flush(&self) {
+        self.0.flush(|| STALLED).await;
+    }
+}
+
+impl Outlet for Output {
+    fn send(&self, line: Bytes, _: About<'_>, weight: Weight) {
+        if weight == Weight::Notice && self.0.waiting() > BACKLOG / 2 {
+            return;
+        }
+        if self.0.send(line, BACKLOG).is_err() {
+            // Its session ends when its task notices.
+            self.0.close();
+        }
+    }
+
+    fn drained(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.0.drained())
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}

@@ -25,7 +25,7 @@ pub(crate) fn at_once(effort: Effort) -> Result<Table> {
     let what = format!(
         "Each client has one call of `echo` in flight, for {rounds} times {time:?}, in turns: through a gateway, all \
          on one instance (`share: all`), and each through pipes to a server of its own. The clients are one \
-         thread of one process."
+         thread of one process. Times are in microseconds."
     );
     let header = [
         "clients",

@@ -83,7 +83,7 @@ impl Session {
 
     /// A request for the only server of this client, with its own names.
     fn request_of(&mut self, server: &Arc<str>, frame: Frame, id: &Bytes) {
-        if terms::is_withheld(self.menu.sharing(server), &frame) {
+        if terms::is_withheld(self.shares(server), &frame) {
             let text = "not offered by a server that is shared like this";
             return self.client.fail(id, code::METHOD_NOT_FOUND, text, Some("withheld"));
         }
@@ -178,7 +178,7 @@ impl Session {
     /// Answers the handshake with what the server has said to ours.
     pub(super) fn welcome(&self, id: &Bytes, server: &str, result: &Bytes) {
         let Some(hello) = self.client.hello() else { return };
-        let result = &terms::offered(self.menu.sharing(server), result);
+        let result = &terms::offered(self.shares(server), result);
         let version = message::find(result, 0..result.len(), &["protocolVersion"]);
         let version = version.map(|edges| (edges, Bytes::from(format!("\"{}\"", hello.version))));
         let result = message::splice(result, version.into_iter().collect());
@@ -218,6 +218,14 @@ impl Session {
     pub(super) fn known(&self, server: &str) -> Option<Arc<Known>> {
         let fingerprint = self.menu.fingerprint(server)?;
         self.gateway.hub().catalog.known(fingerprint, &self.profile(server))
+    }
+
+    /// With whom this client shares a server: an agent without a name has only this session.
+    pub(super) fn shares(&self, server: &str) -> Sharing {
+        match self.menu.sharing(server) {
+            Sharing::Agent if self.scope.who().agent.is_none() => Sharing::Session,
+            sharing => sharing,
+        }
     }
 
     /// What this client must have in common with others to share an instance with them.

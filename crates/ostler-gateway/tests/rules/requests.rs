@@ -198,10 +198,15 @@ fn s8_that_something_is_done_elsewhere_is_told_to_who_was_sent_there() {
 #[test]
 fn k3_what_everybody_would_see_is_not_offered_by_a_shared_server() {
     let tasks = json!({ "tasks": { "list": {} }, "tools": {} });
-    for (sharing, is_offered) in [(Sharing::Agent, false), (Sharing::Session, true)] {
+    let cases = [
+        (Sharing::Agent, Some("a"), false),
+        (Sharing::Agent, None, true),
+        (Sharing::All, None, false),
+        (Sharing::Session, None, true),
+    ];
+    for (sharing, agent, is_offered) in cases {
         let stage = Stage::new(sharing);
-        let mut client = stage.client();
-        client.hello(&json!({}));
+        let mut client = enter(&stage, agent, &json!({}));
         let mut server = stage.server(&tasks);
         let welcome = client.welcome();
         assert_eq!(welcome["capabilities"]["tasks"].is_object(), is_offered);

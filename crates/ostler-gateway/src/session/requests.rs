@@ -63,6 +63,10 @@ impl Session {
 
     fn request(&mut self, frame: Frame) {
         let id = frame.bytes().slice(frame.id_edges());
+        if !message::is_whole(&id) {
+            let text = "an id is a text or a whole number";
+            return self.client.fail(&id, code::INVALID_REQUEST, text, None);
+        }
         if self.client.pending().contains_key(&id) || self.has_waiting(&id) {
             let text = "a request with this id is in flight already";
             return self.client.fail(&id, code::INVALID_REQUEST, text, None);

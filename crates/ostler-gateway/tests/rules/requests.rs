@@ -230,12 +230,18 @@ fn s6_that_roots_have_changed_is_told_to_every_server_of_ones_own() {
     let stage = Stage::with(&["one", "two"], |server| server.sharing = Sharing::Session);
     let mut client = stage.client_of_all();
     client.enter();
-    client.request(&json!(1), "prompts/list", &json!({}));
-    let mut servers = ["one", "two"].map(|name| stage.puppets[name].next());
-    for server in &mut servers {
-        server.greet(&json!({}));
-    }
-    assert_eq!(client.message()["id"], 1);
+    let mut servers = ["one", "two"].map(|name| {
+        let call = json!({ "name": format!("{name}__t"), "arguments": {} });
+        client.request(&json!(name), "tools/call", &call);
+        let mut server = stage.puppets[name].next();
+        server.greet(&json!({ "tools": {} }));
+        let list = server.expect("tools/list");
+        server.answer(&list, &json!({ "tools": [{ "name": "t" }] }));
+        let call = server.expect("tools/call");
+        server.answer(&call, &json!({}));
+        assert_eq!(client.message()["id"], name);
+        server
+    });
     client.say(told);
     // Nobody knows which of them this is for.
     client.say(r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#);

@@ -5,6 +5,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -26,6 +28,10 @@ default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 "#;
+
+/// For what podman does after a container's end.
+const HELPERS: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The books of one user. Its drop ends all that is in them.
 #[derive(Debug)]
@@ -206,7 +212,25 @@ impl Drop for Podman {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
+        self.outlive_helpers();
         unmount_all_below(self.directory.path());
+    }
+}
+
+impl Podman {
+    /// Podman tidies up after a container in processes of its own, which make the directory again.
+    fn outlive_helpers(&self) {
+        let place = self.directory.path().display().to_string();
+        let is_helper = |pid: &u32| {
+            ["cmdline", "environ"].iter().any(|file| {
+                let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+                String::from_utf8_lossy(&text).contains(&place)
+            })
+        };
+        let deadline = Instant::now() + HELPERS;
+        while all_pids().iter().any(is_helper) && Instant::now() < deadline {
+            sleep(LOOK_EVERY);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::denial::Denial;
-use super::note::Note;
+use super::note::{Note, NotePad};
 use super::route::Route;
 use crate::engine::Endpoint;
 
@@ -26,26 +26,16 @@ pub(super) struct Traffic {
     containers: Cell<usize>,
     /// Processes that were readied in containers and may run.
     execs: RefCell<BTreeSet<String>>,
-    record: NotePad,
+    record: Record,
 }
 
-/// Where the note is, if it has been written.
+/// What is noted, and where.
 #[derive(Debug)]
-struct NotePad {
-    path: PathBuf,
+struct Record {
+    pad: RefCell<NotePad>,
     endpoint: Endpoint,
     /// Creates of somebody before, which may still be under way.
     lost: usize,
-    /// It is on the disk.
-    is_durable: Cell<bool>,
-}
-
-/// What a note has to survive.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Durability {
-    Processes,
-    /// Containers do, too.
-    PowerFailure,
 }
 
 /// What somebody has left who served the same Door.
@@ -74,7 +64,7 @@ impl Traffic {
             creates: Arc::default(),
             containers: Cell::new(0),
             execs: RefCell::new(execs.into_iter().collect()),
-            record: NotePad { path: note, endpoint, lost, is_durable: Cell::new(false) },
+            record: Record { pad: RefCell::new(NotePad::new(note)), endpoint, lost },
         }
     }
 
@@ -126,7 +116,7 @@ impl Traffic {
             return Err(Denial::closing());
         }
         let creates = self.creates.load(Ordering::Relaxed) + 1;
-        let noted = self.record.note(creates, self.execs(), Durability::PowerFailure);
+        let noted = self.record.note(creates, self.execs());
         noted.map_err(|error| Denial::no_record(&error))?;
         self.creates.store(creates, Ordering::Release);
         Ok(Flight { traffic: Rc::clone(self) })
@@ -149,7 +139,7 @@ impl Traffic {
     /// noticed by the next create.
     fn note(&self) {
         let creates = self.creates.load(Ordering::Relaxed);
-        let _ = self.record.note(creates, self.execs(), Durability::Processes);
+        let _ = self.record.note(creates, self.execs());
     }
 }
 
@@ -168,15 +158,9 @@ impl Flight {
     }
 }
 
-impl NotePad {
-    fn note(&self, creates: usize, execs: Vec<String>, what: Durability) -> io::Result<()> {
+impl Record {
+    fn note(&self, creates: usize, execs: Vec<String>) -> io::Result<()> {
         let creates = creates + self.lost;
-        let note = Note { endpoint: self.endpoint.clone(), creates, execs };
-        if what == Durability::Processes || self.is_durable.get() {
-            return note.write(&self.path);
-        }
-        note.write_durably(&self.path)?;
-        self.is_durable.set(true);
-        Ok(())
+        self.pad.borrow_mut().write(&Note { endpoint: self.endpoint.clone(), creates, execs })
     }
 }

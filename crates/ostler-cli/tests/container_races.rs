@@ -82,9 +82,6 @@ fn r06_nobody_serves_the_dead_after_the_proof() {
 mod engine {
     use super::*;
 
-    /// For what must not happen.
-    const QUIET: Duration = Duration::from_secs(1);
-
     dock_rows! {
         shared:
 
@@ -98,7 +95,11 @@ mod engine {
             run.signal(Signal::TERM);
             stage.wait_exit(&mut run);
             assert!(run.stderr().contains("goes on"), "{}", run.stderr());
-            std::thread::sleep(QUIET);
+            // Whoever could say it has looked: the guardian, whose server is gone, and a sweep.
+            wait_until("only the porter is left", PATIENCE, || {
+                Process::all().iter().filter(|one| one.ppid == guardian).all(|one| one.pid == porter)
+            });
+            dock.ostler(&["reap", "--yes"]);
             assert_eq!((stage.guardians(), dock.notes().len()), (vec![guardian], 1));
             assert_eq!(dock.containers().len(), 1);
             stage.signal(porter, Signal::CONT);

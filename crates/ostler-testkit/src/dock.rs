@@ -153,7 +153,10 @@ impl Dock {
     /// Waits until a note says that so many creates are under way.
     pub fn await_creates(&self, count: u64) {
         wait_until("creates are under way", PATIENCE, || {
-            let said = |path| serde_json::from_slice::<Value>(&fs::read(path).ok()?).ok();
+            let said = |path| {
+                let list = fs::read_to_string(path).ok()?;
+                serde_json::from_str::<Value>(list.lines().last()?).ok()
+            };
             let notes = self.notes().into_iter().filter_map(said);
             notes.filter_map(|note| note["creates"].as_u64()).sum::<u64>() == count
         });

@@ -149,7 +149,7 @@ fn describe(what: &What) -> (&'static str, String) {
         What::Draining(cause) => ("draining", cause.to_string()),
         What::Stopping(cause) => ("stopping", cause.to_string()),
         What::Gone { ending, proof } => {
-            let proof = proof.map_or("it never ran".into(), |proof| format!("{proof:?}"));
+            let proof = proof.map_or("it never ran".into(), |proof| proof.to_string());
             ("gone", format!("{}: {proof}", ending.cause))
         }
         What::Unverified { ending, residue } => {

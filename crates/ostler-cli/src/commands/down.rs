@@ -17,8 +17,8 @@ Examples:
   ostler down
   ostler down --socket /run/user/1000/team.sock
 
-The gateway answers the calls in flight, ends all its servers with proof, and then itself. Its clients
-are disconnected. Exit status: 3 if no gateway runs, 4 if something is left, which is named.")]
+The gateway answers the calls in flight, ends all its servers with proof, and then itself. Its
+clients are disconnected. Exit status: 3 if no gateway runs, 4 if something is left, which is named.")]
 pub(crate) struct DownArguments {
     /// Print JSON
     #[arg(long)]

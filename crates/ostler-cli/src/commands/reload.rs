@@ -15,9 +15,9 @@ use crate::say::say;
 Examples:
   ostler reload
 
-The gateway does this by itself when the file changes. Servers that are unchanged keep running; changed
-and removed ones end when their calls in flight are answered. If something is wrong with the file, the
-configuration in force stays, and the exit status is 1.")]
+The gateway does this by itself when the file changes. Servers that are unchanged keep running;
+changed and removed ones end when their calls in flight are answered. If something is wrong with the
+file, the configuration in force stays, and the exit status is 1.")]
 pub(crate) struct ReloadArguments {
     /// Print JSON
     #[arg(long)]

@@ -112,4 +112,23 @@ mod engine {
             }
         }
     }
+
+    dock_rows! {
+        private:
+
+        fn what_is_left_when_a_gateway_ends_is_named(dock) {
+            let house = house(dock, &json!({ "share": "all" }), &json!({}));
+            let mut agent = agent(&house, dock, "agent");
+            agent.echo();
+            dock.freeze_engine();
+            let ended = dock.ostler(&["down"]);
+            assert_eq!(ended.status.code(), Some(4), "{ended:?}");
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(said.starts_with("ostler: box: something of it is left ("), "{said}");
+            drop(agent);
+            dock.thaw_engine();
+            dock.expect_no_containers();
+            house.expect_no_process();
+        }
+    }
 }

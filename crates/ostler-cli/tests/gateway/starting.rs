@@ -49,6 +49,27 @@ rows! {
 }
 
 #[test]
+fn a_gateway_says_how_clients_reach_it() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let socket = house.sandbox.file("s");
+    let ways = [
+        (vec![], format!("--config {}", house.config().display())),
+        (vec!["--socket", socket.to_str().unwrap()], format!("--socket {}", socket.display())),
+    ];
+    for (words, way) in ways {
+        let mut gateway = house.serve(&words);
+        let said = format!("`ostler connect {way}`\n");
+        wait_until("it says so", PATIENCE, || gateway.stderr().ends_with(&said));
+        let mut connect = house.command(house.program());
+        Client::start(connect.args(["connect", "a"]).args(way.split(' '))).end();
+        assert_eq!(house.gateways(), [0; 0], "none but the one that runs is needed");
+        gateway.signal(Signal::TERM);
+        assert!(house.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
+        house.expect_no_process();
+    }
+}
+
+#[test]
 fn a_second_gateway_at_the_same_place_is_refused() {
     let house = House::with(Stage::leaf(), &["a"], &json!({}));
     let mut gateway = house.serve(&[]);

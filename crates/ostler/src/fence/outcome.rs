@@ -32,6 +32,20 @@ pub enum Proof {
     AnotherBoot,
 }
 
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoChild => "no process is left below its guardian",
+            Self::NoChildAndEmptyLeaf => {
+                "no process is left below its guardian, and its leaf was empty"
+            }
+            Self::EmptyLeaf => "its leaf was empty",
+            Self::EndedNamespace => "its namespace has ended",
+            Self::AnotherBoot => "the machine was started again",
+        })
+    }
+}
+
 /// What may still be there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Residue {

@@ -29,13 +29,15 @@ use crate::say::{chain, say};
 Examples:
   ostler connect               all servers, their tools as server__tool
   ostler connect github        one server, as if it were started directly
+  ostler connect --config ~/team.json
 
 In a client's configuration:
   \"command\": \"ostler\", \"args\": [\"connect\"]
 
-It starts the gateway if none runs; that one ends when nobody has used it for five minutes, and never
-reads an ostler.json in the working directory. Sessions of one agent share servers that are shared by
-agent; an agent is named by --agent, OSTLER_AGENT, or what the client says of its session or project.
+It starts the gateway if none runs; that one ends when nobody has used it for five minutes, and
+never reads an ostler.json in the working directory: --config names one. Sessions of one agent share
+servers that are shared by agent; an agent is named by --agent, OSTLER_AGENT, or what the client
+says of its session or project.
 Exit status: 0 when its input ends, 1 if the gateway can't be reached or ends.")]
 pub(crate) struct ConnectArguments {
     /// The server to connect to [default: all]

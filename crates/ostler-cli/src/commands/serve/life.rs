@@ -1,13 +1,14 @@
 //! The life of a gateway.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ostler::keeper::InstanceView;
 use ostler::{Owner, Places};
-use ostler_gateway::front::{self, Seat};
+use ostler_gateway::config::Asker;
+use ostler_gateway::front::{self, Place, Seat};
 use ostler_gateway::{House, Supply, variant};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::stdio::dup2_stdout;
@@ -66,13 +67,28 @@ fn catalog() -> Option<PathBuf> {
 fn announce(house: &House, seat: &Seat, is_detached: bool) -> io::Result<()> {
     let what =
         house.configuration().map_or("no configuration".into(), |path| path.display().to_string());
-    say(format_args!("serves {what} at {}", seat.place().path().display()));
+    let place = seat.place();
+    say(format_args!("serves {what} at {}", place.path().display()));
+    if let Some(way) = way_to(place, house.configuration()) {
+        say(format_args!("clients reach it with `ostler connect {way}`"));
+    }
     if is_detached {
         crate::render::text(READY);
         let nothing = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
         dup2_stdout(nothing)?;
     }
     Ok(())
+}
+
+/// What a client has to say that would not find this gateway by itself.
+fn way_to(place: &Place, configuration: Option<&Path>) -> Option<String> {
+    let is_usual = |path| Place::usual(path).is_ok_and(|usual| usual == *place);
+    let found = crate::gateways::configuration(None, Asker::Client).ok().flatten();
+    match configuration {
+        _ if is_usual(found.as_deref()) => None,
+        Some(path) if is_usual(Some(path)) => Some(format!("--config {}", path.display())),
+        _ => Some(format!("--socket {}", place.path().display())),
+    }
 }
 
 /// Waits for the next request to end.

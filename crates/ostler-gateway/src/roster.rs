@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ostler::keeper::{Caps, Changes, Departure};
 
@@ -41,10 +42,12 @@ struct State {
 
 /// A client, or one that has left instances behind that others of its agent may use.
 #[derive(Debug)]
-struct Guest {
+pub(crate) struct Guest {
     menu: Arc<Menu>,
     variables: Environment,
     cwd: PathBuf,
+    /// The servers that it may use; all, if that is not said.
+    allowed: Option<Names>,
 }
 
 /// It is not worth looking at fewer.
@@ -74,19 +77,23 @@ impl Roster {
         lock(&self.state).supply.entry(name).is_some_and(|entry| !entry.enabled)
     }
 
-    /// The servers as they are for a client with these variables in this directory.
-    pub(crate) fn welcome(
-        &self,
-        gateway: &Gateway,
-        variables: Environment,
-        cwd: PathBuf,
-    ) -> Arc<Menu> {
+    /// How long a client on HTTP may be away, if the configuration says it.
+    pub(crate) fn detach_timeout(&self) -> Option<Duration> {
+        match &lock(&self.state).supply {
+            Supply::Fixed(_) => None,
+            Supply::File(file) => file.detach_timeout,
+        }
+    }
+
+    /// The servers as they are for this one.
+    pub(crate) fn welcome(&self, gateway: &Gateway, mut guest: Guest) -> Arc<Menu> {
         let mut state = lock(&self.state);
         if state.guests.len() >= state.look_at {
             state.forget_who_has_gone(gateway);
         }
-        let menu = gateway.menu(state.supply.offers(&self.merged(&variables), &cwd));
-        state.guests.push(Guest { menu: Arc::clone(&menu), variables, cwd });
+        guest.menu = gateway.menu(self.offers(&state.supply, &guest));
+        let menu = Arc::clone(&guest.menu);
+        state.guests.push(guest);
         menu
     }
 
@@ -96,10 +103,7 @@ impl Roster {
         let changes = changes(&state.supply, &supply);
         state.supply = supply;
         state.forget_who_has_gone(gateway);
-        let offers = |guest: &Guest| {
-            let offers = state.supply.offers(&self.merged(&guest.variables), &guest.cwd);
-            (Arc::clone(&guest.menu), offers)
-        };
+        let offers = |guest: &Guest| (Arc::clone(&guest.menu), self.offers(&state.supply, guest));
         let menus = state.guests.iter().map(offers).collect();
         (changes, gateway.replace_menus(menus, state.supply.caps()))
     }
@@ -111,10 +115,12 @@ impl Roster {
         present.flat_map(|guest| guest.menu.all_missing()).collect()
     }
 
-    fn merged(&self, variables: &Environment) -> Environment {
-        let mut merged = self.environment.clone();
-        merged.extend(variables.clone());
-        merged
+    fn offers(&self, supply: &Supply, guest: &Guest) -> Offers {
+        let mut environment = self.environment.clone();
+        environment.extend(guest.variables.clone());
+        let mut offers = supply.offers(&environment, &guest.cwd);
+        offers.retain(|name, _| guest.allowed.as_ref().is_none_or(|names| names.contains(name)));
+        offers
     }
 }
 
@@ -134,6 +140,11 @@ impl State {
 }
 
 impl Guest {
+    /// One with these variables, who works in this directory.
+    pub(crate) fn new(variables: Environment, cwd: PathBuf, allowed: Option<Names>) -> Self {
+        Self { menu: Arc::default(), variables, cwd, allowed }
+    }
+
     /// Whether anybody else has its menu.
     fn is_present(&self) -> bool {
         Arc::strong_count(&self.menu) > 1

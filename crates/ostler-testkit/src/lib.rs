@@ -45,6 +45,7 @@ mod stage;
 mod survivors;
 mod token;
 mod wait;
+pub mod web;
 
 pub use crate::binary::binary;
 pub use crate::bystanders::Bystanders;

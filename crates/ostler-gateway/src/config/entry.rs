@@ -20,6 +20,8 @@ pub struct File {
     pub servers: BTreeMap<String, ServerEntry>,
     /// What they may use together.
     pub caps: Caps,
+    /// How long a client on HTTP may be away before its session's servers end.
+    pub detach_timeout: Option<Duration>,
     /// What its owner should know about it.
     pub notices: Vec<Problem>,
 }

@@ -25,7 +25,6 @@ const LONGEST_NAME: usize = 128;
 
 /// A configuration in a file of this directory.
 pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) -> File {
-    unbuilt::file(&form, reader);
     let own = form.servers.map(|servers| servers.value.0).unwrap_or_default();
     let adopted = form.adopted;
     let mut servers = BTreeMap::new();
@@ -47,7 +46,8 @@ pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) ->
         entry.enabled &= allowed && !excluded.contains(&entry.name);
     }
     let caps = form.caps.map_or_else(Caps::default, |caps| self::caps(&caps.value));
-    File { servers, caps, notices: Vec::new() }
+    let detach_timeout = form.detach_timeout.map(|at| at.value.0);
+    File { servers, caps, detach_timeout, notices: Vec::new() }
 }
 
 fn check_name(name: &str, key: Range, reader: &mut Reader<'_>) {

@@ -1,0 +1,194 @@
+//! Clients on HTTP, as the process table sees them.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
+use ostler_testkit::web::{Reply, Web, request};
+use ostler_testkit::{Launched, RUDE, Stage, rows, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::house::{House, PATIENCE};
+
+/// The time that a client may be away.
+const AWAY: &str = "300ms";
+
+/// A gateway that listens, and what a client needs to reach it.
+fn serve(house: &House) -> (Launched, SocketAddr, String) {
+    let gateway = house.serve(&["--listen", "127.0.0.1:0"]);
+    let said = gateway.stderr();
+    let address = said.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+    let token = fs::read_to_string(house.sandbox.state().join("ostler/token")).unwrap();
+    (gateway, address.parse().unwrap(), token.trim().to_owned())
+}
+
+/// These servers, all for one session each, and clients that may be away for a moment.
+fn configure(house: &House, servers: &[(&str, Value)]) {
+    let servers: serde_json::Map<String, Value> =
+        servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
+    house.write(&json!({ "mcpServers": servers, "detachTimeout": AWAY }).to_string());
+}
+
+fn one(stage: Stage, switches: &[&str], more: &Value) -> (House, Launched, Web) {
+    let house = House::new(stage);
+    configure(&house, &[("a", house.stub("a", switches, more))]);
+    let (gateway, address, token) = serve(&house);
+    (house, gateway, Web::new(address, "/mcp/a", &token))
+}
+
+/// A server of each rude kind, and a session with each, one of which listens.
+fn rude(stage: Stage) -> (House, Launched, Vec<(Web, Reply)>) {
+    let house = House::new(stage);
+    let names: Vec<String> = (0..RUDE.len()).map(|number| format!("rude{number}")).collect();
+    let entry = |(name, switches): (&String, &&str)| {
+        house.stub(name, &switches.split_whitespace().collect::<Vec<_>>(), &json!({}))
+    };
+    let entries: Vec<Value> = names.iter().zip(&RUDE).map(entry).collect();
+    let servers: Vec<(&str, Value)> = names.iter().map(String::as_str).zip(entries).collect();
+    configure(&house, &servers);
+    let (gateway, address, token) = serve(&house);
+    let client = |name: &String| {
+        let web = Web::new(address, &format!("/mcp/{name}"), &token).enter();
+        web.tool("echo", &json!({ "message": "x" }));
+        let listening = web.listen();
+        (web, listening)
+    };
+    (house, gateway, names.iter().map(client).collect())
+}
+
+fn echo(web: &Web) {
+    web.tool("echo", &json!({ "message": "x" }));
+}
+
+/// What keeps a stream open for a client, as a process of its own.
+fn listening_process(house: &House, web: &Web) -> Launched {
+    let script = r#"exec 3<>/dev/tcp/$0/$1; printf '%s' "$2" >&3; read -r line <&3; echo "$line"; cat <&3 >/dev/null"#;
+    let (host, port) = (web.address.ip().to_string(), web.address.port().to_string());
+    let mut command: Command = house.command("bash");
+    command.args(["-c", script, &host, &port, &web.text("GET", "")]).stdin(Stdio::null());
+    let mut process = Launched::start(&mut command);
+    let line = process.line(PATIENCE).unwrap().unwrap();
+    assert!(line.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&line));
+    process
+}
+
+rows! {
+    fn s12_l38_what_a_client_has_used_ends_when_it_is_cut_off(stage) {
+        let (house, mut gateway, web) = one(stage, &[], &json!({}));
+        let inside = web.enter();
+        echo(&inside);
+        let begun = inside.begin(
+            "POST",
+            &request(&json!(9), "tools/call", &json!({ "name": "sleep", "arguments": { "ms": 600_000 } })),
+        );
+        wait_until("it runs", PATIENCE, || !house.named("ostler-stub").is_empty());
+        drop(begun);
+        house.expect_no_server();
+        // Its session is still there, and gets a server of its own again.
+        echo(&inside);
+        assert_eq!(house.starts("a").len(), 2);
+        assert_eq!(inside.send("DELETE", "").status, 200);
+        house.expect_no_server();
+        assert_eq!(inside.send("DELETE", "").status, 404);
+        house.down_with(&mut gateway);
+    }
+
+    fn s12_a_client_that_is_killed_leaves_nothing(stage) {
+        let (house, mut gateway, web) = one(stage, &[], &json!({}));
+        let inside = web.enter();
+        let mut client = listening_process(&house, &inside);
+        echo(&inside);
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        assert_eq!(house.named("ostler-stub").len(), 1, "it listens, so that it is there");
+        client.signal(Signal::KILL);
+        client.wait_exit(PATIENCE);
+        house.expect_no_server();
+        house.down_with(&mut gateway);
+    }
+
+    fn l37_a_stopped_client_with_an_open_stream_keeps_no_idle_server(stage) {
+        let (house, mut gateway, web) = one(stage, &[], &json!({ "idleTimeout": "500ms" }));
+        let inside = web.enter();
+        let mut client = listening_process(&house, &inside);
+        echo(&inside);
+        client.signal(Signal::STOP);
+        house.expect_no_server();
+        // Nobody else is kept waiting, and it is served when it goes on.
+        echo(&web.enter());
+        client.signal(Signal::CONT);
+        echo(&inside);
+        drop(client);
+        house.down_with(&mut gateway);
+    }
+
+    fn s16_a_gateway_that_is_asked_leaves_nothing(stage) {
+        let (house, mut gateway, clients) = rude(stage);
+        gateway.signal(Signal::TERM);
+        for (_, mut listening) in clients {
+            assert_eq!(listening.next(), None);
+        }
+        assert!(house.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
+        house.expect_no_process();
+    }
+
+    fn s16_a_gateway_that_is_killed_leaves_nothing(stage) {
+        let (house, mut gateway, clients) = rude(stage);
+        gateway.signal(Signal::KILL);
+        for (_, mut listening) in clients {
+            assert_eq!(listening.next(), None);
+        }
+        gateway.wait_exit(PATIENCE);
+        house.expect_no_process();
+        let (mut gateway, address, token) = serve(&house);
+        echo(&Web::new(address, "/mcp/rude0", &token).enter());
+        house.down_with(&mut gateway);
+    }
+}
+
+#[test]
+fn the_token_is_made_once_and_never_said() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let (mut gateway, address, token) = serve(&house);
+    assert_eq!(token.len(), 64);
+    let said = gateway.stderr();
+    assert!(said.contains("/ostler/token") && !said.contains(&token), "{said}");
+    assert_eq!(Web::new(address, "/mcp/a", "wrong").send("POST", "").status, 401);
+    house.down_with(&mut gateway);
+    let (mut gateway, _, again) = serve(&house);
+    assert_eq!(again, token);
+    house.down_with(&mut gateway);
+}
+
+#[test]
+fn other_machines_are_let_in_only_if_somebody_says_so() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let mut command = house.command(house.program());
+    command.args(["serve", "--listen", "0.0.0.0:0", "--config"]).arg(house.config());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--beyond-loopback"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    let mut gateway = house.serve(&["--listen", "0.0.0.0:0", "--beyond-loopback"]);
+    let said = gateway.stderr();
+    assert!(said.contains("warning: "), "{said}");
+    house.down_with(&mut gateway);
+}
+
+#[test]
+fn a_token_can_be_given() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let serve = |token: &str| {
+        let mut command = house.command(house.program());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(house.config());
+        Launched::start(command.env("OSTLER_TOKEN", token))
+    };
+    let mut weak = serve("short");
+    assert_eq!(weak.wait_exit(PATIENCE).code(), Some(1));
+    assert!(weak.stderr().contains("at least 16 characters"), "{}", weak.stderr());
+    let mut gateway = serve("given-by-its-user");
+    wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("serves"));
+    assert!(gateway.stderr().contains("the token is in OSTLER_TOKEN"), "{}", gateway.stderr());
+    assert!(!house.sandbox.state().join("ostler/token").exists());
+    house.down_with(&mut gateway);
+}

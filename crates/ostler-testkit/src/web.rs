@@ -210,7 +210,7 @@ impl Reply {
 
     /// The next message: of a stream, or all of it.
     pub fn message(&mut self) -> Value {
-        let text = if self.is_stream() { self.next().expect("an event").data } else { self.text() };
+        let text = if self.is_stream() { self.said().expect("an event").data } else { self.text() };
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
     }
 
@@ -222,7 +222,7 @@ impl Reply {
     }
 
     /// The next event that says something; none at the end.
-    pub fn next(&mut self) -> Option<Event> {
+    pub fn said(&mut self) -> Option<Event> {
         loop {
             let event = self.event()?;
             if !event.data.is_empty() {

@@ -30,9 +30,10 @@ fn configure(house: &House, servers: &[(&str, Value)]) {
     house.write(&json!({ "mcpServers": servers, "detachTimeout": AWAY }).to_string());
 }
 
-fn one(stage: Stage, switches: &[&str], more: &Value) -> (House, Launched, Web) {
+/// With one server.
+fn one(stage: Stage, entry: impl FnOnce(&House) -> Value) -> (House, Launched, Web) {
     let house = House::new(stage);
-    configure(&house, &[("a", house.stub("a", switches, more))]);
+    configure(&house, &[("a", entry(&house))]);
     let (gateway, address, token) = serve(&house);
     (house, gateway, Web::new(address, "/mcp/a", &token))
 }
@@ -63,7 +64,7 @@ fn echo(web: &Web) {
 
 /// What keeps a stream open for a client, as a process of its own.
 fn listening_process(house: &House, web: &Web) -> Launched {
-    let script = r#"exec 3<>/dev/tcp/$0/$1; printf '%s' "$2" >&3; read -r line <&3; echo "$line"; cat <&3 >/dev/null"#;
+    let script = r#"exec 3<>/dev/tcp/$0/$1; printf '%s' "$2" >&3; read -r line <&3; echo "$line"; exec cat <&3 >/dev/null"#;
     let (host, port) = (web.address.ip().to_string(), web.address.port().to_string());
     let mut command: Command = house.command("bash");
     command.args(["-c", script, &host, &port, &web.text("GET", "")]).stdin(Stdio::null());
@@ -75,19 +76,16 @@ fn listening_process(house: &House, web: &Web) -> Launched {
 
 rows! {
     fn s12_l38_what_a_client_has_used_ends_when_it_is_cut_off(stage) {
-        let (house, mut gateway, web) = one(stage, &[], &json!({}));
+        let (house, mut gateway, web) = one(stage, |house| house.example(&json!({})));
         let inside = web.enter();
-        echo(&inside);
-        let begun = inside.begin(
-            "POST",
-            &request(&json!(9), "tools/call", &json!({ "name": "sleep", "arguments": { "ms": 600_000 } })),
-        );
-        wait_until("it runs", PATIENCE, || !house.named("ostler-stub").is_empty());
+        let arguments = json!({ "name": "wait", "arguments": { "ms": 600_000 } });
+        let begun = inside.begin("POST", &request(&json!(9), "tools/call", &arguments));
+        house.expect_calls(1);
         drop(begun);
         house.expect_no_server();
         // Its session is still there, and gets a server of its own again.
         echo(&inside);
-        assert_eq!(house.starts("a").len(), 2);
+        assert_eq!(house.instances().len(), 1);
         assert_eq!(inside.send("DELETE", "").status, 200);
         house.expect_no_server();
         assert_eq!(inside.send("DELETE", "").status, 404);
@@ -95,7 +93,7 @@ rows! {
     }
 
     fn s12_a_client_that_is_killed_leaves_nothing(stage) {
-        let (house, mut gateway, web) = one(stage, &[], &json!({}));
+        let (house, mut gateway, web) = one(stage, |house| house.stub("a", &[], &json!({})));
         let inside = web.enter();
         let mut client = listening_process(&house, &inside);
         echo(&inside);
@@ -108,7 +106,7 @@ rows! {
     }
 
     fn l37_a_stopped_client_with_an_open_stream_keeps_no_idle_server(stage) {
-        let (house, mut gateway, web) = one(stage, &[], &json!({ "idleTimeout": "500ms" }));
+        let (house, mut gateway, web) = one(stage, |house| house.stub("a", &[], &json!({ "idleTimeout": "500ms" })));
         let inside = web.enter();
         let mut client = listening_process(&house, &inside);
         echo(&inside);
@@ -126,7 +124,7 @@ rows! {
         let (house, mut gateway, clients) = rude(stage);
         gateway.signal(Signal::TERM);
         for (_, mut listening) in clients {
-            assert_eq!(listening.next(), None);
+            assert_eq!(listening.said(), None);
         }
         assert!(house.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
         house.expect_no_process();
@@ -136,7 +134,7 @@ rows! {
         let (house, mut gateway, clients) = rude(stage);
         gateway.signal(Signal::KILL);
         for (_, mut listening) in clients {
-            assert_eq!(listening.next(), None);
+            assert_eq!(listening.said(), None);
         }
         gateway.wait_exit(PATIENCE);
         house.expect_no_process();

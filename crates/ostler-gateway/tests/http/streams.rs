@@ -39,7 +39,7 @@ fn h6_an_answer_becomes_a_stream_with_the_first_notification() {
         assert_eq!(told["params"], json!({ "progressToken": "p", "progress": step }));
     }
     assert_eq!(reply.message()["id"], 1);
-    assert_eq!(reply.next(), None);
+    assert_eq!(reply.said(), None);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn h3_what_is_about_no_request_goes_to_one_listener() {
     server.say(CHANGED);
     third.expect("notifications/resources/updated");
     assert_eq!(web.send("DELETE", "").status, 200);
-    assert_eq!(first.next(), None, "it was told twice");
+    assert_eq!(first.said(), None, "it was told twice");
 }
 
 #[test]
@@ -94,23 +94,23 @@ fn h3_a_stream_that_was_cut_is_taken_up_where_it_was() {
     let request = server.expect("tools/call");
     server.say(&progress(&request, 1));
     let mut reply = Reply::read(stream).expect("an answer");
-    let last = reply.next().expect("an event").id.expect("an id");
+    let last = reply.said().expect("an event").id.expect("an id");
     reply.cut();
     // Said to nobody.
     server.say(&progress(&request, 2));
     server.answer(&request, &json!({ "late": true }));
     let mut resumed = web.clone().with("Last-Event-ID", &last).listen();
     assert_eq!(resumed.expect("notifications/progress")["params"]["progress"], 2);
-    let answer = resumed.next().expect("an event");
+    let answer = resumed.said().expect("an event");
     assert!(answer.data.contains("late"));
-    assert_eq!(resumed.next(), None);
+    assert_eq!(resumed.said(), None);
     // It is kept for a while, also from the beginning.
     let track = last.split('.').next().expect("a stream");
     let mut again = web.clone().with("Last-Event-ID", &format!("{track}.0")).listen();
     let progress = [again.message(), again.message()].map(|one| one["params"]["progress"].clone());
     assert_eq!(progress, [json!(1), json!(2)]);
-    assert_eq!(again.next().expect("an event"), answer);
-    assert_eq!(again.next(), None);
+    assert_eq!(again.said().expect("an event"), answer);
+    assert_eq!(again.said(), None);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn h3_only_the_same_stream_is_replayed() {
         server.say(&progress(call, 1));
     }
     let mut replies = streams.map(|stream| Reply::read(stream).expect("an answer"));
-    let lasts = replies.each_mut().map(|reply| reply.next().expect("an event").id.expect("an id"));
+    let lasts = replies.each_mut().map(|reply| reply.said().expect("an event").id.expect("an id"));
     for call in &calls {
         server.answer(call, &json!({}));
     }
@@ -131,7 +131,7 @@ fn h3_only_the_same_stream_is_replayed() {
     for (last, id) in lasts.iter().zip(&ids) {
         let mut resumed = web.clone().with("Last-Event-ID", last).listen();
         assert_eq!(resumed.message()["id"], *id);
-        assert_eq!(resumed.next(), None);
+        assert_eq!(resumed.said(), None);
     }
     // An id of nobody's is a new stream.
     let unknown = web.clone().with("Last-Event-ID", "999.7").listen();
@@ -163,7 +163,7 @@ fn c2_a_call_that_was_cancelled_ends_its_answer() {
     let cancelled = server.expect("notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], request["id"]);
     let mut reply = Reply::read(stream).expect("an answer");
-    assert_eq!((reply.status, reply.next()), (200, None));
+    assert_eq!((reply.status, reply.said()), (200, None));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn s3_what_a_server_asks_comes_with_the_call_that_caused_it() {
     server.answer(&request, &json!({}));
     assert_eq!(reply.message()["id"], 1);
     assert_eq!(web.send("DELETE", "").status, 200);
-    assert_eq!(listening.next(), None);
+    assert_eq!(listening.said(), None);
 }
 
 #[test]

@@ -197,8 +197,7 @@ ostler.json:7:30: mcpServers.token.bearer_token_env_var: is for servers with a `
   "mcpServers": {
     "remote": { "url": "https://s3cret.invalid/mcp" },
     "modern": { "command": "x", "era": "modern" }
-  },
-  "detachTimeout": "10s"
+  }
 }
 "# => r#"
 ostler.json:3:17: mcpServers.remote.url: servers that are reached by HTTP can't be used yet
@@ -207,9 +206,6 @@ ostler.json:3:17: mcpServers.remote.url: servers that are reached by HTTP can't 
 ostler.json:4:40: mcpServers.modern: this generation of the protocol can't be spoken yet
   4 |     "modern": { "command": "…", "era": "modern" }
     |                                        ^^^^^^^^
-ostler.json:6:3: detachTimeout: there are no clients on HTTP yet
-  6 |   "detachTimeout": "…"
-    |   ^^^^^^^^^^^^^^^
 "#
     never_here: r#"
 { "mcpServers": { "a": { "command": "x", "oauth": { "id": "s3cret" }, "sslVerify": false, "sandbox": {} } } }

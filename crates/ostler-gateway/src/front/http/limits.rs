@@ -14,7 +14,7 @@ pub(super) const HEAD: usize = 64 << 10;
 /// In one request.
 pub(super) const HEADERS: usize = 100;
 /// For a head to arrive; also how long a connection may be unused.
-pub(super) const HEAD_TIME: Duration = Duration::from_secs(60);
+pub(super) const HEAD_TIME: Duration = Duration::from_mins(1);
 /// Connections at one time. Whoever comes then takes the place of the one that has been unused for the longest.
 pub(super) const CONNECTIONS: usize = 4096;
 /// The part of the descriptors of this process that connections may take.

@@ -159,7 +159,9 @@ impl State {
         }
         let unclaimed = std::mem::take(&mut self.unclaimed);
         if let Some(track) = self.tracks.get_mut(&track) {
-            unclaimed.into_iter().for_each(|line| track.push(line));
+            for line in unclaimed {
+                track.push(line);
+            }
         }
     }
 

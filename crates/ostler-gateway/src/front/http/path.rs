@@ -1,15 +1,17 @@
 //! Where a request goes.
 
+use super::refusal::Refusal;
+
 /// The path of all servers; those of single ones are below it.
 const ALL: &str = "/mcp";
 
-/// The server that a path names; none if it is that of all. Nothing if it is no path of ours.
-pub(super) fn server(path: &str) -> Option<Option<String>> {
-    let rest = path.strip_prefix(ALL)?;
+/// The server that a path names; none if it is that of all.
+pub(super) fn server(path: &str) -> Result<Option<String>, Refusal> {
+    let rest = path.strip_prefix(ALL).ok_or(Refusal::Path)?;
     if rest.is_empty() || rest == "/" {
-        return Some(None);
+        return Ok(None);
     }
-    decode(rest.strip_prefix('/')?).map(Some)
+    rest.strip_prefix('/').and_then(decode).map(Some).ok_or(Refusal::Path)
 }
 
 fn decode(text: &str) -> Option<String> {
@@ -35,11 +37,11 @@ mod tests {
 
     #[test]
     fn names_are_found_in_paths() {
-        assert_eq!(server("/mcp"), Some(None));
-        assert_eq!(server("/mcp/"), Some(None));
-        assert_eq!(server("/mcp/git%20hub%2Fx"), Some(Some("git hub/x".into())));
+        assert_eq!(server("/mcp").unwrap(), None);
+        assert_eq!(server("/mcp/").unwrap(), None);
+        assert_eq!(server("/mcp/git%20hub%2Fx").unwrap().as_deref(), Some("git hub/x"));
         for path in ["/", "/mcpx", "/mcp/%", "/mcp/%2", "/mcp/%zz", "/mcp/%ff", "*"] {
-            assert_eq!(server(path), None, "{path}");
+            assert!(server(path).is_err(), "{path}");
         }
     }
 }

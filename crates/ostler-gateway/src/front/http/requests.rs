@@ -33,7 +33,7 @@ impl Http {
     async fn serve(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
         let (head, body) = request.into_parts();
         let caller = self.guard.check(&head.headers)?;
-        let server = path::server(head.uri.path()).ok_or(Refusal::Path)?;
+        let server = path::server(head.uri.path())?;
         match head.method {
             Method::POST => self.post(caller, server, &head.headers, body).await,
             Method::GET => self.listen(&caller, server.as_deref(), &head.headers),
@@ -51,14 +51,14 @@ impl Http {
     ) -> Result<Response<Body>, Refusal> {
         headers::check_post(headers)?;
         let Some(id) = headers::session(headers) else {
-            let said = Said::parse(Said::read(body, &self.room).await?, "")?;
+            let said = Said::parse(&Said::read(body, &self.room).await?, "")?;
             return self.arrive(caller, server, said).await;
         };
         let stay = self.find(id, &caller, server.as_deref(), headers)?;
         // It is there while it sends, however long that takes.
         let attendance = stay.attend();
         let body = Said::read(body, &self.room).await?;
-        let said = Said::parse(body, &stay.version)?;
+        let said = Said::parse(&body, &stay.version)?;
         drop(attendance);
         say(&stay, said).await
     }

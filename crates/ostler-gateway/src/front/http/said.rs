@@ -45,7 +45,7 @@ impl Said {
     }
 
     /// What it says, if a client with this version may say it.
-    pub(super) fn parse(body: Bytes, version: &str) -> Result<Self, Refusal> {
+    pub(super) fn parse(body: &Bytes, version: &str) -> Result<Self, Refusal> {
         let line = flat(body);
         if line.first() == Some(&b'[') {
             return Self::batch(line, version);
@@ -99,7 +99,7 @@ fn wrong(line: &[u8], error: &ostler::InvalidFrame) -> Refusal {
 
 /// On one line, as servers read it: outside of strings the ends of lines mean nothing, and inside of them they
 /// are written otherwise.
-fn flat(body: Bytes) -> Bytes {
+fn flat(body: &Bytes) -> Bytes {
     let body = body.slice_ref(body.trim_ascii());
     if memchr::memchr2(b'\r', b'\n', &body).is_none() {
         return body;

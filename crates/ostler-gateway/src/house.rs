@@ -203,6 +203,16 @@ impl House {
         Err(NotWelcome::UnknownServer { name, servers })
     }
 
+    /// What lets clients on HTTP in, as the configuration says.
+    pub(crate) fn passes(&self) -> Arc<[Arc<Pass>]> {
+        self.roster.passes()
+    }
+
+    /// The tokens of its configuration that let nobody in: a variable is not set, or they could be guessed.
+    pub fn unusable_tokens(&self) -> Vec<String> {
+        self.roster.unusable_tokens()
+    }
+
     /// How long a client on HTTP may be away, if the configuration says it.
     pub(crate) fn detach_timeout(&self) -> Option<Duration> {
         self.roster.detach_timeout()

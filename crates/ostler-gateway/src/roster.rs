@@ -12,6 +12,7 @@ use std::time::Duration;
 use ostler::keeper::{Caps, Changes, Departure};
 
 use crate::config::{self, Environment, Names};
+use crate::front::http::Pass;
 use crate::gateway::{Gateway, Offer, lock};
 use crate::menu::{Menu, Offers};
 
@@ -35,6 +36,8 @@ pub(crate) struct Roster {
 #[derive(Debug)]
 struct State {
     supply: Supply,
+    /// What lets clients on HTTP in, as the configuration says.
+    passes: Arc<[Arc<Pass>]>,
     guests: Vec<Guest>,
     /// With so many guests it is time to look who has gone.
     look_at: usize,
@@ -55,7 +58,8 @@ const FEW: usize = 64;
 
 impl Roster {
     pub(crate) fn new(supply: Supply, environment: Environment) -> Self {
-        let state = State { supply, guests: Vec::new(), look_at: FEW };
+        let passes = supply.passes(&environment, &[]);
+        let state = State { supply, passes, guests: Vec::new(), look_at: FEW };
         Self { environment, state: Mutex::new(state) }
     }
 
@@ -75,6 +79,20 @@ impl Roster {
     /// Whether a server is there, and switched off.
     pub(crate) fn is_off(&self, name: &str) -> bool {
         lock(&self.state).supply.entry(name).is_some_and(|entry| !entry.enabled)
+    }
+
+    /// What lets clients on HTTP in, as the configuration says.
+    pub(crate) fn passes(&self) -> Arc<[Arc<Pass>]> {
+        Arc::clone(&lock(&self.state).passes)
+    }
+
+    /// The tokens that let nobody in: a variable is not set, or they could be guessed.
+    pub(crate) fn unusable_tokens(&self) -> Vec<String> {
+        let state = lock(&self.state);
+        let Supply::File(file) = &state.supply else { return Vec::new() };
+        let is_there = |name: &str| state.passes.iter().any(|pass| pass.is_of(name));
+        let names = file.tokens.iter().map(|entry| entry.name.clone());
+        names.filter(|name| !is_there(name)).collect()
     }
 
     /// How long a client on HTTP may be away, if the configuration says it.
@@ -101,6 +119,7 @@ impl Roster {
     pub(crate) fn replace(&self, gateway: &Gateway, supply: Supply) -> (Changes, Departure) {
         let mut state = lock(&self.state);
         let changes = changes(&state.supply, &supply);
+        state.passes = supply.passes(&self.environment, &state.passes);
         state.supply = supply;
         state.forget_who_has_gone(gateway);
         let offers = |guest: &Guest| (Arc::clone(&guest.menu), self.offers(&state.supply, guest));
@@ -174,6 +193,17 @@ impl Supply {
                 on.map(|(name, entry)| (name.clone(), offer(entry))).collect()
             }
         }
+    }
+
+    /// A pass for each token that can be had. One that is as it was stays the same.
+    fn passes(&self, environment: &Environment, old: &[Arc<Pass>]) -> Arc<[Arc<Pass>]> {
+        let Self::File(file) = self else { return Arc::default() };
+        let pass = |entry: &config::TokenEntry| {
+            let pass = Pass::of(entry, entry.secret(environment)?)?;
+            let same = old.iter().find(|one| one.is_same(&pass)).cloned();
+            Some(same.unwrap_or_else(|| Arc::new(pass)))
+        };
+        file.tokens.iter().filter_map(pass).collect()
     }
 
     fn names(&self) -> BTreeSet<String> {

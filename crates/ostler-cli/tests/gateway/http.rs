@@ -190,3 +190,38 @@ fn a_token_can_be_given() {
     assert!(!house.sandbox.state().join("ostler/token").exists());
     house.down_with(&mut gateway);
 }
+
+#[test]
+fn a_token_of_the_configuration_has_its_agent_and_its_servers() {
+    let house = House::new(Stage::leaf());
+    let configure = |tokens: Value| {
+        let stub = |name| house.stub(name, &[], &json!({}));
+        let servers = json!({ "a": stub("a"), "b": stub("b") });
+        house.write(&json!({ "mcpServers": servers, "tokens": tokens }).to_string());
+    };
+    configure(json!({
+        "ci": { "token": "${CI_TOKEN}", "agent": "ci", "servers": ["a"] },
+        "none": { "token": "${NOT_SET}" },
+    }));
+    let mut command = house.command(house.program());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(house.config());
+    let mut gateway = Launched::start(command.env("CI_TOKEN", "token-of-the-ci-0123"));
+    wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("ostler.json at"));
+    let said = gateway.stderr();
+    assert!(said.contains("nobody can use the token 'none'"), "{said}");
+    let address = said.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+    let ci = |path: &str| Web::new(address.parse().unwrap(), path, "token-of-the-ci-0123");
+    let inside = ci("/mcp/a").enter();
+    echo(&inside);
+    let sessions = house.ostler_json(&["sessions", "--json"]).to_string();
+    assert!(sessions.contains("\"ci\""), "{sessions}");
+    let hello = ostler_testkit::web::hello("2025-11-25", &json!({}));
+    assert_eq!(ci("/mcp/b").send("POST", &hello).status, 404);
+    let other = ci("/mcp/a").with("Ostler-Agent", "other");
+    assert_eq!(other.send("POST", &hello).status, 403);
+    configure(json!({}));
+    wait_until("it is not known any more", PATIENCE, || {
+        ci("/mcp/a").send("POST", &hello).status == 401
+    });
+    house.down_with(&mut gateway);
+}

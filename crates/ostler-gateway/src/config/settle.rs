@@ -13,6 +13,7 @@ use super::entry::{Carrier, File, Launch, Reach, Remote, ServerEntry, Tools};
 use super::environment::{DEFAULTS, Names};
 use super::form::{CapsForm, FileForm, LimitsForm, Named, ServerForm, ToolsForm};
 use super::reader::{At, Reader};
+use super::tokens;
 use super::unbuilt;
 use super::values::SomeTime;
 use super::words::Transport;
@@ -47,7 +48,8 @@ pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) ->
     }
     let caps = form.caps.map_or_else(Caps::default, |caps| self::caps(&caps.value));
     let detach_timeout = form.detach_timeout.map(|at| at.value.0);
-    File { servers, caps, detach_timeout, notices: Vec::new() }
+    let tokens = form.tokens.map(|at| tokens::settle(at.value, reader)).unwrap_or_default();
+    File { servers, caps, detach_timeout, tokens, notices: Vec::new() }
 }
 
 fn check_name(name: &str, key: Range, reader: &mut Reader<'_>) {

@@ -3,6 +3,7 @@
 
 mod away;
 mod hostile;
+mod old;
 mod refusals;
 mod sessions;
 mod stage;

@@ -44,6 +44,11 @@ pub(super) async fn live(plan: Plan, seat: Seat, requests: Requests) -> io::Resu
     let _watcher = watch::begin(&house);
     if let Some(http) = &plan.http {
         http.announce();
+        for name in house.unusable_tokens() {
+            say(format_args!(
+                "nobody can use the token '{name}': its variable is not set, or it is too short"
+            ));
+        }
     }
     announce(&house, &seat, plan.is_detached)?;
     sweep::begin();

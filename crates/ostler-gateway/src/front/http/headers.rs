@@ -16,12 +16,18 @@ const EVENTS: &str = "text/event-stream";
 
 /// Whether a message can be read, and its sender understands both kinds of answers.
 pub(super) fn check_post(headers: &HeaderMap) -> Result<(), Refusal> {
+    check_content(headers)?;
+    let both = accepts(headers, JSON) && accepts(headers, EVENTS);
+    if both { Ok(()) } else { Err(Refusal::Accept) }
+}
+
+/// Whether a message can be read.
+pub(super) fn check_content(headers: &HeaderMap) -> Result<(), Refusal> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
         return Err(Refusal::MediaType);
     }
-    let both = accepts(headers, JSON) && accepts(headers, EVENTS);
-    if both { Ok(()) } else { Err(Refusal::Accept) }
+    Ok(())
 }
 
 /// Whether its sender understands a stream.

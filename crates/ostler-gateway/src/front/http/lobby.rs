@@ -74,6 +74,19 @@ impl Lobby {
     }
 }
 
+/// Ends a stay when it is dropped.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) lobby: Arc<Lobby>,
+    pub(super) stay: Arc<Stay>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.lobby.forget(&self.stay);
+    }
+}
+
 /// As an id is written.
 pub(super) fn written(id: u128) -> String {
     format!("{id:032x}")

@@ -103,7 +103,7 @@ impl Mail {
             return false;
         }
         if let Some(found) = state.tracks.get_mut(&track) {
-            found.awaits = ids.len();
+            found.awaits += ids.len();
         }
         state.posts.extend(ids.iter().map(|id| (id.clone(), track)));
         true
@@ -115,7 +115,7 @@ impl Mail {
         let mut state = self.state();
         if let Some(found) = state.tracks.get_mut(&track) {
             found.push(line);
-            found.finish();
+            found.answered(1);
         }
     }
 

@@ -19,6 +19,7 @@ mod limits;
 mod listen;
 mod lobby;
 mod mail;
+mod old;
 mod pass;
 mod path;
 mod refusal;

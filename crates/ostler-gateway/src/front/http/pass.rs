@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::config::Names;
+use super::token;
+use crate::config::{Names, TokenEntry};
 use crate::menu::Menu;
 
 /// A token with a name.
@@ -27,6 +28,28 @@ impl Pass {
         Self { name, token, agent: None, servers: None, menu: OnceLock::new() }
     }
 
+    /// What a configuration says; none if its token could be guessed.
+    pub(crate) fn of(entry: &TokenEntry, secret: String) -> Option<Self> {
+        token::check(&secret).ok()?;
+        let mut pass = Self::new(&named(&entry.name), secret);
+        (pass.agent, pass.servers) = (entry.agent.clone(), entry.servers.clone());
+        Some(pass)
+    }
+
+    /// Whether it is that of a token with this name.
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        self.name == named(name)
+    }
+
+    /// Whether it lets in the same clients to the same servers.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let all = |pass: &Self| {
+            let Self { name, token, agent, servers, .. } = pass;
+            (name.clone(), token.clone(), agent.clone(), servers.clone())
+        };
+        all(self) == all(other)
+    }
+
     /// The same, for clients of this agent.
     #[must_use]
     pub fn of_agent(mut self, agent: String) -> Self {
@@ -45,6 +68,11 @@ impl Pass {
     pub(crate) fn menu(&self, make: impl FnOnce(Option<Names>) -> Arc<Menu>) -> Arc<Menu> {
         Arc::clone(self.menu.get_or_init(|| make(self.servers.clone())))
     }
+}
+
+/// So that nobody is called like the token that is always there.
+fn named(name: &str) -> String {
+    format!("tokens.{name}")
 }
 
 impl fmt::Debug for Pass {

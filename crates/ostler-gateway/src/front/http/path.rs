@@ -2,16 +2,30 @@
 
 use super::refusal::Refusal;
 
-/// The path of all servers; those of single ones are below it.
-const ALL: &str = "/mcp";
+/// Which of the two ways of speaking HTTP a path is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// That of today.
+    Streamable,
+    /// That of 2024-11-05: one stream for all answers.
+    Old,
+}
 
-/// The server that a path names; none if it is that of all.
-pub(super) fn server(path: &str) -> Result<Option<String>, Refusal> {
-    let rest = path.strip_prefix(ALL).ok_or(Refusal::Path)?;
-    if rest.is_empty() || rest == "/" {
-        return Ok(None);
+/// The paths of all servers; those of single ones are below them.
+const ALL: [(&str, Way); 2] = [("/mcp", Way::Streamable), (OLD, Way::Old)];
+/// Where clients of the old way begin.
+pub(super) const OLD: &str = "/sse";
+
+/// The way that a path is for, and the server that it names; none if it is that of all.
+pub(super) fn parse(path: &str) -> Result<(Way, Option<String>), Refusal> {
+    let is_below = |rest: &&str| rest.is_empty() || rest.starts_with('/');
+    let mut found =
+        ALL.iter().filter_map(|(all, way)| Some((way, path.strip_prefix(all).filter(is_below)?)));
+    let (way, rest) = found.next().ok_or(Refusal::Path)?;
+    match rest.trim_start_matches('/') {
+        "" => Ok((*way, None)),
+        name => Ok((*way, Some(decode(name).ok_or(Refusal::Path)?))),
     }
-    rest.strip_prefix('/').and_then(decode).map(Some).ok_or(Refusal::Path)
 }
 
 fn decode(text: &str) -> Option<String> {
@@ -37,11 +51,13 @@ mod tests {
 
     #[test]
     fn names_are_found_in_paths() {
-        assert_eq!(server("/mcp").unwrap(), None);
-        assert_eq!(server("/mcp/").unwrap(), None);
-        assert_eq!(server("/mcp/git%20hub%2Fx").unwrap().as_deref(), Some("git hub/x"));
+        assert_eq!(parse("/mcp").unwrap(), (Way::Streamable, None));
+        assert_eq!(parse("/mcp/").unwrap(), (Way::Streamable, None));
+        let named = (Way::Streamable, Some("git hub/x".into()));
+        assert_eq!(parse("/mcp/git%20hub%2Fx").unwrap(), named);
+        assert_eq!(parse("/sse/a").unwrap(), (Way::Old, Some("a".into())));
         for path in ["/", "/mcpx", "/mcp/%", "/mcp/%2", "/mcp/%zz", "/mcp/%ff", "*"] {
-            assert!(server(path).is_err(), "{path}");
+            assert!(parse(path).is_err(), "{path}");
         }
     }
 }

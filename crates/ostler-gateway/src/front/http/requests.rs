@@ -16,7 +16,7 @@ use super::headers;
 use super::limits::PATIENCE;
 use super::lobby::{Lobby, written};
 use super::mail::First;
-use super::path;
+use super::path::{self, Way};
 use super::refusal::Refusal;
 use super::said::Said;
 use super::stay::{Arrival, Letter, Stay};
@@ -32,9 +32,14 @@ impl Http {
 
     async fn serve(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
         let (head, body) = request.into_parts();
-        let caller = self.guard.check(&head.headers)?;
-        let server = path::server(head.uri.path())?;
+        let caller = self.guard.check(&head.headers, &self.house.passes())?;
+        let (way, server) = path::parse(head.uri.path())?;
         match head.method {
+            Method::GET if way == Way::Old => {
+                self.open_old(caller, server, head.uri.path(), &head.headers)
+            }
+            Method::POST if way == Way::Old => self.post_old(&caller, server, &head, body).await,
+            _ if way == Way::Old => Err(Refusal::Method),
             Method::POST => self.post(caller, server, &head.headers, body).await,
             Method::GET => self.listen(&caller, server.as_deref(), &head.headers),
             Method::DELETE => self.leave(&caller, server.as_deref(), &head.headers),
@@ -72,13 +77,7 @@ impl Http {
     ) -> Result<Response<Body>, Refusal> {
         let hello = said.one.as_ref().filter(|_| said.is_hello()).ok_or(Refusal::NoSession)?;
         let requested = message::text_param(hello, &["protocolVersion"]).unwrap_or_default();
-        let version = version::agreed(&requested).to_owned();
-        if self.house.closing().is_cancelled() {
-            return Err(Refusal::Closing);
-        }
-        let visitor = self.house.welcome_by_pass(server.clone(), caller.agent, &caller.pass)?;
-        let arrival = Arrival { pass: caller.pass, server, version, visitor };
-        let stay = self.lobby.open(arrival, self.detach, &self.house)?;
+        let stay = self.open(caller, server, version::agreed(&requested))?;
         let newcomer = Newcomer { stay: &stay, lobby: &self.lobby, is_told: false };
         let mut response = say(&stay, said).await?;
         if newcomer.settle(&response) {
@@ -86,6 +85,22 @@ impl Http {
             response.headers_mut().extend(id.ok().map(|id| (headers::SESSION, id)));
         }
         Ok(response)
+    }
+
+    /// A stay for a client that speaks this version.
+    pub(super) fn open(
+        &self,
+        caller: Caller,
+        server: Option<String>,
+        version: &str,
+    ) -> Result<Arc<Stay>, Refusal> {
+        if self.house.closing().is_cancelled() {
+            return Err(Refusal::Closing);
+        }
+        let visitor = self.house.welcome_by_pass(server.clone(), caller.agent, &caller.pass)?;
+        let version = version.to_owned();
+        let arrival = Arrival { pass: caller.pass, server, version, visitor };
+        self.lobby.open(arrival, self.detach, &self.house)
     }
 
     fn listen(
@@ -125,7 +140,8 @@ impl Http {
         server: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<Arc<Stay>, Refusal> {
-        let stay = self.lobby.find(id, &caller.pass, server).ok_or(Refusal::UnknownSession)?;
+        let stay = self.lobby.find(id, &caller.pass, server);
+        let stay = stay.filter(|stay| stay.only.get().is_none()).ok_or(Refusal::UnknownSession)?;
         headers::check_version(headers)?;
         Ok(stay)
     }

@@ -4,7 +4,7 @@
 //! that session ends, with all that it holds; what the client has said of itself is kept, and the next thing that it
 //! says begins a session that knows it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -34,6 +34,8 @@ pub(super) struct Stay {
     /// The version that was agreed upon.
     pub(super) version: String,
     pub(super) mail: Arc<Mail>,
+    /// The stream of a client that has only one, for all that it is told.
+    pub(super) only: OnceLock<u64>,
     inbox: mpsc::Sender<Letter>,
     presence: Mutex<Presence>,
     end: CancellationToken,
@@ -88,6 +90,7 @@ impl Stay {
             server: arrival.server,
             version: arrival.version,
             mail: Arc::default(),
+            only: OnceLock::new(),
             inbox,
             presence: Mutex::new(Presence { count: 0, since: Instant::now() }),
             end: CancellationToken::new(),

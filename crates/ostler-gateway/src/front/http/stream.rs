@@ -7,6 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::limits::{KEEP_ALIVE, RETRY};
+use super::lobby::Ending;
 use super::mail::{Event, Reader};
 use super::stay::Attendance;
 
@@ -24,6 +25,8 @@ pub(super) struct Stream {
     alive: Pin<Box<Sleep>>,
     /// As long as it is read its client is there.
     _attendance: Attendance,
+    /// A stay that ends with it.
+    _ending: Option<Ending>,
 }
 
 /// How a stream begins.
@@ -46,7 +49,14 @@ impl Stream {
             Opening::Plain => Bytes::from_static(COMMENT),
         };
         let alive = Box::pin(sleep(KEEP_ALIVE));
-        Self { reader, opening: Some(opening), alive, _attendance: attendance }
+        Self { reader, opening: Some(opening), alive, _attendance: attendance, _ending: None }
+    }
+
+    /// The same, which begins with the place where its client posts, and whose stay ends with it.
+    pub(super) fn of_old(mut self, endpoint: &str, ending: Ending) -> Self {
+        self.opening = Some(format!("event: endpoint\ndata: {endpoint}\n\n").into());
+        self._ending = Some(ending);
+        self
     }
 
     /// What is to be sent next; none at the end.

@@ -70,7 +70,7 @@ impl Track {
     /// So many answers have come.
     pub(super) fn answered(&mut self, count: usize) {
         self.awaits = self.awaits.saturating_sub(count);
-        if self.awaits == 0 {
+        if self.awaits == 0 && self.kind == Kind::Post {
             self.finish();
         }
     }

@@ -132,6 +132,8 @@ mod engine {
             let mut run = dock.script(&[], "while read image; do docker run -d $image sleep 100000; done");
             for count in 1..=2 {
                 run.write(format!("{IMAGE}\n").as_bytes(), PATIENCE).unwrap();
+                // The client has its answer when it prints the container's id.
+                assert!(run.line(PATIENCE).unwrap().is_some());
                 dock.await_running(count);
                 dock.stage().signal(dock.stage().named("ostler-porter")[0], Signal::KILL);
                 wait_until("it is dead", PATIENCE, || dock.stage().named("ostler-porter").is_empty());

@@ -75,9 +75,13 @@ rows! {
         let door = fenced["env"]["DOCKER_HOST"].as_str().unwrap().to_owned();
         let doors = format!("unix://{}/ostler/doors/", stage.sandbox.runtime().display());
         assert!(door.starts_with(&doors), "{door}");
+        // A podman command is found through a directory beside the socket.
+        let path = |dump: &Value| dump["env"]["PATH"].as_str().unwrap().to_owned();
+        let shelf = door.strip_prefix("unix://").unwrap().replace(".sock", ".bin");
+        assert_eq!(path(&fenced), format!("{shelf}:{}", path(&direct)));
         for dump in [&mut direct, &mut fenced] {
             let env = dump["env"].as_object_mut().unwrap();
-            env.retain(|name, _| !["OSTLER_INSTANCE", "DOCKER_HOST"].contains(&name.as_str()));
+            env.retain(|name, _| !["OSTLER_INSTANCE", "DOCKER_HOST", "PATH"].contains(&name.as_str()));
         }
         assert_eq!(direct["env"], fenced["env"]);
         stage.assert_empty_now();

@@ -7,6 +7,9 @@ mod chronicle;
 mod client;
 pub mod config;
 pub mod front;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod house;
 mod hub;

@@ -88,6 +88,11 @@ pub(crate) fn splice(bytes: &[u8], mut edits: Vec<(Range<usize>, Bytes)>) -> Byt
     line.freeze()
 }
 
+/// Whether an id is a text or a whole number.
+pub(crate) fn is_whole(id: &[u8]) -> bool {
+    id.first() == Some(&b'"') || !id.iter().any(|byte| b".eE".contains(byte))
+}
+
 /// A number as it is written in JSON.
 pub(crate) fn number(number: impl std::fmt::Display) -> Bytes {
     Bytes::from(number.to_string())

@@ -16,7 +16,7 @@ use crate::{Launched, Stage, is_alive, wait_until};
 /// The label that everything of ostler's has.
 const LABEL: &str = "ostler.instance";
 /// An instance that nobody has started.
-const STRANGER: &str = "ostler.instance=00000000000000000000000000000001";
+pub(crate) const STRANGER: &str = "ostler.instance=00000000000000000000000000000001";
 
 /// Where a row is played that needs containers.
 #[derive(Debug)]

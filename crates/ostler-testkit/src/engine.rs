@@ -151,7 +151,7 @@ fn end_all_of(directory: &Path) -> bool {
 }
 
 /// An engine that was killed leaves file systems and network name spaces mounted.
-fn unmount_all_below(directory: &Path) {
+pub(crate) fn unmount_all_below(directory: &Path) {
     let mounts = fs::read_to_string("/proc/mounts").expect("the mounts");
     let places = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
     let below: Vec<&Path> = places.filter(|place| place.starts_with(directory)).collect();

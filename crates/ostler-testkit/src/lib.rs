@@ -11,7 +11,7 @@
 //! it that do not belong to the test.
 //!
 //! An [`Engine`] is a real container engine of one test's own; a [`FakeEngine`] is one that misbehaves on demand. What
-//! is left in the former is asked of the docker command.
+//! is left in the former is asked of the docker command. [`Podman`] are books of one test's own, and a service on them.
 //!
 //! Nothing here uses the `ostler` library: an oracle that shares code with what it judges would share its mistakes.
 //!
@@ -37,6 +37,7 @@ mod keeper_host;
 mod launched;
 pub mod measure;
 mod pipes;
+mod podman;
 mod process;
 mod puppet;
 mod rows;
@@ -58,6 +59,7 @@ pub use crate::host::Host;
 pub use crate::image::box_archive;
 pub use crate::keeper_host::KeeperHost;
 pub use crate::launched::Launched;
+pub use crate::podman::Podman;
 pub use crate::process::{
     Process, cpu_ticks_of, fds_of, is_alive, pids_in, pss_of, rss_of, threads_of, zombies_of,
     zombies_of_any,

@@ -1,72 +1,79 @@
 //! Which containers there are now, as their engines say.
 //!
 //! Only engines are asked that a note beside a ledger names, each once and all at the same time: one
-//! that hangs takes the others no time, and nobody more than [`ANSWER_LIMIT`].
+//! that hangs takes the others no time, and nobody more than [`PODMAN_LIMIT`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 
-use crate::door::remains::noted_engine;
+use crate::door::remains::noted_engines;
 use crate::engine::clear::{block_on, list};
 use crate::engine::{ContainerView, Endpoint, Unreachable};
 use crate::id::InstanceId;
 use crate::ledger::Book;
+use crate::podman::{self, Store};
 
 /// For an engine to say what it has. Somebody is waiting for it at a terminal.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// The same for podman, which has to be started for it.
+const PODMAN_LIMIT: Duration = Duration::from_secs(5);
 
 type Answer = Result<Vec<ContainerView>, Unreachable>;
+
+/// Who knows of containers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    Engine(Endpoint),
+    /// Podman's own books.
+    Podman(Store),
+}
 
 /// What all engines said.
 #[derive(Clone, Debug, Default)]
 pub struct Census {
-    /// The engine of each instance that may have containers.
-    engines: BTreeMap<InstanceId, Endpoint>,
-    answers: HashMap<Endpoint, Answer>,
+    /// In what each instance may have containers.
+    sources: BTreeMap<InstanceId, Vec<Source>>,
+    answers: HashMap<Source, Answer>,
 }
 
-/// What an instance has in its engine.
+/// What an instance has in its engines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holding {
-    /// Its containers, as far as the engine says.
+    /// Its containers, as far as the engines say.
     pub containers: Vec<ContainerView>,
-    /// Why the engine does not say. There may be more containers then.
+    /// Why one of them does not say. There may be more containers then.
     pub unreachable: Option<Unreachable>,
 }
 
 impl Census {
     /// Asks all engines in which instances of these ledgers may have containers.
     pub fn take<'b>(books: impl IntoIterator<Item = &'b Book>) -> Self {
-        let engines: BTreeMap<InstanceId, Endpoint> = books.into_iter().flat_map(noted).collect();
-        let mut distinct: Vec<Endpoint> = Vec::new();
-        for endpoint in engines.values() {
-            if !distinct.contains(endpoint) {
-                distinct.push(endpoint.clone());
-            }
-        }
-        Self { engines, answers: ask(distinct) }
+        let sources: BTreeMap<InstanceId, Vec<Source>> =
+            books.into_iter().flat_map(noted).collect();
+        let distinct: HashSet<Source> = sources.values().flatten().cloned().collect();
+        Self { sources, answers: ask(&distinct) }
     }
 
     /// What this instance has.
     pub fn of(&self, instance: InstanceId) -> Holding {
-        let answer = self.engines.get(&instance).and_then(|engine| self.answers.get(engine));
-        match answer {
-            Some(Ok(all)) => {
-                let own = all.iter().filter(|one| one.instance == instance);
-                Holding { containers: own.cloned().collect(), unreachable: None }
-            }
-            Some(Err(why)) => Holding { containers: Vec::new(), unreachable: Some(why.clone()) },
-            None => Holding::default(),
-        }
+        let sources = self.sources.get(&instance).into_iter().flatten();
+        let mut answers = sources.filter_map(|source| self.answers.get(source));
+        let unreachable = answers.find_map(|answer| answer.as_ref().err().cloned());
+        let own = self.containers().filter(|one| one.instance == instance);
+        Holding { containers: own.cloned().collect(), unreachable }
     }
 
-    /// All containers that were told of, also of instances that no ledger knows.
+    /// All containers that were told of, also of instances that no ledger knows. Each is told of once,
+    /// also if there is more than one way to whoever knows it.
     pub fn containers(&self) -> impl Iterator<Item = &ContainerView> {
-        self.answers.values().flatten().flatten()
+        let told = self.answers.values().flatten().flatten();
+        let by_id: BTreeMap<&str, &ContainerView> =
+            told.map(|one| (one.id.as_str(), one)).collect();
+        by_id.into_values()
     }
 
     /// The engines that did not say what they have.
@@ -75,35 +82,53 @@ impl Census {
     }
 }
 
-fn noted(book: &Book) -> impl Iterator<Item = (InstanceId, Endpoint)> {
+fn noted(book: &Book) -> impl Iterator<Item = (InstanceId, Vec<Source>)> {
     let directory: &Path = &book.directory;
-    book.open_entries().filter_map(move |(id, entry)| {
-        let endpoint = noted_engine(directory, id, entry.intent.engine.as_ref()?)?;
-        Some((id, endpoint))
+    book.open_entries().map(move |(id, entry)| {
+        let engines = noted_engines(directory, id, &entry.intent.ways).map(Source::Engine);
+        let stores = podman::noted(directory, id).unwrap_or_default().into_keys();
+        (id, engines.chain(stores.map(Source::Podman)).collect())
     })
 }
 
-fn ask(endpoints: Vec<Endpoint>) -> HashMap<Endpoint, Answer> {
-    if endpoints.is_empty() {
+impl Source {
+    async fn list(self) -> Answer {
+        match self {
+            Self::Engine(endpoint) => list(&endpoint, ANSWER_LIMIT).await,
+            Self::Podman(store) => {
+                let name = store.to_string();
+                let listed = spawn_blocking(move || podman::list(&store, PODMAN_LIMIT)).await;
+                listed.unwrap_or_else(|error| Err(unasked(name, &error)))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Engine(endpoint) => endpoint.to_string(),
+            Self::Podman(store) => store.to_string(),
+        }
+    }
+}
+
+fn unasked(endpoint: String, error: &dyn std::error::Error) -> Unreachable {
+    Unreachable { endpoint, reason: error.to_string() }
+}
+
+fn ask(sources: &HashSet<Source>) -> HashMap<Source, Answer> {
+    if sources.is_empty() {
         return HashMap::new();
     }
-    let asked = block_on(ask_all(endpoints.clone()));
-    asked.unwrap_or_else(|error| {
-        let unasked = |endpoint: Endpoint| {
-            let (name, reason) = (endpoint.to_string(), error.to_string());
-            (endpoint, Err(Unreachable { endpoint: name, reason }))
-        };
-        endpoints.into_iter().map(unasked).collect()
+    block_on(ask_all(sources.clone())).unwrap_or_else(|error| {
+        let unasked = |source: &Source| (source.clone(), Err(unasked(source.name(), &error)));
+        sources.iter().map(unasked).collect()
     })
 }
 
-async fn ask_all(endpoints: Vec<Endpoint>) -> HashMap<Endpoint, Answer> {
+async fn ask_all(sources: HashSet<Source>) -> HashMap<Source, Answer> {
     let mut questions = JoinSet::new();
-    for endpoint in endpoints {
-        questions.spawn(async move {
-            let answer = list(&endpoint, ANSWER_LIMIT).await;
-            (endpoint, answer)
-        });
+    for source in sources {
+        questions.spawn(async move { (source.clone(), source.list().await) });
     }
     questions.join_all().await.into_iter().collect()
 }

@@ -105,6 +105,10 @@ impl Frame {
         }
         let envelope: Envelope<'_> =
             serde_json::from_slice(&bytes).map_err(InvalidFrame::NotJson)?;
+        // A list of the right parts in the right order would be read as well.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            return Err(InvalidFrame::NotAMessage);
+        }
         let kind = envelope.kind()?;
         let edges = |part: Option<&RawValue>| part.map_or(0..0, |part| edges(&bytes, part));
         let id = edges(envelope.id);
@@ -305,6 +309,8 @@ mod tests {
             r#"{"id":1,"id":2,"method":"m"}"#,
             "{\"method\":\"m\",\n\"params\":1}",
             r#"{"method":"m"} x"#,
+            r#"[1,"m"]"#,
+            r#" ["a", "tools/call", {}]"#,
         ];
         for text in refused {
             assert!(parse(text).is_err(), "{text}");

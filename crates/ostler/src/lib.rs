@@ -63,6 +63,7 @@ mod level;
 mod limits;
 pub mod pipe;
 mod places;
+mod podman;
 mod porter;
 mod process;
 mod proctable;
@@ -72,6 +73,7 @@ mod signals;
 mod snapshot;
 mod spec;
 pub mod sweep;
+mod ways;
 
 pub use census::{Census, Holding};
 pub use cgroup::{NoControl, NoLeaf};

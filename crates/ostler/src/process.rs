@@ -1,32 +1,22 @@
 //! The backend for processes of this machine: a guardian for each instance.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
-use crate::door::DoorOrders;
-use crate::door::lead::lead;
-use crate::door::remains::socket_name;
-use crate::engine::label::Labels;
-use crate::engine::stream::SURROUNDINGS;
-use crate::engine::{Endpoint, Engine, Tool};
 use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::ROLE;
 use crate::guardian::wire::Launch;
-use crate::id::{InstanceId, OwnerId};
-use crate::ledger::{Entry, Intent, Passage};
+use crate::id::InstanceId;
+use crate::ledger::{Entry, Intent, Ways};
 use crate::level::Level;
-use crate::limits::Limits;
-use crate::places::socket_path;
-use crate::porter::wire::Service;
 use crate::proctable::Process;
 use crate::remains::{self, Remains};
 use crate::spec::ServerSpec;
+use crate::ways::Found;
 
 /// Starts servers as processes, each below a guardian of its own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,10 +29,8 @@ struct Post {
     intent: Intent,
     controls: Vec<Control>,
     terms: Terms,
-    /// Why it can have no socket to a container engine, if it should.
-    no_door: Option<io::Error>,
-    /// Why its containers can't be followed, although they should be.
-    unfollowed: Option<String>,
+    /// Its ways to containers.
+    found: Found,
     /// Taken when it is told.
     guardian: Option<Fence>,
 }
@@ -60,12 +48,12 @@ impl Backend for Processes {
             intent: intent(instance, spec),
             controls: Vec::new(),
             terms: terms.clone(),
-            no_door: None,
-            unfollowed: None,
+            found: Found::default(),
             guardian: Some(guardian),
         };
         post.find_cgroups()?;
-        post.find_engine(spec)?;
+        post.found = Found::of(instance, spec, terms.engine)?;
+        post.intent.ways = post.found.ways.clone();
         Ok(Box::new(post))
     }
 
@@ -118,42 +106,6 @@ impl Post {
     }
 }
 
-impl Post {
-    /// Which engine its containers would be in, and where its own socket to that can be.
-    fn find_engine(&mut self, spec: &ServerSpec) -> Result<(), StartError> {
-        let endpoint = match Endpoint::of(spec, self.terms.engine) {
-            Ok(None) => return Ok(()),
-            Ok(Some(Endpoint::Unix(path)))
-                if !is_served(&path, Tool::of(spec, self.terms.engine)) =>
-            {
-                Err(format!("no podman service answers at {}", path.display()))
-            }
-            Ok(Some(endpoint)) => Ok(endpoint),
-            // Its own command could not find it either.
-            Err(error) if self.terms.engine == Engine::Auto => Err(error.to_string()),
-            Err(error) => return Err(StartError::Engine(error)),
-        };
-        match endpoint.map(|endpoint| (endpoint, socket_path(&socket_name(self.intent.instance)))) {
-            Err(reason) => self.unfollowed = Some(reason),
-            Ok((endpoint, Ok(socket))) => self.intent.engine = Some(Passage { endpoint, socket }),
-            // Told later: without a place for the ledger there is none for a socket either.
-            Ok((_, Err(error))) => self.no_door = Some(error),
-        }
-        Ok(())
-    }
-
-    fn service(&self, owner: OwnerId, book: &Path, spec: &ServerSpec) -> Option<Service> {
-        let Passage { endpoint, socket } = self.intent.engine.clone()?;
-        let surroundings = surroundings(&endpoint, spec);
-        let Intent { instance, name, .. } = &self.intent;
-        let labels = Labels { instance: *instance, owner, server: name.clone() };
-        let Limits { containers: limit, late_create, .. } = self.terms.limits;
-        let cap = self.terms.resources.containers;
-        let door = DoorOrders { socket, endpoint, labels, cap };
-        Some(Service { door, book: book.to_owned(), surroundings, limit, late_create })
-    }
-}
-
 impl Prepared for Post {
     fn intent(&self) -> &Intent {
         &self.intent
@@ -162,16 +114,15 @@ impl Prepared for Post {
     fn start(mut self: Box<Self>, order: StartOrder) -> Result<Box<dyn Hold>, StartError> {
         let nobody = || StartError::Control(io::ErrorKind::NotConnected.into());
         let mut guardian = self.guardian.take().ok_or_else(nobody)?;
-        if let Some(error) = self.no_door.take() {
+        if let Some(error) = self.found.no_door.take() {
             guardian.dismiss();
             return Err(StartError::Door(error));
         }
         let mut spec = order.spec;
-        let engine = self.service(order.owner, &order.book, &spec);
-        if let (Some(Service { door, .. }), Some(tool)) =
-            (&engine, Tool::of(&spec, self.terms.engine))
-        {
-            lead(&mut spec, tool, &door.socket, &door.labels);
+        let whose = (&self.intent, order.owner);
+        let engine = self.found.service(whose, &order.book, &spec, &self.terms);
+        if let Some(service) = &engine {
+            self.found.lead(&mut spec, &service.labels);
         }
         let Terms { containment, limits, descriptors, .. } = &self.terms;
         let launch = Launch {
@@ -187,7 +138,7 @@ impl Prepared for Post {
             book: order.book,
             engine,
         };
-        guardian.remark(self.unfollowed.take());
+        guardian.remark(self.found.unfollowed.take());
         let told = guardian.tell(launch, &self.intent, order.stdio);
         if told.is_err() {
             see_off(&mut guardian);
@@ -212,21 +163,6 @@ fn see_off(guardian: &mut Fence) {
     }
 }
 
-/// What a porter has to know of the server's environment. For most engines that is nothing.
-fn surroundings(endpoint: &Endpoint, spec: &ServerSpec) -> Vec<(OsString, OsString)> {
-    let is_needed = |name: &OsString| SURROUNDINGS.iter().any(|needed| name == needed);
-    match endpoint {
-        Endpoint::Unix(_) | Endpoint::Tcp { .. } => Vec::new(),
-        Endpoint::Ssh(_) => spec.env.iter().filter(|(name, _)| is_needed(name)).cloned().collect(),
-    }
-}
-
-/// Podman needs no service, and would fail if it were told of one that is not there. A docker engine
-/// may be started later.
-fn is_served(socket: &Path, tool: Option<Tool>) -> bool {
-    tool != Some(Tool::Podman) || UnixStream::connect(socket).is_ok()
-}
-
 fn intent(instance: InstanceId, spec: &ServerSpec) -> Intent {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Intent {
@@ -235,7 +171,7 @@ fn intent(instance: InstanceId, spec: &ServerSpec) -> Intent {
         program: spec.program.to_string_lossy().into_owned(),
         leaf: None,
         cgroups: Vec::new(),
-        engine: None,
+        ways: Ways::default(),
         at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
     }
 }

@@ -112,7 +112,10 @@ fn wait_for_change(watch: &Watch, deadline: Instant) -> io::Result<()> {
 }
 
 /// KILL to all that carries a mark, until two looks in a row find none. Returns who is left.
-fn end_marked(ids: &[InstanceId], deadline: Instant) -> BTreeMap<InstanceId, Vec<Process>> {
+pub(crate) fn end_marked(
+    ids: &[InstanceId],
+    deadline: Instant,
+) -> BTreeMap<InstanceId, Vec<Process>> {
     let mut empty_looks = 0;
     loop {
         let found = marked(ids);

@@ -92,8 +92,10 @@ pub fn snapshot(places: &Places) -> Vec<View> {
         View { guardian, ..view(entry, &book.owner, state, processes) }
     });
     // No process of another boot can be alive, and its pids mean others. Containers can.
-    let noted =
-        before.into_iter().flat_map(open_in).filter(|(id, _, b)| is_noted(&b.directory, *id));
+    let noted = before
+        .into_iter()
+        .flat_map(open_in)
+        .filter(|(id, entry, book)| is_noted(&book.directory, *id, &entry.intent.ways));
     let of_another = noted
         .map(|(_, entry, book)| view(entry, &book.owner, state_of(entry, false, None), Vec::new()));
     let mut views: Vec<View> = of_this_boot.chain(of_another).collect();

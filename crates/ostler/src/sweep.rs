@@ -70,7 +70,8 @@ impl DeadOwner {
     pub fn evidence(&self, backend: &dyn Backend) -> BTreeMap<InstanceId, Evidence> {
         let open = self.book.open_entries();
         if self.is_of_another_boot() {
-            let noted = open.filter(|(id, _)| is_noted(&self.book.directory, *id));
+            let directory = &self.book.directory;
+            let noted = open.filter(|(id, entry)| is_noted(directory, *id, &entry.intent.ways));
             return noted.map(|(id, entry)| (id, Evidence::without_process(entry))).collect();
         }
         let open: Vec<Entry> = open.map(|(_, entry)| entry.clone()).collect();
@@ -92,10 +93,10 @@ impl DeadOwner {
         } else {
             backend.end(&abandoned, limit)
         };
-        let passages = abandoned.iter().map(|e| (e.intent.instance, e.intent.engine.as_ref()));
+        let ways = abandoned.iter().map(|entry| (entry.intent.instance, &entry.intent.ways));
         let limits = Limits { proof: limit, ..Limits::default() };
         let directory = &self.book.directory;
-        door::remains::end(directory, passages, &mut outcomes, &limits, Haste::Sweeping);
+        door::remains::end(directory, ways, &mut outcomes, &limits, Haste::Sweeping);
         for (id, outcome) in &outcomes {
             self.note(*id, outcome);
         }
@@ -117,8 +118,9 @@ impl DeadOwner {
     fn remove_if_settled(&self) {
         let directory = &self.book.directory;
         let is_of_another_boot = self.is_of_another_boot();
-        let is_owed = |id| !is_of_another_boot || is_noted(directory, id);
-        if !self.book.open_entries().any(|(id, _)| is_owed(id)) {
+        let is_owed =
+            |id, entry: &Entry| !is_of_another_boot || is_noted(directory, id, &entry.intent.ways);
+        if !self.book.open_entries().any(|(id, entry)| is_owed(id, entry)) {
             remove(directory);
         }
     }

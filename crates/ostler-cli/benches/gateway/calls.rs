@@ -61,7 +61,7 @@ fn at_once<C: Caller>(
     let what = format!(
         "Each client has one call of `echo` in flight, for {rounds} times {time:?}, in turns: {}, all \
          on one instance (`share: all`), and each through pipes to a server of its own. The clients are one \
-         thread of one process.",
+         thread of one process. Times are in microseconds.",
         way.reached
     );
     let header = [

@@ -27,7 +27,7 @@ States: starting, running, ending (its owner is dead), unverified (something has
 container engine does not say), orphaned (owner and guardian are dead: `ostler reap --yes` ends it;
 without a leaf only what still carries the instance's mark in its environment can be found).
 Containers are those that the server has caused, also those of dead owners; ? if their engine does not
-answer within 2 s. Calls are those that are with a server now.")]
+answer in time. Calls are those that are with a server now.")]
 pub(crate) struct PsArguments {
     /// Show every process and container of each server
     #[arg(long)]

@@ -143,7 +143,7 @@ impl Session {
     ) -> bool {
         let names = self.names(list);
         let Some((server, own)) = names.theirs(name) else { return false };
-        if terms::is_withheld(self.menu.sharing(server), frame) {
+        if terms::is_withheld(self.shares(server), frame) {
             let text = format!("{server} does not offer that while it is shared");
             self.client.fail(frame.id(), code::METHOD_NOT_FOUND, &text, Some("withheld"));
             return true;
@@ -162,7 +162,7 @@ impl Session {
             let text = format!("no server is known to have {uri}");
             return self.client.fail(frame.id(), code::INVALID_PARAMS, &text, None);
         };
-        if terms::is_withheld(self.menu.sharing(&server), &frame) {
+        if terms::is_withheld(self.shares(&server), &frame) {
             let text = format!("{server} is not there between two calls");
             return self.client.fail(frame.id(), code::METHOD_NOT_FOUND, &text, Some("withheld"));
         }

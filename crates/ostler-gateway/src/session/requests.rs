@@ -63,6 +63,10 @@ impl Session {
 
     fn request(&mut self, frame: Frame) {
         let id = frame.bytes().slice(frame.id_edges());
+        if !message::is_whole(&id) {
+            let text = "an id is a text or a whole number";
+            return self.client.fail(&id, code::INVALID_REQUEST, text, None);
+        }
         if self.client.pending().contains_key(&id) || self.has_waiting(&id) {
             let text = "a request with this id is in flight already";
             return self.client.fail(&id, code::INVALID_REQUEST, text, None);
@@ -83,7 +87,7 @@ impl Session {
 
     /// A request for the only server of this client, with its own names.
     fn request_of(&mut self, server: &Arc<str>, frame: Frame, id: &Bytes) {
-        if terms::is_withheld(self.menu.sharing(server), &frame) {
+        if terms::is_withheld(self.shares(server), &frame) {
             let text = "not offered by a server that is shared like this";
             return self.client.fail(id, code::METHOD_NOT_FOUND, text, Some("withheld"));
         }
@@ -126,12 +130,18 @@ impl Session {
         }
     }
 
-    /// What we do not know goes to a server that is this client's alone.
+    /// What we do not know goes to a server that is this client's alone, and that its roots are others to
+    /// every such server.
     fn pass_on(&self, frame: &Frame) {
-        let Route::One(server) = &self.route else { return };
-        if let Some(held) = self.held(server).filter(|h| h.attachment.upstream.is_exclusive()) {
-            // A server that has gone hears nothing, and a notification is not repeated.
-            let _ = held.lease.notify(frame);
+        let is_for = |server: &Arc<str>| match &self.route {
+            Route::One(one) => one == server,
+            Route::All => frame.method() == b"notifications/roots/list_changed",
+        };
+        for held in self.reach.keys().filter(|server| is_for(server)).filter_map(|s| self.held(s)) {
+            if held.attachment.upstream.is_exclusive() {
+                // A server that has gone hears nothing, and a notification is not repeated.
+                let _ = held.lease.notify(frame);
+            }
         }
     }
 
@@ -172,7 +182,7 @@ impl Session {
     /// Answers the handshake with what the server has said to ours.
     pub(super) fn welcome(&self, id: &Bytes, server: &str, result: &Bytes) {
         let Some(hello) = self.client.hello() else { return };
-        let result = &terms::offered(self.menu.sharing(server), result);
+        let result = &terms::offered(self.shares(server), result);
         let version = message::find(result, 0..result.len(), &["protocolVersion"]);
         let version = version.map(|edges| (edges, Bytes::from(format!("\"{}\"", hello.version))));
         let result = message::splice(result, version.into_iter().collect());
@@ -212,6 +222,14 @@ impl Session {
     pub(super) fn known(&self, server: &str) -> Option<Arc<Known>> {
         let fingerprint = self.menu.fingerprint(server)?;
         self.gateway.hub().catalog.known(fingerprint, &self.profile(server))
+    }
+
+    /// With whom this client shares a server: an agent without a name has only this session.
+    pub(super) fn shares(&self, server: &str) -> Sharing {
+        match self.menu.sharing(server) {
+            Sharing::Agent if self.scope.who().agent.is_none() => Sharing::Session,
+            sharing => sharing,
+        }
     }
 
     /// What this client must have in common with others to share an instance with them.

@@ -52,8 +52,10 @@ fn i1_an_id_in_flight_or_none_at_all_is_refused() {
     let request = server.expect("tools/call");
     client.request(&json!(5), "tools/call", &json!({}));
     assert_eq!(client.message()["error"]["code"], -32600);
-    client.request(&json!(null), "tools/call", &json!({}));
-    assert_eq!(client.message()["error"]["code"], -32600);
+    for id in [json!(null), json!(1.5), json!(1e3)] {
+        client.request(&id, "tools/call", &json!({}));
+        assert_eq!(client.message()["error"]["code"], -32600, "{id}");
+    }
     client.say("this is not JSON");
     assert_eq!(client.message()["error"]["code"], -32700);
     server.answer(&request, &json!({}));

@@ -198,10 +198,15 @@ fn s8_that_something_is_done_elsewhere_is_told_to_who_was_sent_there() {
 #[test]
 fn k3_what_everybody_would_see_is_not_offered_by_a_shared_server() {
     let tasks = json!({ "tasks": { "list": {} }, "tools": {} });
-    for (sharing, is_offered) in [(Sharing::Agent, false), (Sharing::Session, true)] {
+    let cases = [
+        (Sharing::Agent, Some("a"), false),
+        (Sharing::Agent, None, true),
+        (Sharing::All, None, false),
+        (Sharing::Session, None, true),
+    ];
+    for (sharing, agent, is_offered) in cases {
         let stage = Stage::new(sharing);
-        let mut client = stage.client();
-        client.hello(&json!({}));
+        let mut client = enter(&stage, agent, &json!({}));
         let mut server = stage.server(&tasks);
         let welcome = client.welcome();
         assert_eq!(welcome["capabilities"]["tasks"].is_object(), is_offered);
@@ -216,5 +221,34 @@ fn k3_what_everybody_would_see_is_not_offered_by_a_shared_server() {
             client.request(&json!(2), "tools/call", &json!({ "name": "t", "task": {} }));
             assert_eq!(client.message()["error"]["code"], -32601);
         }
+    }
+}
+
+#[test]
+fn s6_that_roots_have_changed_is_told_to_every_server_of_ones_own() {
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
+    let stage = Stage::with(&["one", "two"], |server| server.sharing = Sharing::Session);
+    let mut client = stage.client_of_all();
+    client.enter();
+    let mut servers = ["one", "two"].map(|name| {
+        let call = json!({ "name": format!("{name}__t"), "arguments": {} });
+        client.request(&json!(name), "tools/call", &call);
+        let mut server = stage.puppets[name].next();
+        server.greet(&json!({ "tools": {} }));
+        let list = server.expect("tools/list");
+        server.answer(&list, &json!({ "tools": [{ "name": "t" }] }));
+        let call = server.expect("tools/call");
+        server.answer(&call, &json!({}));
+        assert_eq!(client.message()["id"], name);
+        server
+    });
+    client.say(told);
+    // Nobody knows which of them this is for.
+    client.say(r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#);
+    client.assert_silence();
+    drop(client);
+    for server in &mut servers {
+        assert_eq!(server.line(), told);
+        assert!(server.has_ended());
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ostler::backend::{Backend, Evidence, Hold, Prepared, StartOrder, Whereabouts};
-use ostler::ledger::{Entry, Intent};
+use ostler::ledger::{Entry, Intent, Ways};
 use ostler::{
     Event, Identity, InstanceId, Leaving, Level, Outcome, Owner, Proof, ServerSpec, ServerStdio,
     StartError, Step, Terms,
@@ -45,7 +45,15 @@ impl Backend for Nothing {
     ) -> std::result::Result<Box<dyn Prepared>, StartError> {
         let (name, program) = (spec.name.clone(), spec.program.to_string_lossy().into_owned());
         let (leaf, cgroups) = (Some("/sys/fs/cgroup/ostler".into()), Vec::new());
-        Ok(Box::new(Ready(Intent { instance, name, program, leaf, cgroups, engine: None, at: 0 })))
+        Ok(Box::new(Ready(Intent {
+            instance,
+            name,
+            program,
+            leaf,
+            cgroups,
+            ways: Ways::default(),
+            at: 0,
+        })))
     }
 
     fn evidence(&self, _: &[Entry]) -> BTreeMap<InstanceId, Evidence> {

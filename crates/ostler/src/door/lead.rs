@@ -4,16 +4,20 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::engine::Tool;
-use crate::engine::argv::{ContainerRun, forget_engine};
+use crate::engine::argv::{Creation, forget_engine};
 use crate::engine::label::Labels;
+use crate::ledger::Passage;
 use crate::spec::ServerSpec;
 
-/// Leaves a server no other way to its engine, as far as environment and command line say which. If its
-/// own command makes a container, that has its labels from there as well, and an init.
-pub(crate) fn lead(spec: &mut ServerSpec, tool: Tool, socket: &Path, labels: &Labels) {
-    if let Some(run) = ContainerRun::of(spec) {
+/// If a server's own command makes a container, that has its labels from there on, and an init.
+pub(crate) fn stamp(spec: &mut ServerSpec, labels: &Labels) {
+    if let Some(run) = Creation::of(spec).filter(Creation::is_container) {
         run.stamp(spec, labels);
     }
+}
+
+/// Leaves a server no other way to its engine, as far as environment and command line say which.
+pub(crate) fn lead(spec: &mut ServerSpec, tool: Tool, socket: &Path) {
     forget_engine(spec);
     // By the others a client would go elsewhere, or expect what a socket has not.
     let (host, others): (_, &[&str]) = match tool {
@@ -24,9 +28,19 @@ pub(crate) fn lead(spec: &mut ServerSpec, tool: Tool, socket: &Path, labels: &La
         Tool::Podman => ("CONTAINER_HOST", &["CONTAINER_CONNECTION", "CONTAINER_SSHKEY"]),
     };
     spec.env.retain(|(name, _)| name != host && !others.iter().any(|other| name == other));
+    spec.env.push((host.into(), address(socket)));
+}
+
+/// Lets a podman command do without a service again that was only led to one of these sockets.
+pub(crate) fn release(spec: &mut ServerSpec, ways: &[Passage]) {
+    let is_ours = |value: &OsString| ways.iter().any(|way| *value == address(&way.socket));
+    spec.env.retain(|(name, value)| name != "CONTAINER_HOST" || !is_ours(value));
+}
+
+fn address(socket: &Path) -> OsString {
     let mut address = OsString::from("unix://");
     address.push(socket);
-    spec.env.push((host.into(), address));
+    address
 }
 
 #[cfg(test)]
@@ -45,7 +59,8 @@ mod tests {
         let zeros = "0".repeat(32);
         let (instance, owner) = (zeros.parse().unwrap(), zeros.parse().unwrap());
         let labels = Labels { instance, owner, server: "server".into() };
-        lead(&mut spec, tool, Path::new("/d.sock"), &labels);
+        stamp(&mut spec, &labels);
+        lead(&mut spec, tool, Path::new("/d.sock"));
         spec
     }
 
@@ -62,6 +77,19 @@ mod tests {
         let spec = led(Tool::Podman, "sh", &[]);
         assert_eq!(env(&spec).last().unwrap(), "CONTAINER_HOST=unix:///d.sock");
         assert!(env(&spec).contains(&"DOCKER_HOST=x".into()));
+    }
+
+    #[test]
+    fn what_was_led_can_be_released() {
+        let mut spec = led(Tool::Podman, "podman", &["ps"]);
+        let way = |socket: &str| Passage {
+            endpoint: "unix:///engine.sock".parse().unwrap(),
+            socket: socket.into(),
+        };
+        release(&mut spec, &[way("/other.sock")]);
+        assert!(env(&spec).contains(&"CONTAINER_HOST=unix:///d.sock".into()));
+        release(&mut spec, &[way("/other.sock"), way("/d.sock")]);
+        assert!(!env(&spec).iter().any(|one| one.starts_with("CONTAINER_HOST")));
     }
 
     #[test]

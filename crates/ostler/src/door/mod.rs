@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! A container's parent is the engine, so that no process tree shows who wanted it. The Door is a
-//! socket of the server's own in `DOCKER_HOST`, and everything that reaches the engine through it is
+//! socket of the server's own in `DOCKER_HOST` or `CONTAINER_HOST`, and everything that reaches the engine through it is
 //! known to be this server's doing. It passes bytes on as they are. Only where something is created
 //! it reads the body and adds labels, by which it is found and removed later; takes out restart
 //! policies, which would revive it; and puts itself in the place of the engine's socket where a
@@ -37,7 +37,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
@@ -53,6 +52,7 @@ use crate::engine::Endpoint;
 use crate::engine::clear::list;
 use crate::engine::label::Labels;
 use crate::engine::stream::open;
+use crate::ledger::Passage;
 
 /// How many connections a server may have at a time.
 const MOST_CONNECTIONS: usize = 256;
@@ -64,12 +64,12 @@ const COUNT_LIMIT: Duration = Duration::from_secs(10);
 const LATE_CREATE: Duration = Duration::from_mins(1);
 
 /// What a Door is made of.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct DoorOrders {
-    /// Where the server finds it.
-    pub(crate) socket: PathBuf,
-    /// The engine behind it.
-    pub(crate) endpoint: Endpoint,
+    /// Where the server finds it, and the engine behind it.
+    pub(crate) passage: Passage,
+    /// Where it is noted that it was used.
+    pub(crate) note: PathBuf,
     /// What is put on all that is created through it.
     pub(crate) labels: Labels,
     /// How many containers there may be at a time.
@@ -89,14 +89,14 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// `book` is the directory of the owner's ledger.
-    pub(crate) fn new(orders: DoorOrders, book: PathBuf, before: Before) -> Self {
-        let DoorOrders { socket, endpoint, labels, cap } = orders;
+    /// `before` is what somebody has left who served it.
+    pub(crate) fn new(orders: DoorOrders, before: Before) -> Self {
+        let DoorOrders { passage: Passage { endpoint, socket }, note, labels, cap } = orders;
         let sockets = match &endpoint {
             Endpoint::Unix(path) => Some(Sockets::new(path, &socket)),
             Endpoint::Tcp { .. } | Endpoint::Ssh(_) => None,
         };
-        let traffic = Rc::new(Traffic::new(book, labels.instance, endpoint.clone(), before));
+        let traffic = Rc::new(Traffic::new(note, endpoint.clone(), before));
         Self { labels, endpoint, sockets, cap, traffic }
     }
 

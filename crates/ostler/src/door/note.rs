@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Endpoint;
-use crate::id::InstanceId;
 
 /// What the note says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +25,14 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// `None`: the instance has never had a container.
-    pub(crate) fn read(book: &Path, instance: InstanceId) -> io::Result<Option<Self>> {
-        match fs::read(path(book, instance)) {
+    /// Where it is for the Door that has this socket: beside the ledger, and called like that.
+    pub(crate) fn path(book: &Path, socket: &Path) -> PathBuf {
+        book.join(socket.file_name().unwrap_or_default()).with_extension("door")
+    }
+
+    /// `None`: the instance has never had a container there.
+    pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
+        match fs::read(path) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -36,33 +40,29 @@ impl Note {
     }
 
     /// Writes it so that it survives the death of processes.
-    pub(crate) fn write(&self, book: &Path, instance: InstanceId) -> io::Result<()> {
-        self.put(book, instance).map(drop)
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        self.put(path).map(drop)
     }
 
     /// Writes it so that it survives a power failure, with the ledger that it belongs to.
-    pub(crate) fn write_durably(&self, book: &Path, instance: InstanceId) -> io::Result<()> {
-        self.put(book, instance)?.sync_all()?;
-        crate::ledger::sync(book)
+    pub(crate) fn write_durably(&self, path: &Path) -> io::Result<()> {
+        self.put(path)?.sync_all()?;
+        crate::ledger::sync(path.parent().unwrap_or(path))
     }
 
-    fn put(&self, book: &Path, instance: InstanceId) -> io::Result<File> {
-        let aside = path(book, instance).with_extension("door.new");
+    fn put(&self, path: &Path) -> io::Result<File> {
+        let aside = path.with_extension("door.new");
         let mut file = File::create(&aside)?;
         file.write_all(&serde_json::to_vec(self)?)?;
-        fs::rename(aside, path(book, instance))?;
+        fs::rename(aside, path)?;
         Ok(file)
     }
 
     /// Takes it back: nothing is there.
-    pub(crate) fn remove(book: &Path, instance: InstanceId) -> io::Result<()> {
-        match fs::remove_file(path(book, instance)) {
+    pub(crate) fn remove(path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
     }
-}
-
-fn path(book: &Path, instance: InstanceId) -> PathBuf {
-    book.join(format!("{instance}.door"))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -13,10 +13,11 @@ use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::{block_on, clear};
 use crate::engine::exec::end_execs;
 use crate::engine::{Endpoint, EngineResidue, Unreachable};
-use crate::fence::Outcome;
+use crate::fence::{Outcome, Residue};
 use crate::id::InstanceId;
-use crate::ledger::{End, Passage};
+use crate::ledger::{End, Passage, Ways};
 use crate::limits::Limits;
+use crate::podman::{self, Clearance, Shelf};
 
 /// How many instances are seen to at a time. For each, several containers are removed at a time.
 const AT_A_TIME: usize = 4;
@@ -36,6 +37,8 @@ pub(crate) enum Haste {
 #[derive(Clone, Debug)]
 struct Debt {
     instance: InstanceId,
+    /// Where it is noted.
+    note: PathBuf,
     endpoint: Endpoint,
     /// How many creates nobody counts any more.
     creates: usize,
@@ -44,44 +47,74 @@ struct Debt {
 }
 
 /// Whether it is noted that the instance may have containers.
-pub(crate) fn is_noted(book: &Path, instance: InstanceId) -> bool {
-    !matches!(Note::read(book, instance), Ok(None))
+pub(crate) fn is_noted(book: &Path, instance: InstanceId, ways: &Ways) -> bool {
+    let note = |passage: &Passage| Note::path(book, &passage.socket);
+    let is_noted = |passage: &Passage| !matches!(Note::read(&note(passage)), Ok(None));
+    ways.engines.iter().any(is_noted) || podman::is_noted(book, instance)
 }
 
 /// Removes what the notes beside a ledger tell of, and the sockets of all that is settled then.
-pub(crate) fn end<'p>(
+pub(crate) fn end<'w>(
     book: &Path,
-    instances: impl IntoIterator<Item = (InstanceId, Option<&'p Passage>)>,
+    instances: impl IntoIterator<Item = (InstanceId, &'w Ways)>,
     outcomes: &mut BTreeMap<InstanceId, Outcome>,
     limits: &Limits,
     haste: Haste,
 ) {
-    let instances: Vec<_> =
-        instances.into_iter().filter_map(|(id, passage)| Some((id, passage?))).collect();
-    let debts = instances.iter().filter_map(|(id, passage)| debt(book, *id, passage)).collect();
+    let instances: Vec<(InstanceId, &Ways)> = instances.into_iter().collect();
+    let debts = instances.iter().flat_map(|(id, ways)| debts(book, *id, ways)).collect();
     let mut left = pay(debts, limits, haste);
-    for (id, passage) in instances {
+    for (id, ways) in instances {
         let Some(outcome) = outcomes.remove(&id) else { continue };
         let cleared = left.remove(&id).map_or(Ok(()), Err);
-        if cleared.is_ok() {
-            // What can't be taken back is looked into again by the next sweep.
-            let _ = Note::remove(book, id);
-        }
+        let podmans = clear_podman(book, id, &outcome, limits, haste);
+        let cleared = cleared.and(podmans);
         let outcome = outcome.with_engine(cleared);
         if End::from(&outcome).is_settled() {
-            demolish(&passage.socket, id);
+            demolish(ways, id);
         }
         outcomes.insert(id, outcome);
     }
 }
 
-/// Which engine may have containers of the instance; `None` if no note says so.
-pub(crate) fn noted_engine(
+/// Only when no process of the instance is left: one that is could create more.
+fn clear_podman(
     book: &Path,
     instance: InstanceId,
-    passage: &Passage,
-) -> Option<Endpoint> {
-    debt(book, instance, passage).map(|debt| debt.endpoint)
+    outcome: &Outcome,
+    limits: &Limits,
+    haste: Haste,
+) -> Result<(), EngineResidue> {
+    let has_processes = matches!(outcome, Outcome::Unverified(Residue::Processes(_)));
+    if has_processes || !podman::is_noted(book, instance) {
+        return Ok(());
+    }
+    let begin = Instant::now();
+    loop {
+        // Whoever would have been told is dead.
+        let mut clearance = Clearance { limit: limits.containers, since: 0, removed: None };
+        match podman::clear(book, instance, &mut clearance) {
+            Ok(()) => return Ok(()),
+            Err(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
+            Err(residue) if haste == Haste::Waiting || begin.elapsed() > BUSY_ENGINE => {
+                return Err(residue);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Which engines may have containers of the instance, as notes say.
+pub(crate) fn noted_engines(
+    book: &Path,
+    instance: InstanceId,
+    ways: &Ways,
+) -> impl Iterator<Item = Endpoint> {
+    debts(book, instance, ways).map(|debt| debt.endpoint)
+}
+
+fn debts(book: &Path, instance: InstanceId, ways: &Ways) -> impl Iterator<Item = Debt> {
+    ways.engines.iter().filter_map(move |passage| debt(book, instance, passage))
 }
 
 fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
@@ -90,20 +123,29 @@ fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
         let (endpoint, execs) = (passage.endpoint.clone(), Vec::new());
         Some(Note { endpoint, creates: 1, execs })
     };
-    let Note { endpoint, creates, execs } = Note::read(book, instance).unwrap_or_else(unread)?;
-    Some(Debt { instance, endpoint, creates, execs })
+    let note = Note::path(book, &passage.socket);
+    let Note { endpoint, creates, execs } = Note::read(&note).unwrap_or_else(unread)?;
+    Some(Debt { instance, note, endpoint, creates, execs })
 }
 
-/// A socket that nobody listens at any more. A name without the instance's id is not ours.
-fn demolish(socket: &Path, instance: InstanceId) {
-    if socket.file_name().is_some_and(|name| name == socket_name(instance).as_str()) {
-        let _ = fs::remove_file(socket);
+/// Sockets that nobody listens at any more, and the wrapper that nobody calls. A name without the instance's id is not ours.
+fn demolish(ways: &Ways, instance: InstanceId) {
+    for (number, Passage { socket, .. }) in ways.engines.iter().enumerate() {
+        if socket.file_name().is_some_and(|name| name == socket_name(instance, number).as_str()) {
+            let _ = fs::remove_file(socket);
+        }
+    }
+    if let Some(place) = &ways.shelf {
+        Shelf::at(place).clear(instance);
     }
 }
 
-/// What a Door's socket is called.
-pub(crate) fn socket_name(instance: InstanceId) -> String {
-    format!("{instance}.sock")
+/// What the socket of a Door is called, the first of an instance or a further one.
+pub(crate) fn socket_name(instance: InstanceId, number: usize) -> String {
+    match number {
+        0 => format!("{instance}.sock"),
+        further => format!("{instance}.{further}.sock"),
+    }
 }
 
 /// Returns what is left.
@@ -132,11 +174,17 @@ async fn pay_all(
         while tasks.len() < AT_A_TIME
             && let Some(debt) = debts.next()
         {
-            tasks.spawn(async move { (debt.instance, pay_one(&debt, limits, haste).await) });
+            tasks.spawn(async move {
+                let paid = pay_one(&debt, limits, haste).await;
+                (debt, paid)
+            });
         }
         match tasks.join_next().await {
-            Some(Ok((instance, Err(residue)))) => drop(left.insert(instance, residue)),
-            Some(_) => {}
+            Some(Ok((debt, Err(residue)))) => drop(left.insert(debt.instance, residue)),
+            // What can't be taken back is looked into again by the next sweep.
+            Some(Ok((debt, Ok(())))) => drop(Note::remove(&debt.note)),
+            // A task that was lost has proven nothing, and its note stays.
+            Some(Err(_)) => {}
             None => return left,
         }
     }

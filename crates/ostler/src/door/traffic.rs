@@ -12,7 +12,6 @@ use super::denial::Denial;
 use super::note::Note;
 use super::route::Route;
 use crate::engine::Endpoint;
-use crate::id::InstanceId;
 
 /// More processes than that in other people's containers are not kept in mind.
 const MOST_EXECS: usize = 4096;
@@ -33,8 +32,7 @@ pub(super) struct Traffic {
 /// Where the note is, if it has been written.
 #[derive(Debug)]
 struct NotePad {
-    book: PathBuf,
-    instance: InstanceId,
+    path: PathBuf,
     endpoint: Endpoint,
     /// Creates of somebody before, which may still be under way.
     lost: usize,
@@ -68,20 +66,15 @@ pub(super) struct Flight {
 }
 
 impl Traffic {
-    /// `before` is what somebody has left who served the same Door.
-    pub(super) fn new(
-        book: PathBuf,
-        instance: InstanceId,
-        endpoint: Endpoint,
-        before: Before,
-    ) -> Self {
+    /// `note` is where the note is, `before` what somebody has left who served the same Door.
+    pub(super) fn new(note: PathBuf, endpoint: Endpoint, before: Before) -> Self {
         let Before { creates: lost, execs } = before;
         Self {
             is_closing: Cell::new(false),
             creates: Arc::default(),
             containers: Cell::new(0),
             execs: RefCell::new(execs.into_iter().collect()),
-            record: NotePad { book, instance, endpoint, lost, is_durable: Cell::new(false) },
+            record: NotePad { path: note, endpoint, lost, is_durable: Cell::new(false) },
         }
     }
 
@@ -180,9 +173,9 @@ impl NotePad {
         let creates = creates + self.lost;
         let note = Note { endpoint: self.endpoint.clone(), creates, execs };
         if what == Durability::Processes || self.is_durable.get() {
-            return note.write(&self.book, self.instance);
+            return note.write(&self.path);
         }
-        note.write_durably(&self.book, self.instance)?;
+        note.write_durably(&self.path)?;
         self.is_durable.set(true);
         Ok(())
     }

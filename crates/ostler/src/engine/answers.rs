@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::argv::detaches;
 use super::label;
 use crate::id::{InstanceId, OwnerId};
 
@@ -18,7 +19,7 @@ pub(crate) struct Listed {
     names: Option<Vec<String>>,
     #[serde(default)]
     image: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "words")]
     command: Option<String>,
     #[serde(default)]
     state: Option<String>,
@@ -54,6 +55,14 @@ impl Listed {
         instance_in(self.labels.as_ref())
     }
 
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        self.labels.as_ref()?.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn state(&self) -> &str {
+        self.state.as_deref().unwrap_or_default()
+    }
+
     /// `None` if it is none of ours.
     pub(crate) fn view(self) -> Option<ContainerView> {
         let instance = self.instance()?;
@@ -78,6 +87,8 @@ impl Listed {
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Details {
     #[serde(default)]
+    id: String,
+    #[serde(default)]
     config: Config,
 }
 
@@ -87,13 +98,22 @@ struct Config {
     attach_stdin: bool,
     attach_stdout: bool,
     attach_stderr: bool,
+    /// Podman's: the command that has made it.
+    create_command: Option<Vec<String>>,
 }
 
 impl Details {
     /// Whether it was made to run with nobody listening.
     pub(crate) fn is_detached(&self) -> bool {
-        let Config { attach_stdin, attach_stdout, attach_stderr } = self.config;
-        !(attach_stdin || attach_stdout || attach_stderr)
+        let Config { attach_stdin, attach_stdout, attach_stderr, create_command } = &self.config;
+        // Podman never says who is attached.
+        let command = create_command.as_deref().and_then(detaches);
+        command.unwrap_or(!(*attach_stdin || *attach_stdout || *attach_stderr))
+    }
+
+    /// Whether it is about the container of this id.
+    pub(crate) fn is_of(&self, id: &str) -> bool {
+        self.id == id
     }
 }
 
@@ -125,6 +145,20 @@ pub(crate) struct Exec {
     pub(crate) pid: i32,
     #[serde(default, rename = "ContainerID")]
     pub(crate) container: String,
+}
+
+/// A command as docker tells it, or word by word as podman's command does.
+fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Words {
+        Line(String),
+        List(Vec<String>),
+    }
+    Ok(Option::deserialize(from)?.map(|words| match words {
+        Words::Line(line) => line,
+        Words::List(list) => list.join(" "),
+    }))
 }
 
 fn instance_in(labels: Option<&LabelMap>) -> Option<InstanceId> {

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// The one that the server's own command would use: podman's if it is podman, else docker's.
+    /// The one that the server's own command is of, if it is docker or podman, and else both.
     #[default]
     Auto,
-    /// The one that `docker` would use.
+    /// The one that `docker` would use, and no other.
     Docker,
-    /// The service that a remote `podman` would use.
+    /// Podman's, with or without a service, and no other.
     Podman,
     /// None. For servers whose job is to manage the user's own containers.
     Off,

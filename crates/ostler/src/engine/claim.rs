@@ -82,6 +82,8 @@ pub enum EngineResidue {
     Containers(Vec<LeftContainer>),
     /// These did not go, although no container is on them.
     Networks(Vec<String>),
+    /// These did not go, although no container is in them.
+    Pods(Vec<String>),
     /// Containers that are being created, if any.
     Creating,
     /// Commands in other people's containers that did not end.
@@ -152,6 +154,7 @@ impl fmt::Display for EngineResidue {
                 write!(f, "container {}", list.join(", "))
             }
             Self::Networks(names) => write!(f, "container network {}", names.join(", ")),
+            Self::Pods(ids) => write!(f, "pod {}", ids.join(", ")),
             Self::Creating => f.write_str("a container that is being created, if it comes to be"),
             Self::Execs(execs) => {
                 let list: Vec<String> = execs.iter().map(ToString::to_string).collect();

@@ -24,6 +24,8 @@ const NEWEST: Version = Version(1, 53);
 pub(crate) struct Client {
     endpoint: Endpoint,
     version: Version,
+    /// Podman's service, which has words of its own beside docker's.
+    is_podman: bool,
     /// For each call.
     limit: Duration,
 }
@@ -36,7 +38,9 @@ impl Client {
         let announced = announced.unwrap_or_default();
         match announced.parse::<Version>() {
             Ok(theirs) if theirs >= OLDEST => {
-                Ok(Self { endpoint: endpoint.clone(), version: theirs.min(NEWEST), limit })
+                let is_podman = answer.headers.contains_key("libpod-api-version");
+                let version = theirs.min(NEWEST);
+                Ok(Self { endpoint: endpoint.clone(), version, is_podman, limit })
             }
             _ => Err(CallError::TooOld { found: announced.into(), wanted: OLDEST.to_string() }),
         }
@@ -69,7 +73,9 @@ impl Client {
 
     /// More about one container.
     pub(crate) async fn details(&self, id: &str) -> Result<Details, CallError> {
-        self.get(&format!("containers/{}/json", escaped(id))).await
+        // Only there it says how the container was made.
+        let words = if self.is_podman { "libpod/" } else { "" };
+        self.get(&format!("{words}containers/{}/json", escaped(id))).await
     }
 
     /// Asks a container to end and kills it after `grace`, of which engines count whole seconds.

@@ -40,13 +40,18 @@ impl<'a> Invocation<'a> {
 }
 
 impl Tool {
-    /// The one whose containers are followed, if any are.
-    pub(crate) fn of(spec: &ServerSpec, engine: Engine) -> Option<Self> {
+    /// Those whose containers are followed.
+    pub(crate) fn followed(spec: &ServerSpec, engine: Engine) -> &'static [Self] {
+        let own = || Invocation::of(spec).map(|found| found.tool);
         match engine {
-            Engine::Off => None,
-            Engine::Docker => Some(Self::Docker),
-            Engine::Podman => Some(Self::Podman),
-            Engine::Auto => Some(Invocation::of(spec).map_or(Self::Docker, |found| found.tool)),
+            Engine::Off => &[],
+            Engine::Docker => &[Self::Docker],
+            Engine::Podman => &[Self::Podman],
+            Engine::Auto => match own() {
+                Some(Self::Docker) => &[Self::Docker],
+                Some(Self::Podman) => &[Self::Podman],
+                None => &[Self::Docker, Self::Podman],
+            },
         }
     }
 
@@ -134,3 +139,27 @@ const PODMAN: Table = Table {
         "volumepath",
     ]),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_names_no_engine_may_use_both() {
+        let followed = |program: &str, engine| {
+            let spec = ServerSpec {
+                name: "server".into(),
+                program: program.into(),
+                args: Vec::new(),
+                env: Vec::new(),
+                cwd: None,
+            };
+            Tool::followed(&spec, engine)
+        };
+        assert_eq!(followed("npx", Engine::Auto), [Tool::Docker, Tool::Podman]);
+        assert_eq!(followed("/usr/bin/podman", Engine::Auto), [Tool::Podman]);
+        assert_eq!(followed("docker", Engine::Auto), [Tool::Docker]);
+        assert_eq!(followed("docker", Engine::Podman), [Tool::Podman]);
+        assert_eq!(followed("docker", Engine::Off), []);
+    }
+}

@@ -11,6 +11,9 @@ pub(crate) const OWNER: &str = "ostler.owner";
 /// What people call the server, for people.
 pub(crate) const SERVER: &str = "ostler.server";
 
+/// A label's name and value.
+pub(crate) type Pair = (&'static str, String);
+
 /// The labels of all that one instance causes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Labels {
@@ -20,8 +23,8 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Names and values.
-    pub(crate) fn pairs(&self) -> [(&'static str, String); 3] {
+    /// All of them.
+    pub(crate) fn pairs(&self) -> [Pair; 3] {
         let Self { instance, owner, server } = self;
         [(INSTANCE, instance.to_string()), (OWNER, owner.to_string()), (SERVER, server.clone())]
     }

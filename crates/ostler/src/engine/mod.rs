@@ -25,6 +25,7 @@ pub(crate) mod label;
 pub(crate) mod stream;
 
 pub use answers::ContainerView;
+pub(crate) use answers::{Details, Listed};
 pub use choice::{Engine, UnknownEngine};
 pub use claim::{EngineResidue, EngineState, LeftContainer, RemovedContainer, Unreachable};
 pub use endpoint::{Endpoint, InvalidEndpoint, NoEndpoint, Tls};

@@ -28,7 +28,7 @@ use crate::engine::{EngineState, RemovedContainer};
 use crate::guardian::wire::{Conn, Order, Received, Report};
 use crate::id::InstanceId;
 use crate::ladder::Step;
-use crate::ledger::Passage;
+use crate::ledger::Ways;
 use crate::level::Level;
 use crate::limits::Limits;
 use crate::proctable::Identity;
@@ -81,8 +81,8 @@ pub(crate) struct Fence {
     unfollowed: Option<String>,
     /// Whether the server has started.
     has_started: bool,
-    /// The server's way to an engine, and where it is noted that it was used.
-    engine: Option<Passage>,
+    /// The server's ways to containers, and where it is noted that they were used.
+    ways: Ways,
     book: PathBuf,
     /// A pidfd of the init at `strict`, once the server has started.
     init: Option<OwnedFd>,
@@ -162,7 +162,7 @@ impl Hold for Fence {
             outcome => outcome,
         };
         let mut outcomes = BTreeMap::from([(self.id, outcome)]);
-        let one = [(self.id, self.engine.as_ref())];
+        let one = [(self.id, &self.ways)];
         door::remains::end(&self.book, one, &mut outcomes, &self.limits, Haste::Waiting);
         outcomes.remove(&self.id).unwrap_or(Outcome::Unverified(Residue::Unwatched))
     }

@@ -15,7 +15,7 @@ use crate::engine::{Engine, NoEndpoint};
 use crate::guardian::ROLE;
 use crate::guardian::wire::{Conn, Launch, Order};
 use crate::id::InstanceId;
-use crate::ledger::{Intent, NoLedger};
+use crate::ledger::{Intent, NoLedger, Ways};
 use crate::level::{Containment, Level};
 use crate::limits::Limits;
 use crate::resources::Resources;
@@ -132,7 +132,7 @@ impl Fence {
         let spawned = spawn_guardian(id, name, terms);
         let (conn, guardian) = spawned.map_err(StartError::Guardian)?;
         let guardian = Some(guardian);
-        let (leaf, cgroups, engine, book) = (None, Vec::new(), None, PathBuf::new());
+        let (leaf, cgroups, ways, book) = (None, Vec::new(), Ways::default(), PathBuf::new());
         let (limits, unfollowed) = (terms.limits, None);
         Ok(Self {
             unfollowed,
@@ -142,7 +142,7 @@ impl Fence {
             guardian,
             leaf,
             cgroups,
-            engine,
+            ways,
             book,
             init: None,
             limits,
@@ -163,7 +163,7 @@ impl Fence {
     ) -> Result<(), StartError> {
         self.leaf.clone_from(&intent.leaf);
         self.cgroups.clone_from(&intent.cgroups);
-        self.engine.clone_from(&intent.engine);
+        self.ways.clone_from(&intent.ways);
         self.book.clone_from(&launch.book);
         let ServerStdio { stdin, stdout, stderr } = stdio;
         let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];

@@ -1,13 +1,14 @@
-//! The guardian's part of a Door: its socket, and a porter once somebody has knocked.
+//! The guardian's part of a server's Doors: their sockets, and a porter once somebody has knocked.
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -16,6 +17,8 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 use super::estate::Estate;
 use super::wire::{Conn, Received};
 use crate::fence::readable;
+use crate::ledger::Ways;
+use crate::podman::{self, Orders, Shelf};
 use crate::porter::ROLE;
 use crate::porter::wire::{Order, Report, Service};
 
@@ -23,6 +26,9 @@ use crate::porter::wire::{Order, Report, Service};
 const SUMMON_RETRY: Duration = Duration::from_secs(1);
 /// For a porter to take an order, and to leave when it is told to.
 const PORTER_LIMIT: Duration = Duration::from_secs(5);
+
+/// What could not be made, and why.
+pub(super) struct NoGate(pub(super) PathBuf, pub(super) io::Error);
 
 /// Whether an engine may have anything of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,31 +42,66 @@ enum Passage {
 #[derive(Debug)]
 pub(super) struct Gate {
     service: Service,
-    listener: UnixListener,
+    /// In the order of the ways.
+    listeners: Vec<UnixListener>,
     /// The line to whoever serves it.
     porter: Option<Conn>,
     passage: Passage,
     /// Everything has to be removed, with this grace for containers. Whoever comes to serve is told.
     clearing: Option<Duration>,
+    /// When that was first asked for, in seconds since 1970.
+    since: i64,
+    /// No process of the server is left.
+    is_emptied: bool,
     /// When the next porter may be started.
     retry_at: Option<Instant>,
 }
 
 impl Gate {
-    /// Makes the socket, in a directory that nobody else can enter.
-    pub(super) fn open(service: Service) -> io::Result<Self> {
-        let listener = UnixListener::bind(&service.door.socket)?;
-        fs::set_permissions(&service.door.socket, Permissions::from_mode(0o600))?;
-        let passage = Passage::Unused;
-        Ok(Self { service, listener, porter: None, passage, clearing: None, retry_at: None })
+    /// Makes the sockets, in a directory that nobody else can enter.
+    pub(super) fn open(service: Service) -> Result<Self, NoGate> {
+        let mut gate = Self {
+            service,
+            listeners: Vec::new(),
+            porter: None,
+            passage: Passage::Unused,
+            clearing: None,
+            since: 0,
+            is_emptied: false,
+            retry_at: None,
+        };
+        gate.listen().inspect_err(|_| gate.demolish())?;
+        Ok(gate)
+    }
+
+    fn listen(&mut self) -> Result<(), NoGate> {
+        for way in &self.service.ways.engines {
+            let listener =
+                listen(&way.socket).map_err(|error| NoGate(way.socket.clone(), error))?;
+            self.listeners.push(listener);
+        }
+        let Service { ways: Ways { shelf: Some(place), engines }, podman: Some(podman), .. } =
+            &self.service
+        else {
+            return Ok(());
+        };
+        let orders = Orders {
+            program: podman.program.clone(),
+            labels: self.service.labels.clone(),
+            cap: self.service.cap,
+            engines: engines.clone(),
+            is_local: podman.is_local,
+            book: self.service.book.clone(),
+        };
+        Shelf::at(place).fill(&podman.own, &orders).map_err(|error| NoGate(place.clone(), error))
     }
 
     /// What tells that there is something to do here.
-    pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
+    pub(super) fn poll_fds(&self) -> Vec<PollFd<'_>> {
         match &self.porter {
-            Some(porter) => Some(PollFd::new(porter, PollFlags::IN)),
-            None if self.passage == Passage::Cleared || self.retry_at.is_some() => None,
-            None => Some(PollFd::new(&self.listener, PollFlags::IN)),
+            Some(porter) => vec![PollFd::new(porter, PollFlags::IN)],
+            None if self.passage == Passage::Cleared || self.retry_at.is_some() => Vec::new(),
+            None => self.listeners.iter().map(|door| PollFd::new(door, PollFlags::IN)).collect(),
         }
     }
 
@@ -82,10 +123,26 @@ impl Gate {
     /// Lets nothing be created or started any more, and has everything removed. Asked for again, it is
     /// done in no less of a hurry.
     pub(super) fn clear(&mut self, grace: Duration) {
+        if self.clearing.is_none() {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.since = i64::try_from(since.as_secs()).unwrap_or_default();
+        }
         if self.clearing.is_none_or(|before| grace < before) {
             self.clearing = Some(grace);
             self.order(&Order::Clear { grace });
         }
+    }
+
+    /// No process of the server is left, so that nothing more is created without an engine's help.
+    pub(super) fn emptied(&mut self) {
+        self.is_emptied = true;
+        let Service { labels, book, .. } = &self.service;
+        if self.passage == Passage::Unused && podman::is_noted(book, labels.instance) {
+            self.passage = Passage::Used;
+            // Nobody has knocked, so that nothing else would wake us.
+            self.retry_at = Some(Instant::now());
+        }
+        self.order(&Order::Emptied { since: self.since });
     }
 
     /// Sees to it that somebody serves, if anybody has to, and hears what there is to say.
@@ -108,7 +165,8 @@ impl Gate {
     }
 
     fn is_needed(&self) -> bool {
-        let is_knocked_at = || readable(&self.listener, Duration::ZERO).unwrap_or(false);
+        let is_knocked = |door| readable(door, Duration::ZERO).unwrap_or(false);
+        let is_knocked_at = || self.listeners.iter().any(is_knocked);
         match self.passage {
             Passage::Used => self.clearing.is_some() || is_knocked_at(),
             Passage::Unused => is_knocked_at(),
@@ -138,7 +196,7 @@ impl Gate {
     fn summon(&mut self) -> io::Result<Pid> {
         let (conn, theirs) = Conn::pair()?;
         set_socket_timeout(&conn, Timeout::Send, Some(PORTER_LIMIT))?;
-        let labels = &self.service.door.labels;
+        let labels = &self.service.labels;
         let porter = Command::new("/proc/self/exe")
             .arg0(ROLE)
             .args([labels.instance.to_string(), labels.server.clone()])
@@ -152,10 +210,14 @@ impl Gate {
         self.passage = Passage::Used;
         let serve = Order::Serve(Box::new(self.service.clone()));
         // One that can't be told has died, which shows as the end of the socket.
-        let _ = conn.send(&serve, &[self.listener.as_fd()]);
+        let listeners: Vec<BorrowedFd<'_>> = self.listeners.iter().map(AsFd::as_fd).collect();
+        let _ = conn.send(&serve, &listeners);
         self.porter = Some(conn);
         if let Some(grace) = self.clearing {
             self.order(&Order::Clear { grace });
+        }
+        if self.is_emptied {
+            self.order(&Order::Emptied { since: self.since });
         }
         Ok(Pid::from_child(&porter))
     }
@@ -166,7 +228,7 @@ impl Gate {
         }
     }
 
-    /// Lets the porter go, waits for it no longer than that should take, and removes the socket.
+    /// Lets the porter go, waits for it no longer than that should take, and removes the sockets.
     pub(super) fn leave(mut self, estate: &Estate) {
         self.order(&Order::Dismiss);
         self.porter = None;
@@ -179,8 +241,20 @@ impl Gate {
         self.demolish();
     }
 
-    /// Removes the socket. What can't be removed is found by the next sweep.
+    /// Removes the sockets, and what else was made. What can't be removed is found by the next sweep.
     pub(super) fn demolish(&self) {
-        let _ = fs::remove_file(&self.service.door.socket);
+        let Service { ways, labels, .. } = &self.service;
+        for way in &ways.engines {
+            let _ = fs::remove_file(&way.socket);
+        }
+        if let Some(place) = &ways.shelf {
+            Shelf::at(place).clear(labels.instance);
+        }
     }
+}
+
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(socket)?;
+    fs::set_permissions(socket, Permissions::from_mode(0o600))?;
+    Ok(listener)
 }

@@ -29,9 +29,9 @@ use super::namespace::{self, NoNamespace, Side, Users};
 use super::root::Init;
 use super::wire::Launch;
 use crate::cgroup::Leaf;
-use crate::door::DoorOrders;
 use crate::engine::Endpoint;
 use crate::fence::Refusal;
+use crate::ledger::Passage;
 use crate::level::Level;
 
 /// Starts the server below an init of its own.
@@ -99,14 +99,15 @@ fn settle(speaker: &Speaker, users: &Users, leaf: Option<&Leaf>) -> Result<(), R
     namespace::mount_proc().map_err(refusal)
 }
 
-/// Leaves no way to a local engine but the server's own.
+/// Leaves no way to local engines but the server's own.
 fn cover(orders: &Launch) -> Result<(), Refusal> {
-    match orders.engine.as_ref().map(|service| &service.door) {
-        Some(DoorOrders { endpoint: Endpoint::Unix(engine), socket, .. }) => {
-            namespace::cover(engine, socket).map_err(refusal)
+    let ways = orders.engine.iter().flat_map(|service| &service.ways.engines);
+    for Passage { endpoint, socket } in ways {
+        if let Endpoint::Unix(engine) = endpoint {
+            namespace::cover(engine, socket).map_err(refusal)?;
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 /// Returns when nobody is left: all that loses its parent in the namespace becomes our child.

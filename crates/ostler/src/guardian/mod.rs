@@ -16,7 +16,7 @@
 //! At [`Level::Strict`](crate::Level::Strict) its child is not the server but an init that is the
 //! first process of a PID namespace (see `init`), and the server is a child of that.
 //!
-//! If the server may use a container engine, it also holds the socket of the server's Door. What is
+//! If the server may use a container engine, it also holds the sockets of the server's Doors. What is
 //! to do there is done by a porter, which it starts when somebody knocks; then the
 //! proof waits for the containers as well.
 //!
@@ -37,15 +37,17 @@ mod watch;
 pub(crate) mod wire;
 
 use std::ffi::OsString;
+use std::path::Path;
 
+use crate::podman;
 use crate::porter;
 
 /// The name under which the role is asked for. Never a path, so that no ordinary start of the
 /// binary can be taken for it.
 pub(crate) const ROLE: &str = "ostler-guardian";
 
-/// Becomes a guardian, or the porter of one, and never returns, if the library has started this
-/// process as such.
+/// Becomes a guardian, the porter of one or the wrapper of a server's podman command, and never returns,
+/// if the library has started this process as such, or has put it in that command's place.
 ///
 /// A host that embeds the library calls this as the first line of `main`, before any thread,
 /// runtime or signal handler exists: not in an `async fn main` with `#[tokio::main]`, which has a
@@ -58,6 +60,8 @@ pub fn run_if_asked() {
         role::run(owner.as_deref().unwrap_or_default())
     } else if name == porter::ROLE {
         porter::run()
+    } else if Path::new(&name).file_name().is_some_and(|name| name == podman::ROLE) {
+        podman::run(&name, arguments)
     } else {
         return;
     };

@@ -11,7 +11,7 @@ use rustix::process::{
 };
 
 use super::estate::Estate;
-use super::gate::Gate;
+use super::gate::{Gate, NoGate};
 use super::init;
 use super::launch::{Inherited, Start, Stdio};
 use super::notice::Notice;
@@ -113,8 +113,7 @@ fn make_controls(orders: &Launch) -> Result<(), Refusal> {
 
 fn make_gate(orders: &Launch) -> Result<Option<Gate>, Refusal> {
     let Some(service) = orders.engine.clone() else { return Ok(None) };
-    let path = service.door.socket.clone();
-    Gate::open(service).map(Some).map_err(|error| Refusal::door(&path, &error))
+    Gate::open(service).map(Some).map_err(|NoGate(path, error)| Refusal::door(&path, &error))
 }
 
 /// Nobody is in them any more, if anybody was: so nothing can refuse their removal.

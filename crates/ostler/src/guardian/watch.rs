@@ -50,7 +50,7 @@ pub(super) struct Charge {
     pub(super) owner: OwnedFd,
     pub(super) notice: Notice,
     pub(super) estate: Estate,
-    /// The server's way to a container engine, if it has one.
+    /// The server's ways to container engines, if it has any.
     pub(super) gate: Option<Gate>,
     pub(super) orders: Box<Launch>,
 }
@@ -132,7 +132,7 @@ impl Guardian {
         if let Some(line) = self.charge.estate.line() {
             fds.push(PollFd::new(line, PollFlags::IN));
         }
-        fds.extend(self.charge.gate.as_ref().and_then(Gate::poll_fd));
+        fds.extend(self.charge.gate.iter().flat_map(Gate::poll_fds));
         if let (Phase::Stopping(_), Some(watch)) = (&self.phase, self.charge.estate.watch()) {
             fds.push(PollFd::new(watch, PollFlags::PRI));
         }
@@ -284,6 +284,7 @@ impl Guardian {
         let ladder = if self.owner == Owner::Dead { orphan_ladder } else { ladder };
         if let Some(gate) = &mut self.charge.gate {
             gate.clear(ladder.ask);
+            gate.emptied();
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::backoff::BackoffLimits;
 use super::key::{Fingerprint, Sharing};
 use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
-use crate::engine::argv::ContainerRun;
+use crate::engine::argv::Creation;
 use crate::fence::Terms;
 use crate::spec::ServerSpec;
 
@@ -132,7 +132,8 @@ impl Server {
     /// A server with the default of everything else: shared by the sessions of an agent, ready as soon
     /// as its program runs.
     pub fn new(spec: ServerSpec) -> Self {
-        let containers = usize::from(ContainerRun::of(&spec).is_some());
+        let containers =
+            usize::from(Creation::of(&spec).is_some_and(|creation| creation.is_container()));
         Self {
             spec,
             terms: Terms::default(),

@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use book::{Book, Entry};
 pub(crate) use life_line::{LifeLine, Patience};
-pub use record::{Client, End, Intent, OwnerRecord, Passage, Record, Start};
+pub use record::{Client, End, Intent, OwnerRecord, Passage, Record, Start, Ways};
 
 use crate::id::{InstanceId, OwnerId};
 use crate::places::{Places, make_private};

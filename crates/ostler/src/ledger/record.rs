@@ -68,11 +68,29 @@ pub struct Intent {
     /// The cgroups that may be made to limit it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<PathBuf>,
-    /// Its way to a container engine, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub engine: Option<Passage>,
+    /// Its ways to containers.
+    #[serde(default, skip_serializing_if = "Ways::is_none")]
+    pub ways: Ways,
     /// Milliseconds since 1970.
     pub at: u64,
+}
+
+/// The ways of an instance to containers. It also goes to guardians, in a form that has no names: so
+/// nothing of it is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ways {
+    /// Its ways to engines.
+    #[serde(default)]
+    pub engines: Vec<Passage>,
+    /// The directory that may be made for a command of ours in the place of podman's.
+    #[serde(default)]
+    pub shelf: Option<PathBuf>,
+}
+
+impl Ways {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The way of an instance to a container engine.

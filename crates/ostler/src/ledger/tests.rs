@@ -64,7 +64,7 @@ impl Scene {
                 program,
                 leaf: None,
                 cgroups: Vec::new(),
-                engine: None,
+                ways: Ways::default(),
                 at: 0,
             })
             .unwrap();
@@ -216,7 +216,7 @@ fn without_any_place_nothing_can_be_intended() {
         program: "program".into(),
         leaf: None,
         cgroups: Vec::new(),
-        engine: None,
+        ways: Ways::default(),
         at: 0,
     };
     let refusal = ledger.intend(intent).unwrap_err().to_string();

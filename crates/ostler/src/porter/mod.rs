@@ -1,10 +1,10 @@
-//! The porter: who serves a server's [Door](crate::door), and removes what came of it.
+//! The porter: who serves a server's [Doors](crate::door), and removes what came of them.
 //!
 //! # Theory of operation
 //!
-//! The guardian holds the Door's socket and does nothing about it until somebody knocks: most servers
-//! never ask for a container. Then it spawns its own binary again in this role, and hands over the
-//! listening socket. The porter has a runtime, which the guardian has not, and is the guardian's
+//! The guardian holds the Doors' sockets and does nothing about them until somebody knocks: most
+//! servers never ask for a container. Then it spawns its own binary again in this role, and hands over
+//! the listening sockets. The porter has a runtime, which the guardian has not, and is the guardian's
 //! child, which is no part of the server's estate.
 //!
 //! It serves until it is told to clear. From then on it lets nothing be created or started, and removes
@@ -13,6 +13,7 @@
 //! nobody. What it could not remove stays on record in the [note](crate::door::note).
 
 mod clearing;
+mod moods;
 mod role;
 pub(crate) mod wire;
 

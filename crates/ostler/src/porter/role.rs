@@ -15,12 +15,13 @@ use rustix::process::{chdir, setsid};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::LocalSet;
+use tokio::sync::watch;
+use tokio::task::{JoinSet, LocalSet};
 
-use super::clearing::{self, Lost};
+use super::clearing::{self, Lost, Tree};
 use super::wire::{Order, Report, Service};
 use crate::door::note::Note;
-use crate::door::{Before, Door};
+use crate::door::{Before, Door, DoorOrders};
 use crate::guardian::notice::Notice;
 use crate::guardian::wire::{Conn, Received};
 
@@ -36,7 +37,7 @@ type Clearing = Pin<Box<dyn Future<Output = ()>>>;
 /// Returns the exit code.
 pub(crate) fn run() -> i32 {
     match begin() {
-        Ok(Some((conn, service, listener))) => match attend(conn, service, listener) {
+        Ok(Some((conn, service, listeners))) => match attend(conn, service, listeners) {
             Ok(()) => DONE,
             Err(_) => NOT_STARTED,
         },
@@ -45,7 +46,7 @@ pub(crate) fn run() -> i32 {
 }
 
 /// `None`: the guardian has gone before it said what there is to do.
-fn begin() -> io::Result<Option<(Conn, Service, UnixListener)>> {
+fn begin() -> io::Result<Option<(Conn, Service, Vec<OwnedFd>)>> {
     let mut conn = Conn::inherited()?;
     setsid()?;
     // Deaf to all of them, as the guardian is: it ends by its guardian's word, or when it has done.
@@ -53,8 +54,8 @@ fn begin() -> io::Result<Option<(Conn, Service, UnixListener)>> {
     rustix::thread::set_name(c"ostler-porter")?;
     chdir("/")?;
     let Some(service) = await_service(&mut conn)? else { return Ok(None) };
-    let listener: Option<OwnedFd> = conn.take_descriptors().pop();
-    Ok(listener.map(|listener| (conn, *service, listener.into())))
+    let listeners = conn.take_descriptors();
+    Ok(Some((conn, *service, listeners)))
 }
 
 fn await_service(conn: &mut Conn) -> io::Result<Option<Box<Service>>> {
@@ -71,29 +72,54 @@ fn await_service(conn: &mut Conn) -> io::Result<Option<Box<Service>>> {
     }
 }
 
-fn attend(conn: Conn, service: Service, listener: UnixListener) -> io::Result<()> {
+fn attend(conn: Conn, service: Service, listeners: Vec<OwnedFd>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     let serving = async {
         let mut porter = Porter::new(conn, service)?;
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::UnixListener::from_std(listener)?;
-        let door = tokio::task::spawn_local(Rc::clone(&porter.door).serve(listener));
+        // It ends with those who serve.
+        let mut serving = JoinSet::new();
+        for (post, listener) in porter.posts.iter().zip(listeners) {
+            let listener = UnixListener::from(listener);
+            listener.set_nonblocking(true)?;
+            let listener = tokio::net::UnixListener::from_std(listener)?;
+            serving.spawn_local(Rc::clone(&post.door).serve(listener));
+        }
         porter.attend().await;
-        door.abort();
         Ok(())
     };
     local.block_on(&runtime, serving)
 }
 
+/// A Door, and what has to be known to clear what came of it.
+pub(super) struct Post {
+    pub(super) orders: DoorOrders,
+    pub(super) door: Rc<Door>,
+    pub(super) lost: Lost,
+}
+
+impl Post {
+    fn new(orders: DoorOrders, late_create: Duration) -> Self {
+        // What another porter has left under way. A note that can't be read may have said anything.
+        let before = match Note::read(&orders.note) {
+            Ok(Some(Note { creates, execs, .. })) => Before { creates, execs },
+            Ok(None) => Before::default(),
+            Err(_) => Before { creates: 1, execs: Vec::new() },
+        };
+        let lost = Lost { count: before.creates, until: Instant::now() + late_create };
+        let door = Rc::new(Door::new(orders.clone(), before));
+        Self { orders, door, lost }
+    }
+}
+
 struct Porter {
     service: Rc<Service>,
-    door: Rc<Door>,
+    posts: Vec<Rc<Post>>,
     conn: Conn,
     /// Tells when there is something to hear.
     ear: UnixStream,
-    lost: Lost,
     clearing: Option<Clearing>,
+    tree: watch::Sender<Tree>,
     reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
     is_clear: bool,
     /// When a porter without a guardian leaves.
@@ -113,21 +139,14 @@ impl Porter {
         let copy = std::os::unix::net::UnixStream::from(copy);
         copy.set_nonblocking(true)?;
         let ear = UnixStream::from_std(copy)?;
-        // What another porter has left under way. A note that can't be read may have said anything.
-        let before = match Note::read(&service.book, service.door.labels.instance) {
-            Ok(Some(Note { creates, execs, .. })) => Before { creates, execs },
-            Ok(None) => Before::default(),
-            Err(_) => Before { creates: 1, execs: Vec::new() },
-        };
-        let lost = Lost { count: before.creates, until: Instant::now() + service.late_create };
-        let door = Rc::new(Door::new(service.door.clone(), service.book.clone(), before));
+        let post = |orders| Rc::new(Post::new(orders, service.late_create));
         Ok(Self {
+            posts: service.doors().map(post).collect(),
             service: Rc::new(service),
-            door,
             conn,
             ear,
-            lost,
             clearing: None,
+            tree: watch::Sender::new(Tree::Alive),
             reports: unbounded_channel(),
             is_clear: false,
             alone_until: None,
@@ -136,6 +155,10 @@ impl Porter {
 
     /// Returns when there is nothing more to do.
     async fn attend(&mut self) {
+        // What came along with the first order is not announced again.
+        if self.hear().is_break() {
+            return;
+        }
         loop {
             match self.wait().await {
                 Woken::Heard => {
@@ -190,11 +213,17 @@ impl Porter {
         loop {
             match self.conn.receive() {
                 Ok(Received::Message(Order::Clear { grace })) => self.clear(grace),
+                Ok(Received::Message(Order::Emptied { since })) => {
+                    self.tree.send_replace(Tree::Empty { since });
+                }
                 Ok(Received::Message(Order::Dismiss)) => return Break(()),
                 Ok(Received::Message(Order::Serve(_))) => {}
                 Ok(Received::NothingYet) => return Continue(()),
                 Ok(Received::Closed) | Err(_) => {
                     self.alone_until = Some(Instant::now() + ALONE);
+                    if *self.tree.borrow() == Tree::Alive {
+                        self.tree.send_replace(Tree::Unwatched);
+                    }
                     if !self.is_clear {
                         self.clear(Duration::ZERO);
                     }
@@ -206,11 +235,11 @@ impl Porter {
 
     /// Begins to remove everything, or begins anew in more of a hurry.
     fn clear(&mut self, grace: Duration) {
-        self.door.close();
-        let (service, door, lost) = (Rc::clone(&self.service), Rc::clone(&self.door), self.lost);
-        let reports = self.reports.0.clone();
+        self.posts.iter().for_each(|post| post.door.close());
+        let (service, posts) = (Rc::clone(&self.service), self.posts.clone());
+        let (tree, reports) = (self.tree.clone(), self.reports.0.clone());
         self.clearing = Some(Box::pin(async move {
-            clearing::run(&service, &door, lost, grace, &reports).await;
+            clearing::run(&service, &posts, grace, &tree, &reports).await;
         }));
     }
 
@@ -221,6 +250,8 @@ impl Porter {
 
     /// Nobody else is left to do it.
     fn leave(&self) {
-        let _ = fs::remove_file(&self.service.door.socket);
+        for way in &self.service.ways.engines {
+            let _ = fs::remove_file(&way.socket);
+        }
     }
 }

@@ -1,22 +1,29 @@
 //! What guardian and porter say to each other, over the same kind of socket as owner and guardian.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::door::DoorOrders;
+use crate::door::note::Note;
+use crate::engine::label::Labels;
 use crate::engine::{EngineResidue, EngineState, RemovedContainer};
+use crate::ledger::{Passage, Ways};
 
 /// From the guardian to the porter.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Serve the Door. With it comes its listening socket.
+    /// Serve the Doors. With it come their listening sockets.
     Serve(Box<Service>),
     /// Let nothing be created or started any more, and remove everything; containers have this long to
     /// end by themselves.
     Clear { grace: Duration },
+    /// No process of the server is left. What has ended since then, in seconds since 1970, has ended with
+    /// it.
+    Emptied { since: i64 },
     /// The proof is on record: leave.
     Dismiss,
 }
@@ -24,8 +31,14 @@ pub(crate) enum Order {
 /// All that a porter has to know, also when nobody is left to tell it more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Service {
-    pub(crate) door: DoorOrders,
-    /// The owner's directory, where the note is.
+    /// What is put on all that is created.
+    pub(crate) labels: Labels,
+    /// How many containers there may be at a time in each engine.
+    pub(crate) cap: Option<NonZeroUsize>,
+    pub(crate) ways: Ways,
+    /// The podman command that is wrapped, if one is.
+    pub(crate) podman: Option<Wrapped>,
+    /// The owner's directory, where the notes are.
     pub(crate) book: PathBuf,
     /// What the docker command needs to reach the engine, if that is behind ssh.
     pub(crate) surroundings: Vec<(OsString, OsString)>,
@@ -35,6 +48,29 @@ pub(crate) struct Service {
     pub(crate) late_create: Duration,
 }
 
+/// A podman command with a wrapper in its place.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Wrapped {
+    /// The real one.
+    pub(crate) program: PathBuf,
+    /// The program that we are.
+    pub(crate) own: PathBuf,
+    /// Whether it asks no service unless it is told to.
+    pub(crate) is_local: bool,
+}
+
+impl Service {
+    /// What each Door is made of, in the order of their sockets.
+    pub(crate) fn doors(&self) -> impl Iterator<Item = DoorOrders> {
+        self.ways.engines.iter().map(|passage: &Passage| DoorOrders {
+            note: Note::path(&self.book, &passage.socket),
+            passage: passage.clone(),
+            labels: self.labels.clone(),
+            cap: self.cap,
+        })
+    }
+}
+
 /// From the porter to the guardian.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
@@ -42,8 +78,8 @@ pub(crate) enum Report {
     Removed(RemovedContainer),
     /// This is still there, or may be; the porter goes on.
     Remaining(EngineResidue),
-    /// How the engine takes it, whenever that changes.
+    /// How the engines take it together, whenever that changes.
     Engine(EngineState),
-    /// The engine has nothing of the instance.
+    /// No engine has anything of the instance.
     Cleared,
 }

@@ -69,7 +69,7 @@ pub(crate) struct RunArguments {
     /// Containers that it may have at a time; creating more fails
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     containers: Option<NonZeroUsize>,
-    /// Whose containers end with the server: auto, docker, podman or off (for a server whose job is to
+    /// Whose containers end with the server: auto (both), docker, podman or off (for a server whose job is to
     /// manage your own containers). What it starts with a cleared environment, or with an engine of
     /// its own choice, is seen only at --containment strict
     #[arg(long, value_name = "ENGINE", default_value = "auto")]

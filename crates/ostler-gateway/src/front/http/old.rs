@@ -15,7 +15,7 @@ use super::lobby::{Ending, written};
 use super::refusal::Refusal;
 use super::said::Said;
 use super::stay::Letter;
-use super::stream::{Opening, Stream};
+use super::stream::Stream;
 use crate::version;
 
 /// Where a client says which session it means.
@@ -34,9 +34,9 @@ impl Http {
         let reader = stay.mail.listen();
         let _ = stay.only.set(reader.track());
         let endpoint = format!("{path}?{SESSION}{}", written(stay.id));
-        let stream = Stream::new(reader, Opening::Plain, stay.attend());
+        let attendance = stay.attend();
         let ending = Ending { lobby: Arc::clone(&self.lobby), stay };
-        Ok(events(stream.of_old(&endpoint, ending)))
+        Ok(events(Stream::of_old(reader, &endpoint, attendance, ending)))
     }
 
     pub(super) async fn post_old(

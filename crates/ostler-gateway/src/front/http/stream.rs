@@ -40,7 +40,6 @@ pub(super) enum Opening {
 
 impl Stream {
     pub(super) fn new(reader: Reader, opening: Opening, attendance: Attendance) -> Self {
-        reader.stream();
         let opening = match opening {
             Opening::Primed => {
                 format!("id: {}.0\nretry: {RETRY}\ndata: \n\n", reader.track()).into()
@@ -48,15 +47,29 @@ impl Stream {
             // Whoever waits for the head of the answer gets it at once.
             Opening::Plain => Bytes::from_static(COMMENT),
         };
-        let alive = Box::pin(sleep(KEEP_ALIVE));
-        Self { reader, opening: Some(opening), alive, _attendance: attendance, _ending: None }
+        Self::beginning(reader, opening, attendance, None)
     }
 
-    /// The same, which begins with the place where its client posts, and whose stay ends with it.
-    pub(super) fn of_old(mut self, endpoint: &str, ending: Ending) -> Self {
-        self.opening = Some(format!("event: endpoint\ndata: {endpoint}\n\n").into());
-        self._ending = Some(ending);
-        self
+    /// One that begins with the place where its client posts, and whose stay ends with it.
+    pub(super) fn of_old(
+        reader: Reader,
+        endpoint: &str,
+        attendance: Attendance,
+        ending: Ending,
+    ) -> Self {
+        let opening = format!("event: endpoint\ndata: {endpoint}\n\n").into();
+        Self::beginning(reader, opening, attendance, Some(ending))
+    }
+
+    fn beginning(
+        reader: Reader,
+        opening: Bytes,
+        attendance: Attendance,
+        ending: Option<Ending>,
+    ) -> Self {
+        reader.stream();
+        let alive = Box::pin(sleep(KEEP_ALIVE));
+        Self { reader, opening: Some(opening), alive, _attendance: attendance, _ending: ending }
     }
 
     /// What is to be sent next; none at the end.

@@ -23,6 +23,7 @@ use super::{Before, Door, DoorOrders};
 use crate::engine::Endpoint;
 use crate::engine::label::Labels;
 use crate::id::{InstanceId, OwnerId};
+use crate::ledger::Passage;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// More than any scene makes but one.
@@ -60,8 +61,10 @@ impl House {
         let labels = Labels { instance, owner: OwnerId::random().unwrap(), server: "stub".into() };
         let endpoint = Endpoint::Unix(path("engine.sock"));
         let cap = NonZeroUsize::new(CAP);
-        let orders = DoorOrders { socket: path("door.sock"), endpoint, labels, cap };
-        let door = Rc::new(Door::new(orders, path("book"), Before::default()));
+        let passage = Passage { endpoint, socket: path("door.sock") };
+        let note = Note::path(&path("book"), &passage.socket);
+        let orders = DoorOrders { passage, note, labels, cap };
+        let door = Rc::new(Door::new(orders, Before::default()));
         (Self { door, engine, instance, directory }, listener)
     }
 
@@ -80,7 +83,7 @@ impl House {
     }
 
     fn note(&self) -> Option<Note> {
-        Note::read(&self.path("book"), self.instance).unwrap()
+        Note::read(&self.path("book/door.door")).unwrap()
     }
 
     /// Waits until so many creates are under way.

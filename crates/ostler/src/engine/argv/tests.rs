@@ -21,7 +21,7 @@ fn labels() -> Labels {
 /// The command line with what was added, `<L>` for the labels.
 fn stamped(line: &str) -> Option<String> {
     let mut spec = spec(line);
-    ContainerRun::of(&spec)?.stamp(&mut spec, &labels());
+    Creation::of(&spec)?.stamp(&mut spec, &labels());
     let mut words = vec![spec.program];
     words.extend(spec.args);
     let line = words.join(OsStr::new(" ")).into_string().unwrap();
@@ -95,6 +95,67 @@ fn what_the_user_says_stays() {
     }
 }
 
+/// As the wrapper has it: without an init.
+#[test]
+fn podmans_other_things_have_labels_and_nothing_is_revived() {
+    let marked = |line: &str| {
+        let mut spec = spec(line);
+        Creation::of(&spec).unwrap().mark(&mut spec, &labels(), Some(("call", "1".into())));
+        let line = spec.args.join(OsStr::new(" ")).into_string().unwrap();
+        let zeros = "0".repeat(32);
+        line.replace(&format!("--label=ostler.instance={zeros}"), "<L>")
+            .replace(&format!(" --label=ostler.owner={zeros} --label=ostler.server=a b"), "")
+            .replace(" --label=call=1", "")
+    };
+    for (given, expected) in [
+        ("podman run -d image", "run <L> -d image"),
+        ("podman pod create --infra name", "pod create <L> --infra name"),
+        ("podman --root r network create net", "--root r network create <L> net"),
+        (
+            "podman run --restart always -d image sh --restart x",
+            "run <L> --restart always -d --restart=no image sh --restart x",
+        ),
+        (
+            "podman run --restart=on-failure:3 -- image",
+            "run <L> --restart=on-failure:3 --restart=no -- image",
+        ),
+        ("podman run --restart=what image", "run <L> --restart=what image"),
+        ("podman run --restart no image", "run <L> --restart no image"),
+    ] {
+        assert_eq!(marked(given), expected, "{given}");
+    }
+}
+
+#[test]
+fn a_command_says_whether_its_container_goes_on_by_itself() {
+    let read = |line: &str| detaches(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    for line in ["podman run -d i", "podman run -itd i", "podman create i", "podman run --detach i"]
+    {
+        assert_eq!(read(line), Some(true), "{line}");
+    }
+    for line in ["podman run i -d", "podman run --detach=false i", "podman container run -it i"] {
+        assert_eq!(read(line), Some(false), "{line}");
+    }
+    assert_eq!(read("podman system service"), None);
+}
+
+#[test]
+fn who_asks_a_service_is_known() {
+    for (line, env, expected) in [
+        ("podman ps", "", false),
+        ("podman ps", "CONTAINER_HOST", true),
+        ("podman --remote=false ps", "CONTAINER_HOST", false),
+        ("podman --remote ps", "", true),
+        ("podman -r ps", "", true),
+        ("podman --url u ps", "", true),
+        ("podman -c far ps", "", true),
+    ] {
+        let mut spec = spec(line);
+        spec.env.push((env.into(), "unix:///x".into()));
+        assert_eq!(is_remote(&spec), expected, "{line} {env}");
+    }
+}
+
 #[test]
 fn what_makes_no_container_or_is_not_known_is_left_alone() {
     for line in [
@@ -125,7 +186,7 @@ fn a_word_that_is_no_text_is_passed_on() {
     let odd = OsStr::from_bytes(b"-e\xff=\xfe").to_owned();
     spec.args.insert(1, odd.clone());
     spec.args.push(odd.clone());
-    ContainerRun::of(&spec).unwrap().stamp(&mut spec, &labels());
+    Creation::of(&spec).unwrap().stamp(&mut spec, &labels());
     assert_eq!(spec.args.iter().filter(|word| **word == odd).count(), 2);
 }
 

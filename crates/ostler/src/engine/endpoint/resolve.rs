@@ -9,7 +9,6 @@ use rustix::process::getuid;
 
 use super::context::{self, existing};
 use super::{Endpoint, InvalidEndpoint, Tls};
-use crate::engine::Engine;
 use crate::engine::flags::Flags;
 use crate::engine::invocation::{Invocation, Tool};
 use crate::spec::ServerSpec;
@@ -54,8 +53,7 @@ pub enum NoEndpoint {
 impl Endpoint {
     /// The engine that `docker`, or `podman` as a client of a service, would use in the server's own
     /// environment; with the flags of the server's own command, if that is what it is.
-    pub fn of(spec: &ServerSpec, engine: Engine) -> Result<Option<Self>, NoEndpoint> {
-        let Some(tool) = Tool::of(spec, engine) else { return Ok(None) };
+    pub(crate) fn of(spec: &ServerSpec, tool: Tool) -> Result<Self, NoEndpoint> {
         let invocation = Invocation::of(spec);
         let own = invocation.filter(|found| found.tool == tool).map(|found| found.globals);
         let scene = Scene { spec, globals: own.as_ref() };
@@ -63,7 +61,7 @@ impl Endpoint {
             Tool::Docker => scene.docker()?,
             Tool::Podman => scene.podman()?,
         };
-        Ok(Some(endpoint.anchored(&scene.base())))
+        Ok(endpoint.anchored(&scene.base()))
     }
 }
 

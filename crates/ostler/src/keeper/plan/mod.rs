@@ -354,8 +354,8 @@ impl Plan {
     pub(super) fn close(&mut self, now: Instant) -> Vec<u64> {
         self.is_closing = true;
         self.refuse_if(&AcquireError::KeeperClosed, |_| true);
-        let all = self.retire_all(&Cause::KeeperClosed, Manner::Now, |_, _| true);
         self.hurry();
+        let all = self.retire_all(&Cause::KeeperClosed, Manner::Now, |_, _| true);
         self.pump(now);
         all
     }

@@ -105,7 +105,9 @@ impl Rules {
         batch: &Batch,
         now: Instant,
     ) -> Result<(), String> {
-        for number in batch.started.iter().filter(|_| batch.is_plain) {
+        // Whoever has given up since may have been the one that was first.
+        let is_plain = batch.is_plain && self.gave_up != Some(now);
+        for number in batch.started.iter().filter(|_| is_plain) {
             let Some(key) = self.tracks.get(number).map(|track| &track.key) else { continue };
             let follows = |one: &&Living| {
                 let before = self.tracks.get(&one.number).map(|track| &track.key);

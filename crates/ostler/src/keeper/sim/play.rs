@@ -141,6 +141,7 @@ impl Play {
         if !self.callers.is_empty() {
             let index = below(&mut self.dice, self.callers.len());
             self.world.note(|| "cancel".into());
+            self.world.rules().gave_up = Some(now());
             self.callers.swap_remove(index).abort();
         }
     }

@@ -40,6 +40,8 @@ pub(super) struct Rules {
     born: Option<Instant>,
     /// Evictions that were looked at.
     pub(super) evicted: HashSet<u64>,
+    /// When somebody last gave up, who leaves the queue without a word.
+    pub(super) gave_up: Option<Instant>,
     /// The keeper was dropped: what it had goes by itself.
     pub(super) is_abandoned: bool,
     /// What has happened at all.
@@ -130,6 +132,7 @@ impl Rules {
             log: None,
             born: None,
             evicted: HashSet::new(),
+            gave_up: None,
             is_abandoned: false,
             seen: BTreeSet::new(),
         }

@@ -121,7 +121,7 @@ fn the_engine_is_the_one_that_docker_would_use() {
         let env: Vec<(&str, &str)> =
             [("DOCKER_CONFIG", directory)].into_iter().chain(env.iter().copied()).collect();
         let words: Vec<&str> = args.iter().copied().chain(["run", "image"]).collect();
-        let found = Endpoint::of(&spec("docker", &words, &env), Engine::Auto).ok().flatten();
+        let found = Endpoint::of(&spec("docker", &words, &env), Tool::Docker).ok();
         assert_eq!(found.map(|found| found.to_string()).as_deref(), *meaning, "{what}");
         assert_eq!(dockers_word(config.path(), args, &env).as_deref(), *meaning, "docker: {what}");
     }
@@ -135,10 +135,9 @@ fn with_tls_the_default_is_another_one() {
     openssl.args(new.split(' ')).args(["-keyout", "ca.key", "-out", "ca.pem"]);
     assert!(openssl.current_dir(config.path()).output().unwrap().status.success());
     let env = [("DOCKER_CONFIG", config.path().to_str().unwrap()), ("DOCKER_TLS", "1")];
-    let found = Endpoint::of(&spec("npx", &[], &env), Engine::Auto).unwrap();
-    let found = found.map(|found| found.to_string());
-    assert_eq!(found.as_deref(), Some("tcp://localhost:2376"));
-    assert_eq!(dockers_word(config.path(), &[], &env), found);
+    let found = Endpoint::of(&spec("npx", &[], &env), Tool::Docker).unwrap();
+    assert_eq!(found.to_string(), "tcp://localhost:2376");
+    assert_eq!(dockers_word(config.path(), &[], &env), Some(found.to_string()));
 }
 
 /// As newer docker commands see it; older ones disagree.
@@ -148,8 +147,8 @@ fn an_empty_variable_is_none() {
     let directory = config.path().to_str().unwrap();
     for name in ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS"] {
         let env = [("DOCKER_CONFIG", directory), (name, "")];
-        let found = Endpoint::of(&spec("npx", &[], &env), Engine::Auto).unwrap();
-        assert_eq!(found.map(|found| found.to_string()).as_deref(), PLAIN, "{name}");
+        let found = Endpoint::of(&spec("npx", &[], &env), Tool::Docker).unwrap();
+        assert_eq!(Some(found.to_string().as_str()), PLAIN, "{name}");
     }
 }
 
@@ -158,10 +157,10 @@ fn another_command_has_an_environment_only() {
     let env = [("DOCKER_HOST", "tcp://box:1"), ("HOME", "/nowhere")];
     let args = ["-H", "tcp://other:1", "run", "image"];
     for program in ["npx", "docker-compose", "./dockerish"] {
-        let found = Endpoint::of(&spec(program, &args, &env), Engine::Auto).unwrap().unwrap();
+        let found = Endpoint::of(&spec(program, &args, &env), Tool::Docker).unwrap();
         assert_eq!(found.to_string(), "tcp://box:1", "{program}");
     }
-    let found = Endpoint::of(&spec("/usr/bin/docker", &args, &env), Engine::Auto).unwrap().unwrap();
+    let found = Endpoint::of(&spec("/usr/bin/docker", &args, &env), Tool::Docker).unwrap();
     assert_eq!(found.to_string(), "tcp://other:1");
 }
 
@@ -190,9 +189,9 @@ fn the_files_of_a_secured_line_are_where_docker_looks_for_them() {
                 .into_iter()
                 .chain(env.iter().copied())
                 .collect();
-        let found = Endpoint::of(&spec("docker", args, &env), Engine::Auto).unwrap();
+        let found = Endpoint::of(&spec("docker", args, &env), Tool::Docker).unwrap();
         let expected = Endpoint::Tcp { host: "box".into(), port: 1, tls: expected };
-        assert_eq!(found, Some(expected), "{what}");
+        assert_eq!(found, expected, "{what}");
     }
 }
 
@@ -210,8 +209,8 @@ fn a_context_brings_its_own_files() {
     }
     let config = directory.path().to_str().unwrap();
     let env = [("DOCKER_CONFIG", config), ("DOCKER_CONTEXT", "far")];
-    let found = Endpoint::of(&spec("npx", &[], &env), Engine::Auto).unwrap();
-    let Some(Endpoint::Tcp { tls: Some(tls), .. }) = found else { panic!("{found:?}") };
+    let found = Endpoint::of(&spec("npx", &[], &env), Tool::Docker).unwrap();
+    let Endpoint::Tcp { tls: Some(tls), .. } = found else { panic!("{found:?}") };
     assert!(tls.verify);
     for file in [tls.ca, tls.cert, tls.key] {
         assert_eq!(fs::read_to_string(file.unwrap()).unwrap(), "text");
@@ -221,32 +220,26 @@ fn a_context_brings_its_own_files() {
 #[test]
 fn relative_paths_are_the_servers() {
     let env = [("DOCKER_HOST", "unix://own.sock")];
-    let found = Endpoint::of(&spec("npx", &[], &env), Engine::Docker).unwrap();
-    assert_eq!(found, Some(Endpoint::Unix("/base/own.sock".into())));
+    let found = Endpoint::of(&spec("npx", &[], &env), Tool::Docker).unwrap();
+    assert_eq!(found, Endpoint::Unix("/base/own.sock".into()));
 }
 
 #[test]
 fn podman_has_variables_and_sockets_of_its_own() {
     let service = [("CONTAINER_HOST", "unix:///run/p.sock"), ("DOCKER_HOST", "tcp://box:1")];
-    let of = |program, args: &[&str], env: &[(&str, &str)], engine| {
-        Endpoint::of(&spec(program, args, env), engine).map(|found| found.unwrap().to_string())
+    let of = |program, args: &[&str], env: &[(&str, &str)], tool| {
+        Endpoint::of(&spec(program, args, env), tool).map(|found| found.to_string())
     };
-    assert_eq!(of("podman", &["run", "i"], &service, Engine::Auto).unwrap(), "unix:///run/p.sock");
-    assert_eq!(of("npx", &[], &service, Engine::Podman).unwrap(), "unix:///run/p.sock");
-    assert_eq!(of("podman", &["run", "i"], &service, Engine::Docker).unwrap(), "tcp://box:1");
+    assert_eq!(of("podman", &["run", "i"], &service, Tool::Podman).unwrap(), "unix:///run/p.sock");
+    assert_eq!(of("npx", &[], &service, Tool::Podman).unwrap(), "unix:///run/p.sock");
+    assert_eq!(of("podman", &["run", "i"], &service, Tool::Docker).unwrap(), "tcp://box:1");
     let flag = ["--url", "unix:///run/q.sock", "run", "i"];
-    assert_eq!(of("podman", &flag, &service, Engine::Auto).unwrap(), "unix:///run/q.sock");
+    assert_eq!(of("podman", &flag, &service, Tool::Podman).unwrap(), "unix:///run/q.sock");
     let short = [("CONTAINER_HOST", "unix:/run/r.sock")];
-    assert_eq!(of("podman", &["run", "i"], &short, Engine::Auto).unwrap(), "unix:///run/r.sock");
-    assert!(of("podman", &["-c", "far", "run", "i"], &[], Engine::Auto).is_err());
-    let default = of("podman", &[], &[("XDG_RUNTIME_DIR", "/run")], Engine::Auto).unwrap();
+    assert_eq!(of("podman", &["run", "i"], &short, Tool::Podman).unwrap(), "unix:///run/r.sock");
+    assert!(of("podman", &["-c", "far", "run", "i"], &[], Tool::Podman).is_err());
+    let default = of("podman", &[], &[("XDG_RUNTIME_DIR", "/run")], Tool::Podman).unwrap();
     assert_eq!(default, "unix:///run/podman/podman.sock");
-}
-
-#[test]
-fn off_means_none() {
-    let env = [("DOCKER_HOST", "what is this")];
-    assert_eq!(Endpoint::of(&spec("docker", &[], &env), Engine::Off).unwrap(), None);
 }
 
 #[test]
@@ -254,5 +247,5 @@ fn a_damaged_configuration_is_an_error_and_not_the_default() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("config.json"), "{").unwrap();
     let env = [("DOCKER_CONFIG", directory.path().to_str().unwrap())];
-    assert!(Endpoint::of(&spec("npx", &[], &env), Engine::Auto).is_err());
+    assert!(Endpoint::of(&spec("npx", &[], &env), Tool::Docker).is_err());
 }

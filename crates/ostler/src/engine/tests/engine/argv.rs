@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::*;
-use crate::engine::argv::ContainerRun;
+use crate::engine::argv::Creation;
 use crate::engine::label::Labels;
 use crate::id::OwnerId;
 use crate::spec::ServerSpec;
@@ -41,7 +41,7 @@ fn docker_takes_each_command_line_and_the_container_carries_what_was_added() {
             env: Vec::new(),
             cwd: None,
         };
-        let run = ContainerRun::of(&spec).unwrap();
+        let run = Creation::of(&spec).unwrap();
         run.stamp(&mut spec, &Labels { instance, owner, server: "a server".into() });
         let output = scene.engine.command().args(&spec.args).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);

@@ -1,0 +1,97 @@
+//! The command line of the Inspector, which makes one connection for each thing that it does.
+
+use ostler_testkit::Launched;
+use serde_json::{Map, Value, json};
+
+use crate::{PLAY, Seen, Way, node, sees_the_same, tools};
+
+/// What it does: how we call it, the method, and further words, the last of which is a name of the server's own.
+type Step = (&'static str, &'static str, &'static [&'static str]);
+
+const EVERYTHING: [Step; 6] = [
+    ("tools", "tools/list", &[]),
+    ("prompts", "prompts/list", &[]),
+    ("resources", "resources/list", &[]),
+    ("read", "resources/read", &["--uri", "demo://resource/dynamic/text/1"]),
+    ("prompt", "prompts/get", &["--prompt-args", "city=Ulm", "--prompt-name", "args-prompt"]),
+    ("call", "tools/call", &["--tool-arg", "message=x", "--tool-name", "echo"]),
+];
+
+const TIME: [Step; 2] = [
+    ("tools", "tools/list", &[]),
+    (
+        "call",
+        "tools/call",
+        &[
+            "--tool-args-json",
+            r#"{"source_timezone":"UTC","time":"12:00","target_timezone":"Asia/Tokyo"}"#,
+            "--tool-name",
+            "convert_time",
+        ],
+    ),
+];
+
+#[test]
+fn the_command_line_of_the_inspector() {
+    sees_the_same(play);
+}
+
+fn play(way: &Way<'_>) -> Seen {
+    let steps: &[Step] = if way.server.name == "everything" { &EVERYTHING } else { &TIME };
+    let mut seen = Seen::new();
+    // It never shows who the server says it is.
+    seen.insert("server".into(), Value::Null);
+    for (what, method, words) in steps {
+        let mut result = step(way, method, words)["result"].take();
+        // Here the gateway says who is missing from a list.
+        result.as_object_mut().unwrap().remove("_meta");
+        for list in ["tools", "prompts"] {
+            strip(result.get_mut(list), &way.prefix);
+        }
+        seen.insert((*what).into(), result);
+    }
+    seen
+}
+
+fn step(way: &Way<'_>, method: &str, words: &[&str]) -> Value {
+    let config = way.stage.sandbox.file("inspector.json");
+    let server = json!({ "command": way.words[0], "args": way.words[1..], "env": variables(way) });
+    std::fs::write(&config, json!({ "mcpServers": { "s": server } }).to_string()).unwrap();
+    let mut command = way.command(node());
+    command.arg(tools().join("node/node_modules/.bin/mcp-inspector")).args(["--cli", "--config"]);
+    command.arg(config).args(["--server", "s", "--format", "json", "-q", "--method", method]);
+    match words {
+        [rest @ .., switch, name] if switch.ends_with("-name") => {
+            command.args(rest).arg(switch).arg(format!("{}{name}", way.prefix));
+        }
+        words => {
+            command.args(words);
+        }
+    }
+    let mut client = Launched::start(&mut command);
+    let Ok(Some(line)) = client.line(PLAY) else {
+        panic!("{method} of {:?} got no further: {}", way.words, client.stderr());
+    };
+    // It waits for what a wrapper leaves behind.
+    if !way.is_direct() {
+        let status = client.wait_exit(PLAY);
+        assert!(status.success(), "{method} of {:?}: {status}: {}", way.words, client.stderr());
+    }
+    serde_json::from_slice(&line).unwrap()
+}
+
+/// It gives its server only what its configuration names.
+fn variables(way: &Way<'_>) -> Map<String, Value> {
+    let command = way.command("none");
+    let text = |value: &std::ffi::OsStr| value.to_str().unwrap().to_owned();
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    set.map(|(name, value)| (text(name), Value::from(text(value)))).collect()
+}
+
+fn strip(list: Option<&mut Value>, prefix: &str) {
+    let Some(items) = list.and_then(Value::as_array_mut) else { return };
+    items.retain_mut(|item| {
+        let own = item["name"].as_str().unwrap().strip_prefix(prefix).map(Value::from);
+        own.map(|own| item["name"] = own).is_some()
+    });
+}

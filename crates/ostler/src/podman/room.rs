@@ -1,0 +1,92 @@
+//! The cap on containers, as far as podman's own books go.
+//!
+//! Whoever counts can't see what another call is about to create. So each call has a label of its own,
+//! and says beforehand who it is: it counts for as long as it runs and its container is not listed.
+
+use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::answers::Listed;
+use super::clear::listed;
+use super::command::NoAnswer;
+use super::shelf::Shelf;
+use super::store::noted;
+use crate::id::InstanceId;
+use crate::proctable::Identity;
+
+/// The label's name.
+pub(super) const CALL: &str = "ostler.call";
+/// For podman to say how many there are.
+const COUNT_LIMIT: Duration = Duration::from_secs(10);
+/// For other calls to be counted first.
+const TURN_LIMIT: Duration = Duration::from_secs(30);
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// Why nothing may be created.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoRoom {
+    #[error("this server may have {0} containers, and has them")]
+    Full(NonZeroUsize),
+    #[error("this server's containers can't be counted: podman: {0}")]
+    Uncounted(#[from] NoAnswer),
+    #[error("this server's containers can't be counted: {0}")]
+    Unrecorded(#[from] io::Error),
+}
+
+/// Takes a place for what this process is about to create, and returns the value of its label.
+pub(super) fn take(
+    shelf: &Shelf,
+    book: &Path,
+    instance: InstanceId,
+    cap: NonZeroUsize,
+) -> Result<String, NoRoom> {
+    let own = Identity::own().ok_or(io::ErrorKind::NotFound).map_err(io::Error::from)?;
+    // Let go of when this process becomes podman, or ends.
+    let mut file = turn(&shelf.calls())?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    let mut containers = Vec::new();
+    for store in noted(book, instance)?.keys() {
+        containers.extend(listed(store, instance, COUNT_LIMIT)?);
+    }
+    let seen: BTreeSet<&str> = containers.iter().filter_map(Listed::call).collect();
+    let is_pending = |line: &&str| !seen.contains(line) && is_alive(line);
+    let pending: Vec<&str> = text.lines().filter(is_pending).collect();
+    let count = containers.iter().filter(|one| !one.is_infra()).count();
+    if count + pending.len() >= cap.get() {
+        return Err(NoRoom::Full(cap));
+    }
+    let own = format!("{}-{}", own.pid, own.start);
+    file.set_len(0)?;
+    file.rewind()?;
+    for line in pending.iter().copied().chain([own.as_str()]) {
+        writeln!(file, "{line}")?;
+    }
+    Ok(own)
+}
+
+fn turn(path: &Path) -> io::Result<File> {
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(path)?;
+    let deadline = Instant::now() + TURN_LIMIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => sleep(BETWEEN_TRIES),
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// A process keeps its identity when it becomes podman.
+fn is_alive(call: &str) -> bool {
+    let read = |(pid, start): (&str, &str)| {
+        Some(Identity { pid: pid.parse().ok()?, start: start.parse().ok()? })
+    };
+    call.split_once('-').and_then(read).is_some_and(Identity::is_alive)
+}

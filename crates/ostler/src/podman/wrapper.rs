@@ -1,0 +1,104 @@
+//! The wrapper: podman, as the server finds it.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::shelf::{Orders, Shelf};
+use super::store::{SURROUNDINGS, Store};
+use super::{PODMAN, find_in, room};
+use crate::door::lead::{lead, release};
+use crate::engine::argv::{Creation, global_words, is_remote};
+use crate::engine::{Endpoint, Tool};
+use crate::ledger::Passage;
+use crate::spec::ServerSpec;
+
+/// The name under which the role is asked for, which is the last part of a path.
+pub(crate) const ROLE: &str = "ostler-podman";
+
+/// What podman itself exits with when it is not its container that has failed.
+const NOT_DONE: i32 = 125;
+
+/// Becomes podman, with labels on what that creates. The kernel gives the `interpreter` of a script by
+/// its path, then that of the script, and then what the server has said.
+pub(crate) fn run(interpreter: &OsStr, arguments: impl Iterator<Item = OsString>) -> i32 {
+    let shelf = Shelf::at(Path::new(interpreter).parent().unwrap_or(Path::new("")));
+    let mut spec = ServerSpec {
+        name: PODMAN.into(),
+        program: PODMAN.into(),
+        args: arguments.skip(1).collect(),
+        env: std::env::vars_os().collect(),
+        cwd: None,
+    };
+    let orders = shelf.orders();
+    let prepared = orders.as_ref().map_or(Ok(()), |orders| prepare(&mut spec, &shelf, orders));
+    let error = match prepared {
+        Err(refusal) => refusal.to_string(),
+        // It returns only if it fails.
+        Ok(()) => execute(&spec, orders.map(|orders| orders.program), &shelf).to_string(),
+    };
+    let _ = writeln!(io::stderr(), "Error: ostler: {error}");
+    NOT_DONE
+}
+
+/// Changes what has to be changed, and puts on record what has to be. Only a cap may refuse it: for
+/// whatever else goes wrong the command is run as well as it can be.
+fn prepare(spec: &mut ServerSpec, shelf: &Shelf, orders: &Orders) -> Result<(), room::NoRoom> {
+    if orders.is_local {
+        release(spec, &orders.engines);
+    }
+    if let Some(socket) = door_of(spec, orders) {
+        lead(spec, Tool::Podman, socket);
+        return Ok(());
+    }
+    let Some(creation) = Creation::of(spec) else { return Ok(()) };
+    let Orders { labels, book, cap, .. } = orders;
+    let Ok(store) = store_of(spec, orders) else { return Ok(()) };
+    // What is not on record ends with the server as well; only podman's books will not know.
+    let _ = store.note(creation.thing(), book, labels.instance);
+    let call = match (creation.is_container(), cap) {
+        (true, Some(cap)) => Some((room::CALL, room::take(shelf, book, labels.instance, *cap)?)),
+        _ => None,
+    };
+    creation.mark(spec, labels, call);
+    Ok(())
+}
+
+/// The server's own socket to the service that the command would ask, if there is one.
+fn door_of<'a>(spec: &ServerSpec, orders: &'a Orders) -> Option<&'a Path> {
+    let endpoint = Endpoint::of(spec, Tool::Podman).ok().filter(|_| is_remote(spec))?;
+    let leads_there = |way: &&Passage| {
+        way.endpoint == endpoint || matches!(&endpoint, Endpoint::Unix(path) if *path == way.socket)
+    };
+    orders.engines.iter().find(leads_there).map(|way| way.socket.as_path())
+}
+
+fn store_of(spec: &ServerSpec, orders: &Orders) -> io::Result<Store> {
+    let text =
+        |word: &OsString| word.to_str().map(str::to_owned).ok_or(io::ErrorKind::InvalidInput);
+    let globals = global_words(spec).iter().map(text).collect::<Result<_, _>>()?;
+    let counts = |(name, _): &&(OsString, OsString)| SURROUNDINGS.iter().any(|one| name == one);
+    let env = spec.env.iter().filter(counts);
+    let env = env.map(|(name, value)| Ok((text(name)?, text(value)?)));
+    Ok(Store {
+        program: orders.program.clone(),
+        globals,
+        env: env.collect::<io::Result<_>>()?,
+        cwd: std::env::current_dir()?,
+    })
+}
+
+/// The real command, or if that has gone the next one that the server would have found.
+fn execute(spec: &ServerSpec, program: Option<PathBuf>, shelf: &Shelf) -> io::Error {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let next = find_in(&path, |place| !shelf.is_at(place));
+    let mut last = io::ErrorKind::NotFound.into();
+    for program in program.into_iter().chain(next) {
+        let mut command = Command::new(&program);
+        // Under its full name, by which an unprivileged user's podman calls itself again.
+        last = command.args(&spec.args).env_clear().envs(spec.env.iter().cloned()).exec();
+    }
+    last
+}

@@ -100,13 +100,15 @@ impl House {
 
     /// Reads the configuration again, and takes it over as a difference. If it can't be used, the one in
     /// force stays.
-    pub fn reload(&self) -> Result<(Changes, Vec<config::Problem>), ReloadError> {
+    /// Returns also what its author should know.
+    pub fn reload(&self) -> Result<(Changes, Vec<String>), ReloadError> {
         let path = self.configuration.as_deref().ok_or(ReloadError::NoFile)?;
         let file = config::load(path)?;
-        let notices = file.notices.clone();
+        let mut notices: Vec<_> = file.notices.iter().map(|one| one.message.clone()).collect();
         let (changes, departure) = self.roster.replace(&self.gateway, Supply::File(file));
         // They go whether or not somebody waits; the answer is about the configuration.
         drop(departure);
+        notices.extend(self.warnings());
         Ok((changes, notices))
     }
 
@@ -208,9 +210,15 @@ impl House {
         self.roster.passes()
     }
 
-    /// The tokens of its configuration that let nobody in: a variable is not set, or they could be guessed.
-    pub fn unusable_tokens(&self) -> Vec<String> {
-        self.roster.unusable_tokens()
+    /// What somebody should know who has written its configuration: tokens that let nobody in.
+    pub fn warnings(&self) -> Vec<String> {
+        let unusable = self.roster.unusable_tokens().into_iter();
+        let warning = |name| {
+            format!(
+                "nobody can use the token '{name}': its variable is not set, it is too short, or another has it as well"
+            )
+        };
+        unusable.map(warning).collect()
     }
 
     /// How long a client on HTTP may be away, if the configuration says it.

@@ -86,7 +86,7 @@ impl Roster {
         Arc::clone(&lock(&self.state).passes)
     }
 
-    /// The tokens that let nobody in: a variable is not set, or they could be guessed.
+    /// The tokens that let nobody in: a variable is not set, they could be guessed, or are those of others.
     pub(crate) fn unusable_tokens(&self) -> Vec<String> {
         let state = lock(&self.state);
         let Supply::File(file) = &state.supply else { return Vec::new() };
@@ -119,7 +119,10 @@ impl Roster {
     pub(crate) fn replace(&self, gateway: &Gateway, supply: Supply) -> (Changes, Departure) {
         let mut state = lock(&self.state);
         let changes = changes(&state.supply, &supply);
-        state.passes = supply.passes(&self.environment, &state.passes);
+        let passes = supply.passes(&self.environment, &state.passes);
+        let is_kept = |old: &Arc<Pass>| passes.iter().any(|pass| Arc::ptr_eq(pass, old));
+        state.passes.iter().filter(|old| !is_kept(old)).for_each(|old| old.withdraw());
+        state.passes = passes;
         state.supply = supply;
         state.forget_who_has_gone(gateway);
         let offers = |guest: &Guest| (Arc::clone(&guest.menu), self.offers(&state.supply, guest));
@@ -198,12 +201,17 @@ impl Supply {
     /// A pass for each token that can be had. One that is as it was stays the same.
     fn passes(&self, environment: &Environment, old: &[Arc<Pass>]) -> Arc<[Arc<Pass>]> {
         let Self::File(file) = self else { return Arc::default() };
-        let pass = |entry: &config::TokenEntry| {
-            let pass = Pass::of(entry, entry.secret(environment)?)?;
-            let same = old.iter().find(|one| one.is_same(&pass)).cloned();
-            Some(same.unwrap_or_else(|| Arc::new(pass)))
-        };
-        file.tokens.iter().filter_map(pass).collect()
+        let mut passes: Vec<Arc<Pass>> = Vec::new();
+        for entry in &file.tokens {
+            let pass = entry.secret(environment).and_then(|secret| Pass::of(entry, secret));
+            // Whose a client is has to be known.
+            let pass = pass.filter(|pass| !passes.iter().any(|other| other.is_like(pass)));
+            passes.extend(pass.map(|pass| {
+                let same = old.iter().find(|one| one.is_same(&pass)).cloned();
+                same.unwrap_or_else(|| Arc::new(pass))
+            }));
+        }
+        passes.into()
     }
 
     fn names(&self) -> BTreeSet<String> {

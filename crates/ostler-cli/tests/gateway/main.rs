@@ -11,3 +11,4 @@ mod house;
 mod http;
 mod sharing;
 mod starting;
+mod tokens;

@@ -12,6 +12,7 @@ use super::environment::{Environment, Names};
 use super::form::TokenForm;
 use super::reader::{Reader, Setting, name_of};
 use super::template::{Filling, Template};
+use crate::front::http::{AGENT, is_agent};
 
 /// Tokens by name.
 #[derive(Debug, Default)]
@@ -41,21 +42,26 @@ impl TokenEntry {
 
 /// What the tokens of a file mean.
 pub(super) fn settle(form: TokensForm, reader: &mut Reader<'_>) -> Vec<TokenEntry> {
-    let mut entries: Vec<TokenEntry> = Vec::new();
-    for (name, key, form) in form.0 {
-        let Some(token) = form.token else {
-            reader.wrong_word(key, "it has no `token`");
-            continue;
+    reader.within("tokens", |reader| {
+        let settled = |(name, key, form): (String, Range, TokenForm)| {
+            reader.within(&name.clone(), |reader| one(name, key, form, reader))
         };
-        if entries.iter().any(|entry| entry.name == name) {
-            reader.wrong_word(key, "another token has this name");
-            continue;
-        }
-        let agent = form.agent.map(|at| at.value);
-        let servers = form.servers.map(|at| at.value.into_iter().collect());
-        entries.push(TokenEntry { name, token: token.value, agent, servers });
+        form.0.into_iter().filter_map(settled).collect()
+    })
+}
+
+fn one(name: String, key: Range, form: TokenForm, reader: &mut Reader<'_>) -> Option<TokenEntry> {
+    if let Some(agent) = form.agent.as_ref().filter(|agent| !is_agent(&agent.value)) {
+        let message = format!("an agent's name has 1 to {AGENT} characters");
+        reader.within("agent", |reader| reader.wrong_word(agent.range, &message));
     }
-    entries
+    let Some(token) = form.token else {
+        reader.wrong_word(key, "it has no `token`");
+        return None;
+    };
+    let agent = form.agent.map(|at| at.value);
+    let servers = form.servers.map(|at| at.value.into_iter().collect());
+    Some(TokenEntry { name, token: token.value, agent, servers })
 }
 
 impl Setting for TokensForm {

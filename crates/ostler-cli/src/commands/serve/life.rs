@@ -44,11 +44,7 @@ pub(super) async fn live(plan: Plan, seat: Seat, requests: Requests) -> io::Resu
     let _watcher = watch::begin(&house);
     if let Some(http) = &plan.http {
         http.announce();
-        for name in house.unusable_tokens() {
-            say(format_args!(
-                "nobody can use the token '{name}': its variable is not set, or it is too short"
-            ));
-        }
+        house.warnings().iter().for_each(say);
     }
     announce(&house, &seat, plan.is_detached)?;
     sweep::begin();

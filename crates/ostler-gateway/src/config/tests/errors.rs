@@ -39,6 +39,27 @@ ostler.json:1:86: mcpServers.a.potatoes: unknown key; `ostler schema` has all th
   1 | …s": … }, "mcpServers": { "a": { "command": "…", "potatoes": … } } }
     |                                                  ^^^^^^^^^^
 "#
+    tokens_that_let_nobody_in: r#"
+{ "mcpServers": {}, "tokens": {
+  "a": { "agent": "ci" },
+  "b": { "token": "s3cret-s3cret-s3cret", "agent": " " },
+  "b": { "token": "${B}" },
+  "c": { "token": "${C}", "server": "x" }
+} }
+"# => r#"
+ostler.json:2:3: tokens.a: it has no `token`
+  2 |   "a": { "agent": "…" },
+    |   ^^^
+ostler.json:3:52: tokens.b.agent: an agent's name has 1 to 128 characters
+  3 |   "b": { "token": "…", "agent": " " },
+    |                                 ^^^
+ostler.json:4:3: tokens.b: given twice
+  4 |   "b": { "token": "…" },
+    |   ^^^
+ostler.json:5:27: tokens.c.server: unknown key; did you mean `servers`?
+  5 |   "c": { "token": "…", "server": "…" }
+    |                        ^^^^^^^^
+"#
     everything_is_said_at_once: r#"
 {
   "mcpServers": {

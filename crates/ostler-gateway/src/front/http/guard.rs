@@ -82,7 +82,8 @@ impl Guard {
         }
         let token = token.trim().as_bytes();
         let is_it = |pass: &&Arc<Pass>| bool::from(pass.token.as_bytes().ct_eq(token));
-        let found: Vec<_> = self.passes.iter().chain(more).filter(is_it).collect();
+        // If a token has two passes, that of the configuration counts, which may be for less.
+        let found: Vec<_> = more.iter().chain(&self.passes).filter(is_it).collect();
         found.first().map(|pass| Arc::clone(pass)).ok_or(Refusal::Token)
     }
 }
@@ -99,8 +100,12 @@ fn agent(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
         return Ok(None);
     }
     let agent = only(headers, AGENT_HEADER).map(str::trim).ok_or(Refusal::Agent)?;
-    let is_fit = !agent.is_empty() && agent.len() <= AGENT;
-    if is_fit { Ok(Some(agent.to_owned())) } else { Err(Refusal::Agent) }
+    if is_agent(agent) { Ok(Some(agent.to_owned())) } else { Err(Refusal::Agent) }
+}
+
+/// Whether it can be the name of an agent.
+pub(crate) fn is_agent(name: &str) -> bool {
+    (1..=AGENT).contains(&name.trim().len())
 }
 
 fn without_port(host: &str) -> &str {

@@ -33,7 +33,7 @@ pub(super) const REQUESTS: usize = 256;
 /// Streams of one client on which it only listens. The oldest gives way.
 pub(super) const LISTENERS: usize = 8;
 /// The longest name of an agent, in bytes.
-pub(super) const AGENT: usize = 128;
+pub(crate) const AGENT: usize = 128;
 
 /// What may wait for a client that does not read. Beyond half of it only what is needed is kept.
 pub(super) const BACKLOG: usize = 16 << 20;

@@ -53,11 +53,16 @@ impl Lobby {
     }
 
     /// The stay with this id, if it is one of this pass and of this server.
-    pub(super) fn find(&self, id: &str, pass: &Pass, server: Option<&str>) -> Option<Arc<Stay>> {
+    pub(super) fn find(
+        &self,
+        id: &str,
+        pass: &Arc<Pass>,
+        server: Option<&str>,
+    ) -> Option<Arc<Stay>> {
         let is_written_so = id.len() == 32 && !id.starts_with('+');
         let id = u128::from_str_radix(id, 16).ok().filter(|_| is_written_so)?;
         let is_its =
-            |stay: &&Arc<Stay>| stay.pass.name == pass.name && stay.server.as_deref() == server;
+            |stay: &&Arc<Stay>| Arc::ptr_eq(&stay.pass, pass) && stay.server.as_deref() == server;
         lock(&self.stays).get(&id).filter(is_its).cloned()
     }
 

@@ -42,6 +42,8 @@ pub use token::{Token, TokenError, VARIABLE as TOKEN_VARIABLE};
 
 use crate::house::House;
 use guard::Guard;
+pub(crate) use guard::is_agent;
+pub(crate) use limits::AGENT;
 use limits::BODIES;
 use lobby::Lobby;
 

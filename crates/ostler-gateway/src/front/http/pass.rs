@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use tokio_util::sync::CancellationToken;
+
 use super::token;
 use crate::config::{Names, TokenEntry};
 use crate::menu::Menu;
@@ -19,13 +21,20 @@ pub struct Pass {
     pub(crate) servers: Option<Names>,
     /// What is on offer for them.
     menu: OnceLock<Arc<Menu>>,
+    withdrawn: CancellationToken,
 }
 
 impl Pass {
     /// A token for everything.
     pub fn new(name: &str, token: String) -> Self {
-        let name = name.to_owned();
-        Self { name, token, agent: None, servers: None, menu: OnceLock::new() }
+        Self {
+            name: name.to_owned(),
+            token,
+            agent: None,
+            servers: None,
+            menu: OnceLock::new(),
+            withdrawn: CancellationToken::new(),
+        }
     }
 
     /// What a configuration says; none if its token could be guessed.
@@ -48,6 +57,21 @@ impl Pass {
             (name.clone(), token.clone(), agent.clone(), servers.clone())
         };
         all(self) == all(other)
+    }
+
+    /// Whether both have the same token.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.token == other.token
+    }
+
+    /// It lets nobody in any more, and who is in has to go.
+    pub(crate) fn withdraw(&self) {
+        self.withdrawn.cancel();
+    }
+
+    /// Waits until it is withdrawn.
+    pub(super) async fn withdrawn(&self) {
+        self.withdrawn.cancelled().await;
     }
 
     /// The same, for clients of this agent.

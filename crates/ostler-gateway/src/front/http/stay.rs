@@ -162,10 +162,11 @@ impl Stay {
         }
     }
 
-    /// Waits until it is ended by its client, or with the gateway.
+    /// Waits until it is ended by its client, with the token that has let it in, or with the gateway.
     async fn over(&self, house: &House) {
         tokio::select! {
             () = self.end.cancelled() => {}
+            () = self.pass.withdrawn() => {}
             () = house.closed().cancelled() => {}
         }
     }

@@ -18,8 +18,13 @@ const AWAY: &str = "300ms";
 pub(crate) fn serve(house: &House) -> (Launched, SocketAddr, String) {
     let gateway = house.serve(&["--listen", "127.0.0.1:0"]);
     let said = gateway.stderr();
+    (gateway, address_in(&said), token_of(house))
+}
+
+/// The token that was made.
+pub(crate) fn token_of(house: &House) -> String {
     let token = fs::read_to_string(house.sandbox.state().join("ostler/token")).unwrap();
-    (gateway, address_in(&said), token.trim().to_owned())
+    token.trim().to_owned()
 }
 
 /// Where a gateway that has said this listens.

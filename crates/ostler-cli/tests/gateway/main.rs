@@ -11,4 +11,5 @@ mod house;
 mod http;
 mod sharing;
 mod starting;
+mod tls;
 mod tokens;

@@ -11,7 +11,7 @@ use crate::stage::{PATIENCE, Stage};
 
 fn stage(sharing: Sharing) -> Stage {
     Stage::with(&["puppet"], sharing, |settings| {
-        settings.detach_timeout = Duration::from_millis(300);
+        settings.limits.detach = Duration::from_millis(300);
     })
 }
 

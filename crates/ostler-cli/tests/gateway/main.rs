@@ -7,6 +7,7 @@ mod clients;
 mod configuration;
 mod containers;
 mod ends;
+mod hostile;
 mod house;
 mod http;
 mod sharing;

@@ -51,9 +51,11 @@ pub(super) const SMALL_BODY: usize = 16 << 10;
 /// Of all larger bodies that are being read at one time.
 pub(super) const BODIES: usize = 128 << 20;
 /// Of everything before the body.
-pub(super) const HEAD: usize = 64 << 10;
+pub(super) const HEAD: usize = 16 << 10;
 /// In one request.
 pub(super) const HEADERS: usize = 100;
+/// Connections that are not taken yet. More would have to try again, a second later.
+pub(super) const PENDING: i32 = 1024;
 /// The part of the descriptors of this process that connections may take.
 pub(super) const DESCRIPTORS: u64 = 2;
 

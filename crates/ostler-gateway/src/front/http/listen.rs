@@ -107,8 +107,10 @@ pub(super) async fn answer_all(
 fn prepare(stream: &TcpStream, limits: &Limits) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, limits.keep_alive)?;
-    sockopt::set_tcp_keepintvl(stream, limits.keep_alive)?;
+    // It is counted in seconds.
+    let keep_alive = limits.keep_alive.max(Duration::from_secs(1));
+    sockopt::set_tcp_keepidle(stream, keep_alive)?;
+    sockopt::set_tcp_keepintvl(stream, keep_alive)?;
     let stalled = u32::try_from(limits.stalled.as_millis()).unwrap_or(u32::MAX);
     sockopt::set_tcp_user_timeout(stream, stalled)?;
     Ok(())

@@ -44,6 +44,7 @@ use crate::house::House;
 use guard::Guard;
 pub(crate) use guard::is_agent;
 pub(crate) use limits::AGENT;
+use limits::PENDING;
 use lobby::Lobby;
 use said::Room;
 
@@ -79,6 +80,7 @@ pub async fn serve(
     house: &Arc<House>,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    rustix::net::listen(&listener, PENDING)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let Settings { passes, names, identity, limits } = settings;
     if let Some(identity) = &identity {

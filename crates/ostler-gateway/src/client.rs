@@ -47,6 +47,16 @@ pub(crate) struct Hello {
     pub(crate) info: Bytes,
 }
 
+/// What a client has said and asked for, if it goes and comes back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory {
+    hello: Option<Hello>,
+    is_initialized: bool,
+    log_level: u8,
+    /// What it wants to hear of.
+    pub(crate) topics: Vec<Topic>,
+}
+
 /// A request of a server that this client has to answer.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -68,19 +78,30 @@ struct Batch {
 }
 
 impl Client {
-    pub(crate) fn new(number: u64, out: Arc<dyn Outlet>) -> Self {
+    /// One of whom this much is known already.
+    pub(crate) fn new(number: u64, out: Arc<dyn Outlet>, memory: Memory) -> Self {
         Self {
             number,
             out,
-            hello: OnceLock::new(),
-            is_initialized: AtomicBool::new(false),
-            log_level: AtomicU8::new(0),
+            hello: memory.hello.map_or_else(OnceLock::new, OnceLock::from),
+            is_initialized: AtomicBool::new(memory.is_initialized),
+            log_level: AtomicU8::new(memory.log_level),
             pending: Mutex::default(),
             batches: Mutex::default(),
             settled: Notify::new(),
             asked: Mutex::default(),
             last_asked: AtomicU64::new(0),
-            subscriptions: Mutex::default(),
+            subscriptions: Mutex::new(memory.topics.into_iter().map(|one| (one, None)).collect()),
+        }
+    }
+
+    /// What should be known of it when it comes back.
+    pub(crate) fn memory(&self) -> Memory {
+        Memory {
+            hello: self.hello().cloned(),
+            is_initialized: self.is_initialized(),
+            log_level: self.log_level(),
+            topics: self.subscriptions().keys().cloned().collect(),
         }
     }
 
@@ -141,7 +162,12 @@ impl Client {
     }
 
     /// What was cancelled gets no answer.
-    pub(crate) fn withdraw_from_batch(&self, id: &[u8]) {
+    pub(crate) fn withdraw(&self, id: &[u8]) {
+        self.withdraw_from_batch(id);
+        self.out.withdraw(id);
+    }
+
+    fn withdraw_from_batch(&self, id: &[u8]) {
         let mut batches = lock(&self.batches);
         let Some(index) = batches.iter().position(|batch| batch.open.iter().any(|one| one == id))
         else {

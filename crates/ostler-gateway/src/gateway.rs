@@ -11,7 +11,7 @@ use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Server, Who};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::catalog::Catalog;
-use crate::client::Client;
+use crate::client::{Client, Memory};
 use crate::hub::Hub;
 use crate::menu::{Filled, Menu, Naming, Offers};
 use crate::message;
@@ -162,19 +162,20 @@ impl Gateway {
                 () = flushed.flush() => {}
             }
         };
-        self.attend(visitor, Input::new(input), output, gone).await;
+        self.attend(visitor, Memory::default(), Input::new(input), output, gone).await;
     }
 
-    /// Serves a client until it goes.
-    async fn attend(
+    /// Serves a client until it goes, from where it was the last time. Returns where it is now.
+    pub(crate) async fn attend(
         self: &Arc<Self>,
         visitor: Visitor,
+        memory: Memory,
         source: impl Source,
         out: Arc<dyn Outlet>,
         gone: impl Future<Output = ()>,
-    ) {
+    ) -> Memory {
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
-        let client = Arc::new(Client::new(number, out));
+        let client = Arc::new(Client::new(number, out, memory));
         let scope = match &visitor.agent {
             Some(agent) => self.keeper.agent(agent).session(),
             None => self.keeper.session(),
@@ -194,7 +195,7 @@ impl Gateway {
             visits.retain(|visit| visit.client.strong_count() > 0);
             visits.push(visit);
         }
-        Session::new(Arc::clone(self), client, scope, route, menu).run(source, gone).await;
+        Session::new(Arc::clone(self), client, scope, route, menu).run(source, gone).await
     }
 
     /// The keeper of its instances.

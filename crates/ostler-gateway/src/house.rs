@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ostler::Owner;
 use ostler::keeper::{Changes, InstanceView};
 use tokio_util::sync::CancellationToken;
 
 use crate::chronicle::Chronicle;
-use crate::config::{self, Environment, LoadError};
+use crate::config::{self, Environment, LoadError, Names};
 use crate::front::ClientHello;
+use crate::front::http::{Identity, Pass};
 use crate::gateway::{Gateway, Visitor};
-use crate::roster::{Roster, Supply};
+use crate::roster::{Guest, Roster, Supply, why};
 use crate::session::Route;
 
 /// A gateway, its configuration, and its clients.
@@ -22,6 +24,8 @@ pub struct House {
     chronicle: Chronicle,
     /// Where the configuration is, if there is one.
     configuration: Option<PathBuf>,
+    /// What clients on HTTP know it by.
+    identity: OnceLock<Arc<Identity>>,
     closing: CancellationToken,
     closed: CancellationToken,
     left: OnceLock<Vec<InstanceView>>,
@@ -70,6 +74,7 @@ impl House {
             chronicle: Chronicle::default(),
             gateway,
             configuration,
+            identity: OnceLock::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
             left: OnceLock::new(),
@@ -98,13 +103,19 @@ impl House {
 
     /// Reads the configuration again, and takes it over as a difference. If it can't be used, the one in
     /// force stays.
-    pub fn reload(&self) -> Result<(Changes, Vec<config::Problem>), ReloadError> {
+    /// Returns also what its author should know. A certificate is read again as well.
+    pub fn reload(&self) -> Result<(Changes, Vec<String>), ReloadError> {
+        let renewed = self.identity.get().map_or(Ok(()), |identity| identity.renew());
         let path = self.configuration.as_deref().ok_or(ReloadError::NoFile)?;
         let file = config::load(path)?;
-        let notices = file.notices.clone();
+        let mut notices: Vec<_> = file.notices.iter().map(|one| one.message.clone()).collect();
         let (changes, departure) = self.roster.replace(&self.gateway, Supply::File(file));
         // They go whether or not somebody waits; the answer is about the configuration.
         drop(departure);
+        notices.extend(self.warnings());
+        notices.extend(
+            renewed.err().map(|error| format!("the certificate in force stays: {}", why(&error))),
+        );
         Ok((changes, notices))
     }
 
@@ -158,22 +169,73 @@ impl House {
         self.roster.variables().iter().map(str::to_owned).collect()
     }
 
-    /// Lets a client in.
+    /// Lets a client of this machine in.
     pub(crate) fn welcome(
         &self,
         hello: ClientHello,
         pid: Option<i32>,
     ) -> Result<Visitor, NotWelcome> {
-        let servers = self.roster.names();
-        let route = match hello.server {
-            None => Route::All,
-            Some(name) if servers.contains(&name) => Route::One(name.into()),
-            Some(name) if self.roster.is_off(&name) => return Err(NotWelcome::Off(name)),
-            Some(name) => return Err(NotWelcome::UnknownServer { name, servers }),
-        };
+        let route = self.route(hello.server, None)?;
         let variables = hello.variables.into_iter().collect();
-        let menu = self.roster.welcome(&self.gateway, variables, hello.cwd.into());
+        let guest = Guest::new(variables, hello.cwd.into(), None);
+        let menu = self.roster.welcome(&self.gateway, guest);
         Ok(Visitor { agent: hello.agent, route, menu: Some(menu), pid })
+    }
+
+    /// Lets a client in that has nothing but a pass: its variables and its directory are the gateway's.
+    pub(crate) fn welcome_by_pass(
+        &self,
+        server: Option<String>,
+        agent: Option<String>,
+        pass: &Pass,
+    ) -> Result<Visitor, NotWelcome> {
+        let route = self.route(server, pass.servers.as_ref())?;
+        let menu = pass.menu(|allowed| {
+            let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+            self.roster.welcome(&self.gateway, Guest::new(Environment::default(), cwd, allowed))
+        });
+        Ok(Visitor { agent, route, menu: Some(menu), pid: None })
+    }
+
+    /// The way to a server that a client may have, or to all of them.
+    fn route(&self, server: Option<String>, allowed: Option<&Names>) -> Result<Route, NotWelcome> {
+        let Some(name) = server else { return Ok(Route::All) };
+        let may = |name: &str| allowed.is_none_or(|allowed| allowed.contains(name));
+        let mut servers = self.roster.names();
+        servers.retain(|name| may(name));
+        if servers.contains(&name) {
+            return Ok(Route::One(name.into()));
+        }
+        if may(&name) && self.roster.is_off(&name) {
+            return Err(NotWelcome::Off(name));
+        }
+        Err(NotWelcome::UnknownServer { name, servers })
+    }
+
+    /// What lets clients on HTTP in, as the configuration says.
+    pub(crate) fn passes(&self) -> Arc<[Arc<Pass>]> {
+        self.roster.passes()
+    }
+
+    /// What somebody should know who has written its configuration: tokens that let nobody in.
+    pub fn warnings(&self) -> Vec<String> {
+        let unusable = self.roster.unusable_tokens().into_iter();
+        let warning = |name| {
+            format!(
+                "nobody can use the token '{name}': its variable is not set, it is too short, or another has it as well"
+            )
+        };
+        unusable.map(warning).collect()
+    }
+
+    /// Reads this again whenever it reads its configuration again.
+    pub(crate) fn keep(&self, identity: &Arc<Identity>) {
+        self.identity.get_or_init(|| Arc::clone(identity));
+    }
+
+    /// How long a client on HTTP may be away, if the configuration says it.
+    pub(crate) fn detach_timeout(&self) -> Option<Duration> {
+        self.roster.detach_timeout()
     }
 }
 

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ostler::keeper::{Caps, Changes, Departure};
 
 use crate::config::{self, Environment, Names};
+use crate::front::http::Pass;
 use crate::gateway::{Gateway, Offer, lock};
 use crate::menu::{Menu, Offers};
 
@@ -34,6 +36,8 @@ pub(crate) struct Roster {
 #[derive(Debug)]
 struct State {
     supply: Supply,
+    /// What lets clients on HTTP in, as the configuration says.
+    passes: Arc<[Arc<Pass>]>,
     guests: Vec<Guest>,
     /// With so many guests it is time to look who has gone.
     look_at: usize,
@@ -41,10 +45,12 @@ struct State {
 
 /// A client, or one that has left instances behind that others of its agent may use.
 #[derive(Debug)]
-struct Guest {
+pub(crate) struct Guest {
     menu: Arc<Menu>,
     variables: Environment,
     cwd: PathBuf,
+    /// The servers that it may use; all, if that is not said.
+    allowed: Option<Names>,
 }
 
 /// It is not worth looking at fewer.
@@ -52,7 +58,8 @@ const FEW: usize = 64;
 
 impl Roster {
     pub(crate) fn new(supply: Supply, environment: Environment) -> Self {
-        let state = State { supply, guests: Vec::new(), look_at: FEW };
+        let passes = supply.passes(&environment, &[]);
+        let state = State { supply, passes, guests: Vec::new(), look_at: FEW };
         Self { environment, state: Mutex::new(state) }
     }
 
@@ -74,19 +81,37 @@ impl Roster {
         lock(&self.state).supply.entry(name).is_some_and(|entry| !entry.enabled)
     }
 
-    /// The servers as they are for a client with these variables in this directory.
-    pub(crate) fn welcome(
-        &self,
-        gateway: &Gateway,
-        variables: Environment,
-        cwd: PathBuf,
-    ) -> Arc<Menu> {
+    /// What lets clients on HTTP in, as the configuration says.
+    pub(crate) fn passes(&self) -> Arc<[Arc<Pass>]> {
+        Arc::clone(&lock(&self.state).passes)
+    }
+
+    /// The tokens that let nobody in: a variable is not set, they could be guessed, or are those of others.
+    pub(crate) fn unusable_tokens(&self) -> Vec<String> {
+        let state = lock(&self.state);
+        let Supply::File(file) = &state.supply else { return Vec::new() };
+        let is_there = |name: &str| state.passes.iter().any(|pass| pass.is_of(name));
+        let names = file.tokens.iter().map(|entry| entry.name.clone());
+        names.filter(|name| !is_there(name)).collect()
+    }
+
+    /// How long a client on HTTP may be away, if the configuration says it.
+    pub(crate) fn detach_timeout(&self) -> Option<Duration> {
+        match &lock(&self.state).supply {
+            Supply::Fixed(_) => None,
+            Supply::File(file) => file.detach_timeout,
+        }
+    }
+
+    /// The servers as they are for this one.
+    pub(crate) fn welcome(&self, gateway: &Gateway, mut guest: Guest) -> Arc<Menu> {
         let mut state = lock(&self.state);
         if state.guests.len() >= state.look_at {
             state.forget_who_has_gone(gateway);
         }
-        let menu = gateway.menu(state.supply.offers(&self.merged(&variables), &cwd));
-        state.guests.push(Guest { menu: Arc::clone(&menu), variables, cwd });
+        guest.menu = gateway.menu(self.offers(&state.supply, &guest));
+        let menu = Arc::clone(&guest.menu);
+        state.guests.push(guest);
         menu
     }
 
@@ -94,12 +119,13 @@ impl Roster {
     pub(crate) fn replace(&self, gateway: &Gateway, supply: Supply) -> (Changes, Departure) {
         let mut state = lock(&self.state);
         let changes = changes(&state.supply, &supply);
+        let passes = supply.passes(&self.environment, &state.passes);
+        let is_kept = |old: &Arc<Pass>| passes.iter().any(|pass| Arc::ptr_eq(pass, old));
+        state.passes.iter().filter(|old| !is_kept(old)).for_each(|old| old.withdraw());
+        state.passes = passes;
         state.supply = supply;
         state.forget_who_has_gone(gateway);
-        let offers = |guest: &Guest| {
-            let offers = state.supply.offers(&self.merged(&guest.variables), &guest.cwd);
-            (Arc::clone(&guest.menu), offers)
-        };
+        let offers = |guest: &Guest| (Arc::clone(&guest.menu), self.offers(&state.supply, guest));
         let menus = state.guests.iter().map(offers).collect();
         (changes, gateway.replace_menus(menus, state.supply.caps()))
     }
@@ -111,10 +137,12 @@ impl Roster {
         present.flat_map(|guest| guest.menu.all_missing()).collect()
     }
 
-    fn merged(&self, variables: &Environment) -> Environment {
-        let mut merged = self.environment.clone();
-        merged.extend(variables.clone());
-        merged
+    fn offers(&self, supply: &Supply, guest: &Guest) -> Offers {
+        let mut environment = self.environment.clone();
+        environment.extend(guest.variables.clone());
+        let mut offers = supply.offers(&environment, &guest.cwd);
+        offers.retain(|name, _| guest.allowed.as_ref().is_none_or(|names| names.contains(name)));
+        offers
     }
 }
 
@@ -134,6 +162,11 @@ impl State {
 }
 
 impl Guest {
+    /// One with these variables, who works in this directory.
+    pub(crate) fn new(variables: Environment, cwd: PathBuf, allowed: Option<Names>) -> Self {
+        Self { menu: Arc::default(), variables, cwd, allowed }
+    }
+
     /// Whether anybody else has its menu.
     fn is_present(&self) -> bool {
         Arc::strong_count(&self.menu) > 1
@@ -163,6 +196,22 @@ impl Supply {
                 on.map(|(name, entry)| (name.clone(), offer(entry))).collect()
             }
         }
+    }
+
+    /// A pass for each token that can be had. One that is as it was stays the same.
+    fn passes(&self, environment: &Environment, old: &[Arc<Pass>]) -> Arc<[Arc<Pass>]> {
+        let Self::File(file) = self else { return Arc::default() };
+        let mut passes: Vec<Arc<Pass>> = Vec::new();
+        for entry in &file.tokens {
+            let pass = entry.secret(environment).and_then(|secret| Pass::of(entry, secret));
+            // Whose a client is has to be known.
+            let pass = pass.filter(|pass| !passes.iter().any(|other| other.is_like(pass)));
+            passes.extend(pass.map(|pass| {
+                let same = old.iter().find(|one| one.is_same(&pass)).cloned();
+                same.unwrap_or_else(|| Arc::new(pass))
+            }));
+        }
+        passes.into()
     }
 
     fn names(&self) -> BTreeSet<String> {
@@ -198,7 +247,7 @@ fn changes(old: &Supply, new: &Supply) -> Changes {
 }
 
 /// The reason with all that caused it.
-fn why(reason: &dyn Error) -> String {
+pub(crate) fn why(reason: &dyn Error) -> String {
     let mut text = reason.to_string();
     let mut cause = reason.source();
     while let Some(error) = cause {

@@ -35,6 +35,9 @@ pub(crate) trait Outlet: fmt::Debug + Send + Sync {
     /// loses notices first, then its session.
     fn send(&self, line: Bytes, about: About<'_>, weight: Weight);
 
+    /// A request has been taken back: there will be no answer to it.
+    fn withdraw(&self, _: &[u8]) {}
+
     /// Waits until all of it has been taken.
     fn drained(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 

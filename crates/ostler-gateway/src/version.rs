@@ -5,7 +5,10 @@ pub(crate) const LATEST: &str = "2025-11-25";
 /// The one that has batches.
 pub(crate) const WITH_BATCHES: &str = "2025-03-26";
 
-const KNOWN: [&str; 4] = ["2024-11-05", WITH_BATCHES, "2025-06-18", LATEST];
+/// The first, which had another way of speaking HTTP.
+pub(crate) const OLDEST: &str = "2024-11-05";
+
+const KNOWN: [&str; 4] = [OLDEST, WITH_BATCHES, "2025-06-18", LATEST];
 
 /// Whether it is one of them. A version from before the first release is met in old clients.
 pub(crate) fn is_known(version: &str) -> bool {

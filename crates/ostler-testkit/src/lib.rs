@@ -23,6 +23,7 @@
 )]
 
 mod ambient;
+mod authority;
 mod binary;
 mod bystanders;
 mod cgroup;
@@ -46,7 +47,9 @@ mod stage;
 mod survivors;
 mod token;
 mod wait;
+pub mod web;
 
+pub use crate::authority::Authority;
 pub use crate::binary::binary;
 pub use crate::bystanders::Bystanders;
 pub use crate::cgroup::Cgroup;

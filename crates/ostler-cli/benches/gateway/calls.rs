@@ -9,23 +9,60 @@ use ostler_testkit::measure::{Effort, machine};
 use crate::Result;
 use crate::client::Client;
 use crate::house::{House, direct};
-use crate::load::Load;
+use crate::load::{Caller, Load};
 
 /// The number of clients that the goals are about.
 const GOAL_AT: usize = 10;
-/// Of the calls per second of direct pipes.
-const SHARE_GOAL: f64 = 2.5;
-/// In microseconds.
-const ADDED_GOAL: f64 = 100.0;
 
-pub(crate) fn at_once(effort: Effort) -> Result<Table> {
+/// How clients reach the gateway, and what it may cost them.
+struct Way {
+    title: &'static str,
+    reached: &'static str,
+    /// How many times the calls per second direct pipes may have.
+    share: (&'static str, f64),
+    /// In microseconds.
+    added: (&'static str, f64),
+    /// In microseconds, if there is such a goal.
+    slowest: Option<(&'static str, f64)>,
+}
+
+const PIPES: Way = Way {
+    title: "Calls",
+    reached: "through a gateway",
+    share: ("direct pipes have at most 2.5 times the calls per second, 10 clients", 2.5),
+    added: ("at most 100 microseconds added at p50, 10 clients", 100.0),
+    slowest: None,
+};
+
+const HTTP: Way = Way {
+    title: "Calls on HTTP",
+    reached: "through a gateway on HTTP, each in a session of its own on a connection that is kept",
+    share: ("direct pipes have at most 4 times the calls per second, 10 clients", 4.0),
+    added: ("at most 160 microseconds added at p50, 10 clients", 160.0),
+    slowest: Some(("at most 1.5 milliseconds at p99, 10 clients", 1500.0)),
+};
+
+pub(crate) fn on_pipes(effort: Effort) -> Result<Table> {
+    at_once(effort, &PIPES, House::client)
+}
+
+pub(crate) fn on_http(effort: Effort) -> Result<Table> {
+    at_once(effort, &HTTP, House::web)
+}
+
+fn at_once<C: Caller>(
+    effort: Effort,
+    way: &Way,
+    client: impl Fn(&House) -> Result<C>,
+) -> Result<Table> {
     let counts: &[usize] = effort.choose(&[1, 10, 100, 1000], &[1, 10]);
     let (rounds, time) =
         effort.choose((10, Duration::from_millis(500)), (2, Duration::from_millis(100)));
     let what = format!(
-        "Each client has one call of `echo` in flight, for {rounds} times {time:?}, in turns: through a gateway, all \
+        "Each client has one call of `echo` in flight, for {rounds} times {time:?}, in turns: {}, all \
          on one instance (`share: all`), and each through pipes to a server of its own. The clients are one \
-         thread of one process. Times are in microseconds."
+         thread of one process. Times are in microseconds.",
+        way.reached
     );
     let header = [
         "clients",
@@ -37,10 +74,10 @@ pub(crate) fn at_once(effort: Effort) -> Result<Table> {
         "p99 direct",
         "p99 gateway",
     ];
-    let mut table = Table::new("Calls", what, &header);
+    let mut table = Table::new(way.title, what, &header);
     for count in counts {
-        eprintln!("calls: {count} clients, load {}", machine::load());
-        let (direct, gateway) = compare(*count, rounds, time)?;
+        eprintln!("{}: {count} clients, load {}", way.title, machine::load());
+        let (direct, gateway) = compare(*count, rounds, time, &client)?;
         let factor = direct.per_second() / gateway.per_second();
         let (alone, shared) = (
             Sample::of(direct.latencies.iter().copied()),
@@ -57,21 +94,24 @@ pub(crate) fn at_once(effort: Effort) -> Result<Table> {
         ];
         table.row(count.to_string(), values);
         if *count == GOAL_AT {
-            table.goal(
-                "direct pipes have at most 2.5 times the calls per second, 10 clients",
-                factor,
-                SHARE_GOAL,
-            );
-            let added = shared.p50() - alone.p50();
-            table.goal("at most 100 microseconds added at p50, 10 clients", added, ADDED_GOAL);
+            table.goal(way.share.0, factor, way.share.1);
+            table.goal(way.added.0, shared.p50() - alone.p50(), way.added.1);
+            if let Some((what, goal)) = way.slowest {
+                table.goal(what, shared.p99(), goal);
+            }
         }
     }
     Ok(table)
 }
 
-fn compare(count: usize, rounds: u32, time: Duration) -> Result<(Load, Load)> {
+fn compare<C: Caller>(
+    count: usize,
+    rounds: u32,
+    time: Duration,
+    client: impl Fn(&House) -> Result<C>,
+) -> Result<(Load, Load)> {
     let house = House::open(r#""share":"all","maxInstances":1"#)?;
-    let mut shared = (0..count).map(|_| house.client()).collect::<Result<Vec<_>>>()?;
+    let mut shared = (0..count).map(|_| client(&house)).collect::<Result<Vec<_>>>()?;
     let mut alone = (0..count).map(|_| Client::meet(&mut direct())).collect::<Result<Vec<_>>>()?;
     // The first calls start things, and are not counted.
     Load::default().add(&mut shared, time)?;

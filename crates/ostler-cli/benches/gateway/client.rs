@@ -1,23 +1,32 @@
 //! A client: two pipes to a server, or to a gateway.
 
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use crate::Result;
+use crate::load::Caller;
 
-const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
-const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 /// More than any answer here.
 const CHUNK: usize = 4 << 10;
 
 pub(crate) struct Client {
     child: Child,
     input: Option<ChildStdin>,
-    pub(crate) output: ChildStdout,
+    output: ChildStdout,
     heard: Vec<u8>,
     next: u64,
-    pub(crate) since: Instant,
+    since: Instant,
+}
+
+/// A call of the tool that is measured.
+pub(crate) fn echo(id: u64) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{{"message":"hello"}}}}}}"#
+    )
 }
 
 impl Client {
@@ -42,30 +51,33 @@ impl Client {
         self.say(INITIALIZED)
     }
 
-    /// Asks for an echo, and does not wait for it.
-    pub(crate) fn begin(&mut self) -> Result<()> {
-        let id = self.next;
-        self.next += 1;
-        self.since = Instant::now();
-        self.say(&format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{{"message":"hello"}}}}}}"#
-        ))
-    }
-
-    /// One call and its answer.
-    pub(crate) fn call(&mut self) -> Result<()> {
-        self.begin()?;
-        self.hear()
-    }
-
     /// Waits for a whole line.
     fn hear(&mut self) -> Result<()> {
         while !self.has_heard()? {}
         Ok(())
     }
 
-    /// Reads once. Whether a line is complete.
-    pub(crate) fn has_heard(&mut self) -> Result<bool> {
+    fn say(&mut self, line: &str) -> Result<()> {
+        let input = self.input.as_mut().ok_or("its input is closed")?;
+        Ok(input.write_all(format!("{line}\n").as_bytes())?)
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.output.as_fd()
+    }
+}
+
+impl Caller for Client {
+    fn begin(&mut self) -> Result<()> {
+        let id = self.next;
+        self.next += 1;
+        self.since = Instant::now();
+        self.say(&echo(id))
+    }
+
+    fn has_heard(&mut self) -> Result<bool> {
         let before = self.heard.len();
         self.heard.resize(before + CHUNK, 0);
         let read = self.output.read(&mut self.heard[before..])?;
@@ -82,9 +94,8 @@ impl Client {
         if is_answer { Ok(true) } else { Err(format!("it refused: {text}").into()) }
     }
 
-    fn say(&mut self, line: &str) -> Result<()> {
-        let input = self.input.as_mut().ok_or("its input is closed")?;
-        Ok(input.write_all(format!("{line}\n").as_bytes())?)
+    fn since(&self) -> Instant {
+        self.since
     }
 }
 

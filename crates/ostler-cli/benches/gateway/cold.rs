@@ -10,6 +10,7 @@ use ostler_testkit::measure::{Effort, machine};
 use crate::Result;
 use crate::client::Client;
 use crate::house::{House, direct};
+use crate::load::Caller;
 
 /// In milliseconds.
 const GOAL: f64 = 5.0;

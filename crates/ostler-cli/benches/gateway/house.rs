@@ -9,9 +9,12 @@ use tempfile::TempDir;
 
 use crate::Result;
 use crate::client::Client;
+use crate::web::Web;
 
 /// Far beyond what anything here takes, so that a hang is an error and not a hang.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+const TOKEN: &str = "token-of-the-benchmark";
 
 pub(crate) struct House {
     directory: TempDir,
@@ -35,8 +38,10 @@ impl House {
             r#"{{"mcpServers":{{"echo":{{"command":{ostler:?},"args":["example-server"],{keys}}}}}}}"#
         );
         fs::write(directory.path().join("ostler.json"), text)?;
+        let said = fs::File::create(directory.path().join("said"))?;
         let mut serve = ostler_in(&directory, "serve");
-        let gateway = serve.stdin(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        serve.args(["--listen", "127.0.0.1:0"]).env("OSTLER_TOKEN", TOKEN);
+        let gateway = serve.stdin(Stdio::null()).stderr(said).spawn()?;
         let house = Self { directory, gateway };
         let begin = Instant::now();
         while !house
@@ -61,6 +66,14 @@ impl House {
     /// A client of its server, after its handshake.
     pub(crate) fn client(&self) -> Result<Client> {
         Client::meet(self.command("connect").arg("echo"))
+    }
+
+    /// A client of its server on HTTP, after its handshake.
+    pub(crate) fn web(&self) -> Result<Web> {
+        let said = fs::read_to_string(self.directory.path().join("said"))?;
+        let rest = said.split("http://").nth(1).ok_or("it does not listen")?;
+        let address = rest.split('/').next().ok_or("it does not listen")?;
+        Web::meet(address.parse()?, TOKEN)
     }
 
     pub(crate) fn pid(&self) -> u32 {

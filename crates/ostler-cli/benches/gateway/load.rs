@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll;
 
 use crate::Result;
-use crate::client::Client;
 
 /// What clients have got out of a server.
 #[derive(Default)]
@@ -17,16 +16,35 @@ pub(crate) struct Load {
     pub(crate) latencies: Vec<f64>,
 }
 
+/// Somebody who calls, and waits for the answer.
+pub(crate) trait Caller: AsFd {
+    /// Asks for an echo, and does not wait for it.
+    fn begin(&mut self) -> Result<()>;
+
+    /// Reads once. Whether the answer is complete.
+    fn has_heard(&mut self) -> Result<bool>;
+
+    /// When it has asked.
+    fn since(&self) -> Instant;
+
+    /// One call and its answer.
+    fn call(&mut self) -> Result<()> {
+        self.begin()?;
+        while !self.has_heard()? {}
+        Ok(())
+    }
+}
+
 impl Load {
     /// Each client has one call in flight for so long.
-    pub(crate) fn add(&mut self, clients: &mut [Client], time: Duration) -> Result<()> {
+    pub(crate) fn add<C: Caller>(&mut self, clients: &mut [C], time: Duration) -> Result<()> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (index, client) in clients.iter().enumerate() {
             let data = epoll::EventData::new_u64(index as u64);
-            epoll::add(&poll, client.output.as_fd(), data, epoll::EventFlags::IN)?;
+            epoll::add(&poll, client.as_fd(), data, epoll::EventFlags::IN)?;
         }
         let begin = Instant::now();
-        clients.iter_mut().try_for_each(Client::begin)?;
+        clients.iter_mut().try_for_each(C::begin)?;
         let mut in_flight = clients.len();
         let mut events = Vec::with_capacity(clients.len());
         while in_flight > 0 {
@@ -38,7 +56,7 @@ impl Load {
                     continue;
                 }
                 self.calls += 1;
-                self.latencies.push(client.since.elapsed().as_secs_f64() * 1e6);
+                self.latencies.push(client.since().elapsed().as_secs_f64() * 1e6);
                 if begin.elapsed() < time {
                     client.begin()?;
                 } else {

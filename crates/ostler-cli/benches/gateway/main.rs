@@ -20,6 +20,7 @@ mod cold;
 mod house;
 mod load;
 mod memory;
+mod web;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -31,12 +32,17 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 #[derive(Clone, Copy)]
 enum Benchmark {
     Calls,
+    Http,
     Memory,
     Cold,
 }
 
-const ALL: [(Benchmark, &str); 3] =
-    [(Benchmark::Calls, "calls"), (Benchmark::Memory, "memory"), (Benchmark::Cold, "cold")];
+const ALL: [(Benchmark, &str); 4] = [
+    (Benchmark::Calls, "calls"),
+    (Benchmark::Http, "http"),
+    (Benchmark::Memory, "memory"),
+    (Benchmark::Cold, "cold"),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -62,7 +68,8 @@ fn run(benchmarks: &[Benchmark], effort: Effort) -> Result<()> {
     println!("{}", machine::describe());
     for benchmark in benchmarks {
         let table = match benchmark {
-            Benchmark::Calls => calls::at_once(effort)?,
+            Benchmark::Calls => calls::on_pipes(effort)?,
+            Benchmark::Http => calls::on_http(effort)?,
             Benchmark::Memory => memory::of_clients(effort)?,
             Benchmark::Cold => cold::first_call(effort)?,
         };

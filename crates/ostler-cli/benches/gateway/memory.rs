@@ -5,8 +5,8 @@ use ostler_testkit::measure::{Effort, machine};
 use ostler_testkit::{rss_of, threads_of};
 
 use crate::Result;
-use crate::client::Client;
 use crate::house::House;
+use crate::load::Caller;
 
 /// In KiB.
 const IDLE_GOAL: f64 = 12.0 * 1024.0;
@@ -15,26 +15,34 @@ const CLIENT_GOAL: f64 = 24.0;
 pub(crate) fn of_clients(effort: Effort) -> Result<Table> {
     let counts: &[u32] = effort.choose(&[10, 100, 1000], &[10]);
     let what = "Resident memory of a gateway that nobody uses, and what that many clients add that have made one \
-                call each and are idle."
+                call each and are idle: on pipes, and on HTTP, where each keeps its connection."
         .to_owned();
     let header = ["clients", "KiB before", "KiB with all", "KiB per client", "threads"];
     let mut table = Table::new("Memory of a gateway", what, &header);
     for count in counts {
         eprintln!("memory: {count} clients, load {}", machine::load());
-        let house = House::open(r#""share":"all","maxInstances":1"#)?;
-        let before = kib(rss_of(house.pid()))?;
-        let mut clients = (0..*count).map(|_| house.client()).collect::<Result<Vec<_>>>()?;
-        clients.iter_mut().try_for_each(Client::call)?;
-        let after = kib(rss_of(house.pid()))?;
-        let each = (after - before) / f64::from(*count);
-        let threads = kib(threads_of(house.pid()))?;
-        table.row(count.to_string(), vec![before, after, each, threads]);
+        let pipes = measure(*count, House::client)?;
+        let http = measure(*count, House::web)?;
+        table.row(count.to_string(), pipes.to_vec());
+        table.row(format!("{count} on HTTP"), http.to_vec());
         if *count == 100 {
-            table.goal("at most 12 MiB idle", before, IDLE_GOAL);
-            table.goal("at most 24 KiB per client, 100 clients", each, CLIENT_GOAL);
+            table.goal("at most 12 MiB idle", pipes[0], IDLE_GOAL);
+            table.goal("at most 24 KiB per client, 100 clients", pipes[2], CLIENT_GOAL);
+            table.goal("at most 24 KiB per client on HTTP, 100 clients", http[2], CLIENT_GOAL);
         }
     }
     Ok(table)
+}
+
+/// Before, with all, for each, and the number of threads.
+fn measure<C: Caller>(count: u32, client: impl Fn(&House) -> Result<C>) -> Result<[f64; 4]> {
+    let house = House::open(r#""share":"all","maxInstances":1"#)?;
+    let before = kib(rss_of(house.pid()))?;
+    let mut clients = (0..count).map(|_| client(&house)).collect::<Result<Vec<_>>>()?;
+    clients.iter_mut().try_for_each(C::call)?;
+    let after = kib(rss_of(house.pid()))?;
+    let each = (after - before) / f64::from(count);
+    Ok([before, after, each, kib(threads_of(house.pid()))?])
 }
 
 fn kib(value: u64) -> Result<f64> {

@@ -8,6 +8,7 @@
 #[path = "../gateway/house.rs"]
 mod house;
 mod inspector;
+mod old;
 #[path = "../published/mod.rs"]
 mod published;
 mod rust;

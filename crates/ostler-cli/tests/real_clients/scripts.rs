@@ -9,10 +9,11 @@ use ostler_testkit::{Launched, Stage};
 
 use crate::{PLAY, Seen, Way, node, sees_the_same, tools};
 
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
     ("play.mjs", include_str!("play.mjs")),
     ("typescript-v1.mjs", include_str!("typescript-v1.mjs")),
     ("typescript-v2.mjs", include_str!("typescript-v2.mjs")),
+    ("old.mjs", include_str!("old.mjs")),
     ("python.py", include_str!("python.py")),
 ];
 
@@ -58,7 +59,7 @@ fn install(stage: &Stage) -> std::path::PathBuf {
     directory
 }
 
-fn play(script: Script, way: &Way<'_>) -> Seen {
+pub(crate) fn play(script: Script, way: &Way<'_>) -> Seen {
     let mut client = Launched::start(&mut script.command(way, way.server.name));
     let Ok(Some(line)) = client.line(PLAY) else {
         panic!("{:?} got no further: {}", way.words, client.stderr());

@@ -33,7 +33,7 @@ async fn answer_to(request: Request, house: &Arc<House>) -> Answer {
                 changed: changes.changed,
                 removed: changes.removed,
                 added: changes.added,
-                notices: notices.into_iter().map(|notice| notice.message).collect(),
+                notices,
             }),
             Err(error) => Answer::Failed(error.to_string()),
         },

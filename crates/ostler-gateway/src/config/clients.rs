@@ -11,7 +11,8 @@ use jsonc_parser::common::{Range, Ranged};
 use super::client_times::{Milliseconds, Seconds, timeout};
 use super::environment::DEFAULTS;
 use super::form::{
-    CapsForm, FileForm, LimitsForm, Named, ServerForm, ServersForm, ToolFilter, ToolsForm,
+    CapsForm, FileForm, LimitsForm, Named, ServerForm, ServersForm, TokenForm, ToolFilter,
+    ToolsForm,
 };
 use super::reader::{At, Reader, Setting, name_of, put};
 use super::template::{Template, is_name};
@@ -107,6 +108,7 @@ pub(super) trait Adopt {
 
 impl Adopt for CapsForm {}
 impl Adopt for LimitsForm {}
+impl Adopt for TokenForm {}
 impl Adopt for ToolsForm {}
 impl Adopt for ToolFilter {}
 

@@ -11,6 +11,7 @@ use ostler::keeper::{Caps, ServerLimits};
 use super::environment::Names;
 use super::problem::Problem;
 use super::template::Template;
+use super::tokens::TokenEntry;
 use super::words::{Engine, Era, Hold, Share};
 
 /// A configuration.
@@ -20,6 +21,10 @@ pub struct File {
     pub servers: BTreeMap<String, ServerEntry>,
     /// What they may use together.
     pub caps: Caps,
+    /// How long a client on HTTP may be away before its session's servers end.
+    pub detach_timeout: Option<Duration>,
+    /// What lets clients on HTTP in, beside the token that is always there.
+    pub tokens: Vec<TokenEntry>,
     /// What its owner should know about it.
     pub notices: Vec<Problem>,
 }

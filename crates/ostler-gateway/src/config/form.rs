@@ -11,6 +11,7 @@ use super::clients::{Adopt, AdoptedByFile, AdoptedByServer};
 use super::maps::{Headers, Variables};
 use super::reader::{At, Reader, Setting, name_of};
 use super::template::Template;
+use super::tokens::TokensForm;
 use super::values::{Memory, Processors, SomeTime, Time, TimeOrNever};
 use super::words::{Engine, Era, Hold, Share, Transport};
 
@@ -85,6 +86,19 @@ forms! {
         caps: CapsForm = "caps",
         /// How long a client on HTTP may be away before its session's servers end [default: 10s].
         detach_timeout: Time = "detachTimeout",
+        /// Tokens of clients on HTTP, by name, beside the one that is always there.
+        tokens: TokensForm = "tokens",
+    }
+
+    /// What lets clients on HTTP in.
+    #[schemars(rename = "Token")]
+    struct TokenForm {
+        /// The token itself, best as a variable of the gateway's environment.
+        token: Template = "token",
+        /// The agent that its clients belong to [default: what they say].
+        agent: String = "agent",
+        /// The servers that they may use, by names or patterns [default: all].
+        servers: Vec<String> = "servers",
     }
 
     /// One server: either a command to run or a url to reach.

@@ -25,6 +25,7 @@ mod schema;
 mod settle;
 mod source;
 mod template;
+mod tokens;
 mod unbuilt;
 mod values;
 mod words;
@@ -47,6 +48,7 @@ pub use resolve::{Disabled, resolve};
 pub use schema::schema;
 pub use source::Unreadable;
 pub use template::{InvalidTemplate, Template};
+pub use tokens::TokenEntry;
 pub use words::{Engine, Era, Hold, Share, Transport};
 
 use form::FileForm;

@@ -13,6 +13,7 @@ use super::entry::{Carrier, File, Launch, Reach, Remote, ServerEntry, Tools};
 use super::environment::{DEFAULTS, Names};
 use super::form::{CapsForm, FileForm, LimitsForm, Named, ServerForm, ToolsForm};
 use super::reader::{At, Reader};
+use super::tokens;
 use super::unbuilt;
 use super::values::SomeTime;
 use super::words::Transport;
@@ -25,7 +26,6 @@ const LONGEST_NAME: usize = 128;
 
 /// A configuration in a file of this directory.
 pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) -> File {
-    unbuilt::file(&form, reader);
     let own = form.servers.map(|servers| servers.value.0).unwrap_or_default();
     let adopted = form.adopted;
     let mut servers = BTreeMap::new();
@@ -47,7 +47,9 @@ pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) ->
         entry.enabled &= allowed && !excluded.contains(&entry.name);
     }
     let caps = form.caps.map_or_else(Caps::default, |caps| self::caps(&caps.value));
-    File { servers, caps, notices: Vec::new() }
+    let detach_timeout = form.detach_timeout.map(|at| at.value.0);
+    let tokens = form.tokens.map(|at| tokens::settle(at.value, reader)).unwrap_or_default();
+    File { servers, caps, detach_timeout, tokens, notices: Vec::new() }
 }
 
 fn check_name(name: &str, key: Range, reader: &mut Reader<'_>) {

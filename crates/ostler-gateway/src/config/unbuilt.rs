@@ -2,7 +2,7 @@
 //!
 //! It is refused, so that nobody relies on it. Whoever builds one of these takes its line out.
 
-use super::form::{FileForm, ServerForm};
+use super::form::ServerForm;
 use super::reader::{At, Reader};
 use super::words::Era;
 
@@ -13,12 +13,5 @@ pub(super) fn server(form: &ServerForm, reader: &mut Reader<'_>) {
     }
     if let Some(At { value: Era::Modern, range, .. }) = &form.era {
         reader.wrong_word(*range, "this generation of the protocol can't be spoken yet");
-    }
-}
-
-/// Refuses what holds for all servers and can't be had yet.
-pub(super) fn file(form: &FileForm, reader: &mut Reader<'_>) {
-    if let Some(At { key, .. }) = &form.detach_timeout {
-        reader.wrong_key(*key, "there are no clients on HTTP yet");
     }
 }

@@ -13,6 +13,7 @@
 mod dial;
 mod hear;
 mod hello;
+pub mod http;
 mod lock;
 mod place;
 mod stdio;

@@ -22,7 +22,7 @@ pub(crate) use self::all::{each, field_of};
 use self::alone::Alone;
 use self::gather::{Gather, News};
 use self::reach::{Errand, Reach};
-use crate::client::Client;
+use crate::client::{Client, Memory};
 use crate::gateway::Gateway;
 use crate::in_flight::InFlight;
 use crate::menu::Menu;
@@ -96,8 +96,14 @@ impl Session {
     }
 
     /// Serves the client until it has nothing more to say, or `gone` says so.
-    pub(crate) async fn run(mut self, mut source: impl Source, gone: impl Future<Output = ()>) {
+    /// Returns what should be known of it if it comes back.
+    pub(crate) async fn run(
+        mut self,
+        mut source: impl Source,
+        gone: impl Future<Output = ()>,
+    ) -> Memory {
         let gateway = Arc::clone(&self.gateway);
+        self.take_up();
         tokio::pin!(gone);
         let mut said = Vec::new();
         let end = loop {
@@ -128,7 +134,9 @@ impl Session {
                 () = &mut gone => {}
             }
         }
+        let memory = self.client.memory();
         self.close();
+        memory
     }
 
     async fn answer_the_rest(&mut self) {

@@ -145,7 +145,7 @@ impl Session {
                 });
             }
         }
-        before
+        before && !self.has_waiting(id)
     }
 
     pub(super) fn done(&mut self, errand: Errand) {

@@ -121,9 +121,9 @@ impl Session {
                 // Who has cancelled a call does not wait for its answer.
                 if let Some(call) = self.client.take_pending(&id) {
                     cancel(&call, "the client has cancelled it");
-                    self.client.withdraw_from_batch(&id);
+                    self.client.withdraw(&id);
                 } else if self.withdraw(&id) {
-                    self.client.withdraw_from_batch(&id);
+                    self.client.withdraw(&id);
                 }
             }
             _ => self.pass_on(frame),

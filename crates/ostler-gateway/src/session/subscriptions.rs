@@ -57,6 +57,14 @@ impl Session {
         }
     }
 
+    /// A client that has come back wants to hear of what it wanted to hear of.
+    pub(super) fn take_up(&mut self) {
+        let topics: Vec<Topic> = self.client.subscriptions().keys().cloned().collect();
+        for (server, _) in topics {
+            self.reach_for(&server);
+        }
+    }
+
     pub(super) fn unsubscribe_all(&mut self) {
         let all = std::mem::take(&mut *self.client.subscriptions());
         for (server, uri) in all.into_keys() {

@@ -17,6 +17,7 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::http::Http;
 use super::watch;
 use crate::requests::Requests;
 use crate::say::say;
@@ -31,6 +32,7 @@ pub(crate) const READY: &str = "ready\n";
 pub(super) struct Plan {
     pub(super) supply: Supply,
     pub(super) configuration: Option<PathBuf>,
+    pub(super) http: Option<Http>,
     pub(super) idle_exit: Option<Duration>,
     pub(super) is_detached: bool,
 }
@@ -41,13 +43,24 @@ pub(super) async fn live(plan: Plan, seat: Seat, requests: Requests) -> io::Resu
     let house = House::new(owner, plan.supply, plan.configuration, catalog());
     let mut asked = UnixStream::from_std(requests.into_stream())?;
     let _watcher = watch::begin(&house);
+    if let Some(http) = &plan.http {
+        http.announce();
+        house.warnings().iter().for_each(say);
+    }
     announce(&house, &seat, plan.is_detached)?;
     sweep::begin();
     let mut tasks = JoinSet::new();
     let tended = Arc::clone(&house);
     tasks.spawn(async move { tended.tend().await });
     let served = Arc::clone(&house);
-    let serving = tokio::spawn(async move { front::serve(&seat, &served).await });
+    let serving = tokio::spawn(async move {
+        let here = front::serve(&seat, &served);
+        let everywhere = async {
+            let Some(Http { listener, settings, .. }) = plan.http else { return Ok(()) };
+            front::http::serve(listener, settings, &served).await
+        };
+        tokio::try_join!(here, everywhere)
+    });
     tokio::select! {
         () = next(&mut asked) => {}
         () = house.closing().cancelled() => {}

@@ -1,6 +1,7 @@
 //! `ostler serve`: the gateway, in the foreground.
 
 mod example;
+mod http;
 mod life;
 mod watch;
 
@@ -17,6 +18,7 @@ use ostler_gateway::config::{self, Asker, LoadError, NotFound};
 use ostler_gateway::front::{PlaceError, Seat};
 use rustix::process::setsid;
 
+use self::http::{HttpArguments, HttpError};
 use crate::exit;
 use crate::gateways::{Which, configuration};
 use crate::requests::Requests;
@@ -34,8 +36,10 @@ const MOST_THREADS: usize = 4;
 Examples:
   ostler serve
   ostler serve --config team.json --socket /run/user/1000/team.sock
+  ostler serve --listen
 
-Clients reach it with `ostler connect`. Servers are started when somebody needs them. Without a
+Clients reach it with `ostler connect`, and with --listen also on HTTP: all servers at /mcp, each at
+/mcp/NAME. They have to send a token, which is made at the first start. Servers are started when somebody needs them. Without a
 configuration it offers a small server of its own, so that a first client sees something.
 TERM or INT ends it when all calls are answered, at the latest after each server's drain time; a
 second one does not wait. Exit status: 4 if something was left, which is named.")]
@@ -46,6 +50,8 @@ pub(crate) struct ServeArguments {
     config: Option<PathBuf>,
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    http: HttpArguments,
     /// End after so long without a client and without a server that runs
     #[arg(long, value_name = "DURATION", value_parser = ostler::duration::parse)]
     idle_exit: Option<Duration>,
@@ -75,6 +81,8 @@ enum ServeError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Place(#[from] PlaceError),
+    #[error(transparent)]
+    Http(#[from] HttpError),
     #[error("cannot prepare to serve")]
     Prepare(#[from] io::Error),
 }
@@ -116,12 +124,14 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, ServeError> {
     };
     let supply = supply(path.as_deref())?;
     let seat = take_seat(arguments, path.as_deref())?;
+    let http = arguments.http.listen()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let plan = life::Plan {
         supply,
         configuration: path,
+        http,
         idle_exit: arguments.idle_exit,
         is_detached: arguments.detach.is_some(),
     };

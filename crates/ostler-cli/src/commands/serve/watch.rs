@@ -61,13 +61,14 @@ async fn follow(house: Arc<House>, mut changed: mpsc::Receiver<()>) {
 
 fn take_over(house: &House, is_news: bool) {
     match house.reload() {
-        Ok((Changes { kept, changed, removed, added }, _)) => {
+        Ok((Changes { kept, changed, removed, added }, notices)) => {
             let counts = [kept, changed, removed, added].map(|names| names.len());
             if is_news || counts[1..] != [0; 3] {
                 let [kept, changed, removed, added] = counts;
                 say(format_args!(
                     "took over the configuration: {kept} kept, {changed} changed, {removed} removed, {added} added"
                 ));
+                notices.iter().for_each(say);
             }
         }
         Err(error) => say(format_args!("the configuration in force stays: {error}")),

@@ -29,7 +29,7 @@ ostler.json:3:36: mcpServers.browser.idleTimout: unknown key; did you mean `idle
     keys_that_are_nothing_like_ours: r#"
 { "theme": "dark", "caps": { "potatoes": 1 }, "mcpServers": { "a": { "command": "x", "potatoes": 1 } } }
 "# => r#"
-ostler.json:1:3: theme: unknown key; known are $schema, mcpServers, caps, detachTimeout
+ostler.json:1:3: theme: unknown key; known are $schema, mcpServers, caps, detachTimeout, tokens
   1 | { "theme": "…", "caps": { "potatoes": … }, "mcpServers": …
     |   ^^^^^^^
 ostler.json:1:30: caps.potatoes: unknown key; known are instances, containers, starting, queue, queueTimeout
@@ -38,6 +38,27 @@ ostler.json:1:30: caps.potatoes: unknown key; known are instances, containers, s
 ostler.json:1:86: mcpServers.a.potatoes: unknown key; `ostler schema` has all that are known
   1 | …s": … }, "mcpServers": { "a": { "command": "…", "potatoes": … } } }
     |                                                  ^^^^^^^^^^
+"#
+    tokens_that_let_nobody_in: r#"
+{ "mcpServers": {}, "tokens": {
+  "a": { "agent": "ci" },
+  "b": { "token": "s3cret-s3cret-s3cret", "agent": " " },
+  "b": { "token": "${B}" },
+  "c": { "token": "${C}", "server": "x" }
+} }
+"# => r#"
+ostler.json:2:3: tokens.a: it has no `token`
+  2 |   "a": { "agent": "…" },
+    |   ^^^
+ostler.json:3:52: tokens.b.agent: an agent's name has 1 to 128 characters
+  3 |   "b": { "token": "…", "agent": " " },
+    |                                 ^^^
+ostler.json:4:3: tokens.b: given twice
+  4 |   "b": { "token": "…" },
+    |   ^^^
+ostler.json:5:27: tokens.c.server: unknown key; did you mean `servers`?
+  5 |   "c": { "token": "…", "server": "…" }
+    |                        ^^^^^^^^
 "#
     everything_is_said_at_once: r#"
 {
@@ -197,8 +218,7 @@ ostler.json:7:30: mcpServers.token.bearer_token_env_var: is for servers with a `
   "mcpServers": {
     "remote": { "url": "https://s3cret.invalid/mcp" },
     "modern": { "command": "x", "era": "modern" }
-  },
-  "detachTimeout": "10s"
+  }
 }
 "# => r#"
 ostler.json:3:17: mcpServers.remote.url: servers that are reached by HTTP can't be used yet
@@ -207,9 +227,6 @@ ostler.json:3:17: mcpServers.remote.url: servers that are reached by HTTP can't 
 ostler.json:4:40: mcpServers.modern: this generation of the protocol can't be spoken yet
   4 |     "modern": { "command": "…", "era": "modern" }
     |                                        ^^^^^^^^
-ostler.json:6:3: detachTimeout: there are no clients on HTTP yet
-  6 |   "detachTimeout": "…"
-    |   ^^^^^^^^^^^^^^^
 "#
     never_here: r#"
 { "mcpServers": { "a": { "command": "x", "oauth": { "id": "s3cret" }, "sslVerify": false, "sandbox": {} } } }

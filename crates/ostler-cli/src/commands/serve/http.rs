@@ -1,0 +1,120 @@
+//! Clients on HTTP: where they are served, and whom.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use ostler::Places;
+use ostler_gateway::front::http::{
+    Identity, IdentityError, Limits, Pass, Settings, TOKEN_VARIABLE, Token, TokenError,
+};
+
+use crate::say::say;
+
+/// Where clients look for a gateway if nobody says otherwise.
+const USUAL: &str = "127.0.0.1:8639";
+/// The token that is always there.
+const MAIN: &str = "main";
+
+/// What is said about clients on HTTP.
+#[derive(Debug, Args)]
+pub(super) struct HttpArguments {
+    /// Serve clients on HTTP as well, at this address [default: 127.0.0.1:8639]; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = USUAL)]
+    listen: Option<SocketAddr>,
+    /// Listen although other machines can connect to that address
+    #[arg(long, requires = "listen")]
+    beyond_loopback: bool,
+    /// A name that clients may use for this machine, beside localhost and addresses
+    #[arg(long = "host-name", value_name = "NAME", requires = "listen")]
+    names: Vec<String>,
+    /// Serve HTTPS, with this certificate (PEM, followed by those that it needs to be trusted)
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+    /// The key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+/// Why clients on HTTP are not served.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HttpError {
+    #[error("other machines can connect to {0}: say --beyond-loopback if they may")]
+    BeyondLoopback(SocketAddr),
+    #[error("nobody can listen at {address}")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error(
+        "no directory can hold the token; set XDG_STATE_HOME to one that can, or {TOKEN_VARIABLE}"
+    )]
+    NoDirectory(#[source] io::Error),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+}
+
+/// A socket that is listened at, and what is known of those who may come.
+pub(super) struct Http {
+    pub(super) listener: TcpListener,
+    pub(super) settings: Settings,
+    address: SocketAddr,
+    /// Where the token is.
+    token: String,
+}
+
+impl HttpArguments {
+    /// Listens, if that is wanted.
+    pub(super) fn listen(&self) -> Result<Option<Http>, HttpError> {
+        let Some(address) = self.listen else { return Ok(None) };
+        if !address.ip().is_loopback() && !self.beyond_loopback {
+            return Err(HttpError::BeyondLoopback(address));
+        }
+        let identity = self.identity()?;
+        let token = token()?;
+        let listening = TcpListener::bind(address);
+        let bound = listening.and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) = bound.map_err(|source| HttpError::Listen { address, source })?;
+        let place = token.file.map_or(TOKEN_VARIABLE.into(), |file| file.display().to_string());
+        let settings = Settings {
+            passes: vec![Pass::new(MAIN, token.secret)],
+            names: self.names.clone(),
+            identity,
+            limits: Limits::default(),
+        };
+        Ok(Some(Http { listener, settings, address, token: place }))
+    }
+
+    fn identity(&self) -> Result<Option<Arc<Identity>>, IdentityError> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        Ok(Some(Arc::new(Identity::read(certificate.clone(), key.clone())?)))
+    }
+}
+
+fn token() -> Result<Token, HttpError> {
+    let given = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+    let places = Places::of_user();
+    match (given, places.private()) {
+        (given, Ok(directory)) => Ok(Token::take(given, directory)?),
+        (Some(given), Err(_)) => Ok(Token::take(Some(given), "/".as_ref())?),
+        (None, Err(error)) => Err(HttpError::NoDirectory(error)),
+    }
+}
+
+impl Http {
+    /// Says where it is, and never the token.
+    pub(super) fn announce(&self) {
+        let Self { address, token, settings, .. } = self;
+        let scheme = if settings.identity.is_some() { "https" } else { "http" };
+        say(format_args!("serves {scheme}://{address}/mcp; the token is in {token}"));
+        if !address.ip().is_loopback() && settings.identity.is_none() {
+            say(
+                "warning: whoever is on the way between a client and this machine can read all, tokens too; \
+                 --tls-cert and --tls-key prevent that",
+            );
+        }
+    }
+}

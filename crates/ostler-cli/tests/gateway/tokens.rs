@@ -1,0 +1,122 @@
+//! What lets clients on HTTP in.
+
+use std::net::SocketAddr;
+
+use ostler_testkit::web::{Web, hello, request};
+use ostler_testkit::{Launched, Stage, wait_until};
+use serde_json::{Value, json};
+
+use crate::house::{House, PATIENCE};
+use crate::http::{address_in, echo, serve};
+
+const CI: &str = "token-of-the-ci-0123";
+const TEAM: &str = "token-of-the-team-0123";
+
+#[test]
+fn the_token_is_made_once_and_never_said() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let (mut gateway, address, token) = serve(&house);
+    assert_eq!(token.len(), 64);
+    let said = gateway.stderr();
+    assert!(said.contains("/ostler/token") && !said.contains(&token), "{said}");
+    assert_eq!(Web::new(address, "/mcp/a", "wrong").send("POST", "").status, 401);
+    house.down_with(&mut gateway);
+    let (mut gateway, _, again) = serve(&house);
+    assert_eq!(again, token);
+    house.down_with(&mut gateway);
+}
+
+#[test]
+fn a_token_can_be_given() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let serve = |token: &str| {
+        let mut command = house.command(house.program());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(house.config());
+        Launched::start(command.env("OSTLER_TOKEN", token))
+    };
+    let mut weak = serve("short");
+    assert_eq!(weak.wait_exit(PATIENCE).code(), Some(1));
+    assert!(weak.stderr().contains("at least 16 characters"), "{}", weak.stderr());
+    let mut gateway = serve("given-by-its-user");
+    wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("serves"));
+    assert!(gateway.stderr().contains("the token is in OSTLER_TOKEN"), "{}", gateway.stderr());
+    assert!(!house.sandbox.state().join("ostler/token").exists());
+    house.down_with(&mut gateway);
+}
+
+/// A gateway with these tokens, and two servers.
+fn with_tokens(house: &House, tokens: &Value) -> (Launched, SocketAddr) {
+    configure(house, tokens);
+    let mut command = house.command(house.program());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(house.config());
+    let gateway = Launched::start(command.env("CI_TOKEN", CI).env("TEAM_TOKEN", TEAM));
+    wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("ostler.json at"));
+    let address = address_in(&gateway.stderr());
+    (gateway, address)
+}
+
+fn configure(house: &House, tokens: &Value) {
+    let stub = |name| house.stub(name, &[], &json!({}));
+    let servers = json!({ "a": stub("a"), "b": stub("b") });
+    house.write(&json!({ "mcpServers": servers, "tokens": tokens }).to_string());
+}
+
+#[test]
+fn a_token_of_the_configuration_has_its_agent_and_its_servers() {
+    let house = House::new(Stage::leaf());
+    let tokens = json!({
+        "ci": { "token": "${CI_TOKEN}", "agent": "ci", "servers": ["a"] },
+        "none": { "token": "${NOT_SET}" },
+        "twice": { "token": CI },
+    });
+    let (mut gateway, address) = with_tokens(&house, &tokens);
+    let said = gateway.stderr();
+    for unusable in ["none", "twice"] {
+        assert!(said.contains(&format!("nobody can use the token '{unusable}'")), "{said}");
+    }
+    assert!(!said.contains(CI), "{said}");
+    let ci = |path: &str| Web::new(address, path, CI);
+    echo(&ci("/mcp/a").enter());
+    let sessions = house.ostler_json(&["sessions", "--json"]).to_string();
+    assert!(sessions.contains("\"ci\""), "{sessions}");
+    let hello = hello("2025-11-25", &json!({}));
+    assert_eq!(ci("/mcp/b").send("POST", &hello).status, 404);
+    let other = ci("/mcp/a").with("Ostler-Agent", "other");
+    assert_eq!(other.send("POST", &hello).status, 403);
+    let all = ci("/mcp").enter();
+    let list = all.request(&json!(1), "tools/list", &json!({})).message();
+    let names = list["result"]["tools"].to_string();
+    assert!(names.contains("a__echo") && !names.contains("b__echo"), "{list}");
+    assert!(house.starts("b").is_empty());
+    house.down_with(&mut gateway);
+}
+
+#[test]
+fn who_came_with_a_token_goes_with_it() {
+    let house = House::new(Stage::leaf());
+    let team = json!({ "token": "${TEAM_TOKEN}", "servers": ["b"] });
+    let tokens = json!({ "ci": { "token": "${CI_TOKEN}", "servers": ["a"] }, "team": team });
+    let (mut gateway, address) = with_tokens(&house, &tokens);
+    let ci = Web::new(address, "/mcp/a", CI).enter();
+    echo(&ci);
+    let mut listening = ci.listen();
+    let mut old = Web::new(address, "/sse/a", CI).listen();
+    assert_eq!(old.event().unwrap().name.as_deref(), Some("endpoint"));
+    let team_at = Web::new(address, "/mcp/b", TEAM).enter();
+    echo(&team_at);
+    let _team_listens = team_at.listen();
+    configure(&house, &json!({ "team": team }));
+    assert_eq!((listening.said(), old.said()), (None, None));
+    let ping = request(&json!(1), "ping", &json!({}));
+    assert_eq!(ci.send("POST", &ping).status, 401);
+    wait_until("its server has gone", PATIENCE, || {
+        house.instances().iter().all(|instance| instance["name"] == "b")
+    });
+    // Nobody else is concerned.
+    assert_eq!(team_at.send("POST", &ping).status, 200);
+    assert_eq!(house.instances().len(), 1);
+    // One that is for something else now is another one.
+    configure(&house, &json!({ "team": { "token": "${TEAM_TOKEN}", "servers": ["a"] } }));
+    wait_until("the session has gone", PATIENCE, || team_at.send("POST", &ping).status == 404);
+    house.down_with(&mut gateway);
+}

@@ -1,0 +1,91 @@
+//! Tokens of clients on HTTP, beside the one that is always there.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jsonc_parser::ast::Value;
+use jsonc_parser::common::{Range, Ranged};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::environment::{Environment, Names};
+use super::form::TokenForm;
+use super::reader::{Reader, Setting, name_of};
+use super::template::{Filling, Template};
+use crate::front::http::{AGENT, is_agent};
+
+/// Tokens by name.
+#[derive(Debug, Default)]
+pub(super) struct TokensForm(Vec<(String, Range, TokenForm)>);
+
+/// A token, with its variables not yet looked up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenEntry {
+    /// What people call it.
+    pub name: String,
+    /// The token itself.
+    pub token: Template,
+    /// The agent that its clients belong to.
+    pub agent: Option<String>,
+    /// The servers that they may use; all, if that is not said.
+    pub servers: Option<Names>,
+}
+
+impl TokenEntry {
+    /// The token for somebody with these variables; none if one of them is not set.
+    pub fn secret(&self, environment: &Environment) -> Option<String> {
+        let mut filling = Filling::new(environment, Path::new("/"));
+        let secret = self.token.fill(&mut filling).into_string().ok()?;
+        (filling.unset.is_empty() && filling.foreign.is_empty()).then_some(secret)
+    }
+}
+
+/// What the tokens of a file mean.
+pub(super) fn settle(form: TokensForm, reader: &mut Reader<'_>) -> Vec<TokenEntry> {
+    reader.within("tokens", |reader| {
+        let settled = |(name, key, form): (String, Range, TokenForm)| {
+            reader.within(&name.clone(), |reader| one(name, key, form, reader))
+        };
+        form.0.into_iter().filter_map(settled).collect()
+    })
+}
+
+fn one(name: String, key: Range, form: TokenForm, reader: &mut Reader<'_>) -> Option<TokenEntry> {
+    if let Some(agent) = form.agent.as_ref().filter(|agent| !is_agent(&agent.value)) {
+        let message = format!("an agent's name has 1 to {AGENT} characters");
+        reader.within("agent", |reader| reader.wrong_word(agent.range, &message));
+    }
+    let Some(token) = form.token else {
+        reader.wrong_word(key, "it has no `token`");
+        return None;
+    };
+    let agent = form.agent.map(|at| at.value);
+    let servers = form.servers.map(|at| at.value.into_iter().collect());
+    Some(TokenEntry { name, token: token.value, agent, servers })
+}
+
+impl Setting for TokensForm {
+    fn read(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut tokens = Vec::new();
+        for property in reader.properties(value)? {
+            let name = name_of(property);
+            let form = reader.within(name, |reader| TokenForm::read(&property.value, reader));
+            tokens.extend(form.map(|form| (name.to_owned(), property.name.range(), form)));
+        }
+        Some(Self(tokens))
+    }
+}
+
+impl JsonSchema for TokensForm {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Tokens".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        BTreeMap::<String, TokenForm>::json_schema(generator)
+    }
+}

@@ -1,0 +1,202 @@
+//! Who may come in. Nothing else of a request is looked at before this.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN};
+use subtle::ConstantTimeEq;
+
+use super::limits::AGENT;
+use super::pass::Pass;
+use super::refusal::Refusal;
+
+/// Where a client says which agent it belongs to.
+const AGENT_HEADER: &str = "ostler-agent";
+const LOCAL: &str = "localhost";
+
+/// What is known of those who may come in.
+#[derive(Debug)]
+pub(super) struct Guard {
+    passes: Vec<Arc<Pass>>,
+    /// Names of this machine that clients may use, beside those that only mean itself.
+    names: Vec<String>,
+}
+
+/// Somebody who may come in.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) pass: Arc<Pass>,
+    pub(super) agent: Option<String>,
+}
+
+impl Guard {
+    pub(super) fn new(passes: Vec<Pass>, names: Vec<String>) -> Self {
+        let names = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
+        Self { passes: passes.into_iter().map(Arc::new).collect(), names }
+    }
+
+    /// Who sends a request with these headers; `more` may come in as well.
+    pub(super) fn check(&self, headers: &HeaderMap, more: &[Arc<Pass>]) -> Result<Caller, Refusal> {
+        if !only(headers, HOST).is_some_and(|host| self.is_host(host)) {
+            return Err(Refusal::Host);
+        }
+        if headers.contains_key(ORIGIN)
+            && !only(headers, ORIGIN).is_some_and(|origin| self.is_origin(origin))
+        {
+            return Err(Refusal::Origin);
+        }
+        let pass = self.pass(headers, more)?;
+        let agent = agent(headers)?;
+        match (&pass.agent, agent) {
+            (Some(own), Some(said)) if *own != said => Err(Refusal::ForeignAgent),
+            (own, said) => Ok(Caller { agent: own.clone().or(said), pass }),
+        }
+    }
+
+    /// A page that has made its own name mean this machine sends that name; an address is nobody's name.
+    fn is_host(&self, host: &str) -> bool {
+        let name = without_port(host);
+        address(name).is_some() || self.is_name(name)
+    }
+
+    fn is_origin(&self, origin: &str) -> bool {
+        let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        rest.is_some_and(|rest| {
+            let name = without_port(rest);
+            self.is_name(name) || address(name).is_some_and(|address| address.is_loopback())
+        })
+    }
+
+    fn is_name(&self, name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        name == LOCAL || self.names.contains(&name)
+    }
+
+    /// Looks at all of them, always.
+    fn pass(&self, headers: &HeaderMap, more: &[Arc<Pass>]) -> Result<Arc<Pass>, Refusal> {
+        let said = only(headers, AUTHORIZATION).ok_or(Refusal::NoToken)?;
+        let (scheme, token) = said.split_once(' ').ok_or(Refusal::NoToken)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(Refusal::NoToken);
+        }
+        let token = token.trim().as_bytes();
+        let is_it = |pass: &&Arc<Pass>| bool::from(pass.token.as_bytes().ct_eq(token));
+        // If a token has two passes, that of the configuration counts, which may be for less.
+        let found: Vec<_> = more.iter().chain(&self.passes).filter(is_it).collect();
+        found.first().map(|pass| Arc::clone(pass)).ok_or(Refusal::Token)
+    }
+}
+
+/// A header that is there once, as text.
+fn only(headers: &HeaderMap, name: impl hyper::header::AsHeaderName) -> Option<&str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next().filter(|_| values.next().is_none());
+    value.and_then(|value: &HeaderValue| value.to_str().ok())
+}
+
+fn agent(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    if !headers.contains_key(AGENT_HEADER) {
+        return Ok(None);
+    }
+    let agent = only(headers, AGENT_HEADER).map(str::trim).ok_or(Refusal::Agent)?;
+    if is_agent(agent) { Ok(Some(agent.to_owned())) } else { Err(Refusal::Agent) }
+}
+
+/// Whether it can be the name of an agent.
+pub(crate) fn is_agent(name: &str) -> bool {
+    (1..=AGENT).contains(&name.trim().len())
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+fn address(name: &str) -> Option<IpAddr> {
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    bare.unwrap_or(name).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard() -> Guard {
+        let ci = Pass::new("ci", "secret-of-ci".into()).of_agent("ci".into());
+        Guard::new(vec![Pass::new("main", "secret".into()), ci], vec!["Team.example".into()])
+    }
+
+    fn check(pairs: &[(&'static str, &str)]) -> Result<Caller, Refusal> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        guard().check(&headers, &[])
+    }
+
+    const TOKEN: (&str, &str) = ("authorization", "Bearer secret");
+
+    #[test]
+    fn names_that_mean_this_machine_are_let_in() {
+        let hosts = [
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1:1",
+            "[::1]:9",
+            "[::1]",
+            "10.0.0.1:8080",
+            "team.example",
+        ];
+        for host in hosts {
+            assert!(check(&[("host", host), TOKEN]).is_ok(), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example", "", "127.0.0.1.evil.example:80"] {
+            assert!(matches!(check(&[("host", host), TOKEN]), Err(Refusal::Host)), "{host}");
+        }
+        assert!(matches!(check(&[TOKEN]), Err(Refusal::Host)));
+        let twice = [("host", "localhost"), ("host", "localhost"), TOKEN];
+        assert!(matches!(check(&twice), Err(Refusal::Host)));
+    }
+
+    #[test]
+    fn pages_of_others_are_not() {
+        for origin in ["http://localhost:3000", "https://team.example", "http://[::1]:1"] {
+            assert!(check(&[("host", "localhost"), ("origin", origin), TOKEN]).is_ok(), "{origin}");
+        }
+        let foreign = ["null", "http://evil.example", "http://10.0.0.1", "file://localhost", ""];
+        for origin in foreign {
+            let checked = check(&[("host", "localhost"), ("origin", origin), TOKEN]);
+            assert!(matches!(checked, Err(Refusal::Origin)), "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_needed_and_has_to_be_right() {
+        let host = ("host", "localhost");
+        assert!(matches!(check(&[host]), Err(Refusal::NoToken)));
+        for said in ["Basic secret", "secret", "Bearer"] {
+            let checked = check(&[host, ("authorization", said)]);
+            assert!(matches!(checked, Err(Refusal::NoToken)), "{said}");
+        }
+        for said in ["Bearer ", "Bearer secre", "Bearer secret2", "bearer SECRET"] {
+            let checked = check(&[host, ("authorization", said)]);
+            assert!(matches!(checked, Err(Refusal::Token)), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_token_with_an_agent_is_for_no_other() {
+        let host = ("host", "localhost");
+        let ci = ("authorization", "Bearer secret-of-ci");
+        assert_eq!(check(&[host, ci]).unwrap().agent.as_deref(), Some("ci"));
+        assert!(check(&[host, ci, ("ostler-agent", "ci")]).is_ok());
+        let other = check(&[host, ci, ("ostler-agent", "other")]);
+        assert!(matches!(other, Err(Refusal::ForeignAgent)));
+        let said = check(&[host, TOKEN, ("ostler-agent", "me")]).unwrap();
+        assert_eq!((said.agent.as_deref(), &*said.pass.name), (Some("me"), "main"));
+        assert!(matches!(check(&[host, TOKEN, ("ostler-agent", " ")]), Err(Refusal::Agent)));
+    }
+}

@@ -1,0 +1,83 @@
+//! How much anybody may ask for, and how long anything may take.
+
+use std::time::Duration;
+
+/// How long anything may take, and how many there may be of whatever a client can make more of.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For both sides to agree upon TLS.
+    pub handshake: Duration,
+    /// For a head to arrive; also how long a connection may be unused.
+    pub head: Duration,
+    /// For a body to arrive, with the wait for its turn.
+    pub body: Duration,
+    /// What was sent and is not acknowledged, or not read, for so long ends its connection.
+    pub stalled: Duration,
+    /// On a stream on which nothing else is said.
+    pub keep_alive: Duration,
+    /// A request that has no answer by then is answered with a stream, so that its client sees that we live.
+    pub patience: Duration,
+    /// How long a client may be away before its session's servers end, if the configuration does not say it.
+    pub detach: Duration,
+    /// How long a session is kept for a client that is away.
+    pub expiry: Duration,
+    /// Connections at one time. Whoever comes then takes the place of the one that has been unused for the longest.
+    pub connections: usize,
+    /// Sessions at one time. Whoever comes then takes the place of the one that has been away for the longest.
+    pub sessions: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(10),
+            head: Duration::from_mins(1),
+            body: Duration::from_secs(30),
+            stalled: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(15),
+            patience: Duration::from_secs(15),
+            detach: Duration::from_secs(10),
+            expiry: Duration::from_mins(30),
+            connections: 4096,
+            sessions: 4096,
+        }
+    }
+}
+
+/// Of the body of one request.
+pub(super) const BODY: usize = 16 << 20;
+/// A body that is not larger waits for nobody: there can be one for each connection.
+pub(super) const SMALL_BODY: usize = 16 << 10;
+/// Of all larger bodies that are being read at one time.
+pub(super) const BODIES: usize = 128 << 20;
+/// Of everything before the body.
+pub(super) const HEAD: usize = 16 << 10;
+/// In one request.
+pub(super) const HEADERS: usize = 100;
+/// Connections that are not taken yet. More would have to try again, a second later.
+pub(super) const PENDING: i32 = 1024;
+/// The part of the descriptors of this process that connections may take.
+pub(super) const DESCRIPTORS: u64 = 2;
+
+/// Messages of one client that its session has not taken yet.
+pub(super) const INBOX: usize = 64;
+/// Requests of one session that are not answered yet.
+pub(super) const REQUESTS: usize = 256;
+/// Streams of one client on which it only listens. The oldest gives way.
+pub(super) const LISTENERS: usize = 8;
+/// The longest name of an agent, in bytes.
+pub(crate) const AGENT: usize = 128;
+
+/// What may wait for a client that does not read. Beyond half of it only what is needed is kept.
+pub(super) const BACKLOG: usize = 16 << 20;
+/// What is kept of what a client has taken, in case that it did not arrive.
+pub(super) const KEPT: usize = 256 << 10;
+/// For so long after all was said.
+pub(super) const KEPT_FOR: Duration = Duration::from_mins(1);
+/// What waits for a client that does not listen to anything.
+pub(super) const UNCLAIMED: usize = 256 << 10;
+/// As a number of messages.
+pub(super) const UNCLAIMED_COUNT: usize = 64;
+
+/// For a client whose stream was cut to come back, in milliseconds.
+pub(super) const RETRY: u32 = 1000;

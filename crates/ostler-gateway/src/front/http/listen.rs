@@ -1,0 +1,117 @@
+//! Connections: who is taken, and what is done with them.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::Http;
+use super::body::Held;
+use super::connections::{Connection, Connections};
+use super::limits::{HEAD, HEADERS, Limits};
+
+/// After a connection could not be taken, for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+/// For what was said last to be read.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
+pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
+    let connections = Connections::new(http.limits.connections);
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = http.house.closing().cancelled() => break,
+            Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    if let Some(connection) = connections.open(tasks.len()) {
+                        let http = Arc::clone(http);
+                        tasks.spawn(async move { receive(stream, connection, &http).await });
+                    }
+                }
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+    drop(listener);
+    http.house.closed().cancelled().await;
+    let all_left = async {
+        http.lobby.emptied().await;
+        while tasks.join_next().await.is_some() {}
+    };
+    let _ = timeout(LAST_WORDS, all_left).await;
+}
+
+async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http>) {
+    if prepare(&stream, &http.limits).is_err() {
+        return;
+    }
+    tokio::select! {
+        () = converse(stream, &connection, http) => {}
+        () = connection.gives_way() => {}
+    }
+}
+
+async fn converse(stream: TcpStream, connection: &Arc<Connection>, http: &Arc<Http>) {
+    let Some(identity) = &http.identity else {
+        return answer_all(stream, connection, http).await;
+    };
+    if let Ok(Ok(stream)) = timeout(http.limits.handshake, identity.secure(stream)).await {
+        answer_all(stream, connection, http).await;
+    }
+}
+
+/// Answers all requests of a connection.
+pub(super) async fn answer_all(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    connection: &Arc<Connection>,
+    http: &Arc<Http>,
+) {
+    let answer = service_fn(|request| {
+        let busy = connection.work();
+        async move {
+            let response = http.answer(request).await;
+            Ok::<_, Infallible>(response.map(|body| Held::new(body, busy)))
+        }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(http.limits.head)
+        .max_headers(HEADERS)
+        .max_buf_size(HEAD)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut served = pin!(served);
+    tokio::select! {
+        _ = &mut served => {}
+        () = http.house.closed().cancelled() => {
+            served.as_mut().graceful_shutdown();
+            // Whoever does not read what was said last has had its time.
+            let _ = timeout(LAST_WORDS, served).await;
+        }
+    }
+}
+
+/// An answer is sent at once, and an end that nobody tells us of is noticed.
+fn prepare(stream: &TcpStream, limits: &Limits) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    // It is counted in seconds.
+    let keep_alive = limits.keep_alive.max(Duration::from_secs(1));
+    sockopt::set_tcp_keepidle(stream, keep_alive)?;
+    sockopt::set_tcp_keepintvl(stream, keep_alive)?;
+    let stalled = u32::try_from(limits.stalled.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(stream, stalled)?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! The gateway's door for clients on HTTP.
+//!
+//! # Theory of operation
+//!
+//! A request is looked at by the guard before anything else of it is: what it calls this machine, whose page it comes
+//! from, and its token. A client's handshake begins a [stay](stay), whose id the client sends along from then on. What it posts
+//! goes to its session of the gateway as if it came from a pipe; what it is told goes into its mail, which knows
+//! the streams that it reads: one for each request that is not answered yet, and those on which it only listens. The
+//! answer to a request is plain JSON if nothing has to be said before it, and a stream of events otherwise.
+//!
+//! That a connection is cut cancels nothing: a client may come back and take up its streams. Only when it has been away
+//! for a while, with no connection and no request, all that it has is let go, and its id stays.
+
+mod body;
+mod connections;
+mod guard;
+mod headers;
+mod limits;
+mod listen;
+mod lobby;
+mod mail;
+mod old;
+mod pass;
+mod path;
+mod refusal;
+mod requests;
+mod said;
+mod stay;
+mod stream;
+mod tls;
+mod token;
+mod track;
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+pub use limits::Limits;
+pub use pass::Pass;
+pub use tls::{Identity, IdentityError};
+pub use token::{Token, TokenError, VARIABLE as TOKEN_VARIABLE};
+
+use crate::house::House;
+use guard::Guard;
+pub(crate) use guard::is_agent;
+pub(crate) use limits::AGENT;
+use limits::PENDING;
+use lobby::Lobby;
+use said::Room;
+
+/// Who is let in.
+#[derive(Debug)]
+pub struct Settings {
+    /// With these tokens.
+    pub passes: Vec<Pass>,
+    /// The names that clients may use for this machine, beside `localhost` and addresses.
+    pub names: Vec<String>,
+    /// What secures their connections, if they are.
+    pub identity: Option<Arc<Identity>>,
+    /// How much they may ask for, and how long that may take.
+    pub limits: Limits,
+}
+
+/// What all connections have in common.
+#[derive(Debug)]
+struct Http {
+    house: Arc<House>,
+    guard: Guard,
+    lobby: Arc<Lobby>,
+    /// For bodies that are being read.
+    room: Room,
+    identity: Option<Arc<Identity>>,
+    limits: Limits,
+}
+
+/// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
+pub async fn serve(
+    listener: TcpListener,
+    settings: Settings,
+    house: &Arc<House>,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    rustix::net::listen(&listener, PENDING)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let Settings { passes, names, identity, limits } = settings;
+    if let Some(identity) = &identity {
+        house.keep(identity);
+    }
+    let http = Arc::new(Http {
+        house: Arc::clone(house),
+        guard: Guard::new(passes, names),
+        lobby: Arc::default(),
+        room: Room::new(limits.body),
+        identity,
+        limits,
+    });
+    listen::serve(listener, &http).await;
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! What lets a client in, and what it may use.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use tokio_util::sync::CancellationToken;
+
+use super::token;
+use crate::config::{Names, TokenEntry};
+use crate::menu::Menu;
+
+/// A token with a name.
+pub struct Pass {
+    /// What people call it. Sessions belong to it.
+    pub(super) name: String,
+    /// The token itself.
+    pub(super) token: String,
+    /// The agent that all of its clients belong to.
+    pub(super) agent: Option<String>,
+    /// The servers that they may use; all, if that is not said.
+    pub(crate) servers: Option<Names>,
+    /// What is on offer for them.
+    menu: OnceLock<Arc<Menu>>,
+    withdrawn: CancellationToken,
+}
+
+impl Pass {
+    /// A token for everything.
+    pub fn new(name: &str, token: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            token,
+            agent: None,
+            servers: None,
+            menu: OnceLock::new(),
+            withdrawn: CancellationToken::new(),
+        }
+    }
+
+    /// What a configuration says; none if its token could be guessed.
+    pub(crate) fn of(entry: &TokenEntry, secret: String) -> Option<Self> {
+        token::check(&secret).ok()?;
+        let mut pass = Self::new(&named(&entry.name), secret);
+        (pass.agent, pass.servers) = (entry.agent.clone(), entry.servers.clone());
+        Some(pass)
+    }
+
+    /// Whether it is that of a token with this name.
+    pub(crate) fn is_of(&self, name: &str) -> bool {
+        self.name == named(name)
+    }
+
+    /// Whether it lets in the same clients to the same servers.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let all = |pass: &Self| {
+            let Self { name, token, agent, servers, .. } = pass;
+            (name.clone(), token.clone(), agent.clone(), servers.clone())
+        };
+        all(self) == all(other)
+    }
+
+    /// Whether both have the same token.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.token == other.token
+    }
+
+    /// It lets nobody in any more, and who is in has to go.
+    pub(crate) fn withdraw(&self) {
+        self.withdrawn.cancel();
+    }
+
+    /// Waits until it is withdrawn.
+    pub(super) async fn withdrawn(&self) {
+        self.withdrawn.cancelled().await;
+    }
+
+    /// The same, for clients of this agent.
+    #[must_use]
+    pub fn of_agent(mut self, agent: String) -> Self {
+        self.agent = Some(agent);
+        self
+    }
+
+    /// The same, for these servers only.
+    #[must_use]
+    pub fn to_servers(mut self, servers: Names) -> Self {
+        self.servers = Some(servers);
+        self
+    }
+
+    /// What is on offer for it; the same for all of its clients.
+    pub(crate) fn menu(&self, make: impl FnOnce(Option<Names>) -> Arc<Menu>) -> Arc<Menu> {
+        Arc::clone(self.menu.get_or_init(|| make(self.servers.clone())))
+    }
+}
+
+/// So that nobody is called like the token that is always there.
+fn named(name: &str) -> String {
+    format!("tokens.{name}")
+}
+
+impl fmt::Debug for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, agent, servers, .. } = self;
+        let mut shown = f.debug_struct("Pass");
+        shown.field("name", name).field("agent", agent).field("servers", servers);
+        shown.finish_non_exhaustive()
+    }
+}

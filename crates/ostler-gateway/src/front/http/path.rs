@@ -1,0 +1,63 @@
+//! Where a request goes.
+
+use super::refusal::Refusal;
+
+/// Which of the two ways of speaking HTTP a path is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// That of today.
+    Streamable,
+    /// That of 2024-11-05: one stream for all answers.
+    Old,
+}
+
+/// The paths of all servers; those of single ones are below them.
+const ALL: [(&str, Way); 2] = [("/mcp", Way::Streamable), (OLD, Way::Old)];
+/// Where clients of the old way begin.
+pub(super) const OLD: &str = "/sse";
+
+/// The way that a path is for, and the server that it names; none if it is that of all.
+pub(super) fn parse(path: &str) -> Result<(Way, Option<String>), Refusal> {
+    let is_below = |rest: &&str| rest.is_empty() || rest.starts_with('/');
+    let mut found =
+        ALL.iter().filter_map(|(all, way)| Some((way, path.strip_prefix(all).filter(is_below)?)));
+    let (way, rest) = found.next().ok_or(Refusal::Path)?;
+    match rest.trim_start_matches('/') {
+        "" => Ok((*way, None)),
+        name => Ok((*way, Some(decode(name).ok_or(Refusal::Path)?))),
+    }
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(if byte == b'%' {
+            16 * digit(rest.next()?)? + digit(rest.next()?)?
+        } else {
+            byte
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_paths() {
+        assert_eq!(parse("/mcp").unwrap(), (Way::Streamable, None));
+        assert_eq!(parse("/mcp/").unwrap(), (Way::Streamable, None));
+        let named = (Way::Streamable, Some("git hub/x".into()));
+        assert_eq!(parse("/mcp/git%20hub%2Fx").unwrap(), named);
+        assert_eq!(parse("/sse/a").unwrap(), (Way::Old, Some("a".into())));
+        for path in ["/", "/mcpx", "/mcp/%", "/mcp/%2", "/mcp/%zz", "/mcp/%ff", "*"] {
+            assert!(parse(path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Requests that are not served, and what their senders are told.
+
+use hyper::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode};
+
+use super::body::{Body, json};
+use super::limits::{AGENT, BODY};
+use crate::house::NotWelcome;
+use crate::message::{self, code};
+
+/// Why a request is not served.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("this name of the gateway is not one that it knows")]
+    Host,
+    #[error("pages of this origin may not speak with the gateway")]
+    Origin,
+    #[error("a bearer token is needed")]
+    NoToken,
+    #[error("this token is not known")]
+    Token,
+    #[error("this token belongs to another agent")]
+    ForeignAgent,
+    #[error("the name of an agent has 1 to {AGENT} characters that can be seen")]
+    Agent,
+    #[error("nothing is here")]
+    Path,
+    #[error("this can't be done here")]
+    Method,
+    #[error("the client has to accept application/json and text/event-stream")]
+    Accept,
+    #[error("the client has to accept text/event-stream")]
+    AcceptStream,
+    #[error("the content has to be application/json")]
+    MediaType,
+    #[error("the content has more than {BODY} bytes")]
+    Large,
+    #[error("the content has not arrived in time")]
+    Slow,
+    #[error("the content could not be read")]
+    Unreadable,
+    #[error("this version of the protocol is not known")]
+    Version,
+    #[error("it is not JSON")]
+    NotJson,
+    #[error("{0}")]
+    Invalid(String),
+    #[error("which session? Mcp-Session-Id is missing")]
+    NoSession,
+    #[error("there is no such session")]
+    UnknownSession,
+    #[error("too many requests of this session are in flight")]
+    Busy,
+    #[error("there are too many sessions")]
+    Full,
+    #[error("the gateway is about to end")]
+    Closing,
+    #[error(transparent)]
+    NotWelcome(#[from] NotWelcome),
+    #[error("no session can be opened: {0}")]
+    NoId(std::io::Error),
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Host | Self::Origin | Self::ForeignAgent => StatusCode::FORBIDDEN,
+            Self::NoToken | Self::Token => StatusCode::UNAUTHORIZED,
+            Self::Path | Self::UnknownSession | Self::NotWelcome(_) => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Accept | Self::AcceptStream => StatusCode::NOT_ACCEPTABLE,
+            Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Large => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::Agent
+            | Self::Unreadable
+            | Self::Version
+            | Self::NotJson
+            | Self::Invalid(_)
+            | Self::NoSession => StatusCode::BAD_REQUEST,
+            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Full | Self::Closing | Self::NoId(_) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// What a program may want to know beside the status.
+    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+        let header = match self {
+            Self::NoToken | Self::Token => (WWW_AUTHENTICATE, "Bearer"),
+            Self::Method => (ALLOW, "GET, POST, DELETE"),
+            Self::Busy | Self::Full | Self::Closing => (RETRY_AFTER, "1"),
+            _ => return None,
+        };
+        Some((header.0, HeaderValue::from_static(header.1)))
+    }
+
+    pub(super) fn into_response(self) -> Response<Body> {
+        let code = match &self {
+            Self::NotJson => code::PARSE,
+            Self::Full | Self::Closing | Self::NoId(_) => code::INTERNAL,
+            _ => code::INVALID_REQUEST,
+        };
+        let mut response = json(message::error(b"", code, &self.to_string(), None));
+        *response.status_mut() = self.status();
+        response.headers_mut().extend(self.header());
+        response
+    }
+}

@@ -1,0 +1,129 @@
+//! What a client has posted.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use ostler::{Frame, Kind};
+use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::limits::{BODIES, BODY, SMALL_BODY};
+use super::refusal::Refusal;
+use crate::version;
+
+/// Room for bodies that are being read, of which there may be only so many at one time.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// In bytes.
+    left: Semaphore,
+    /// For one of them to arrive.
+    limit: Duration,
+}
+
+/// One or several messages that came as one.
+#[derive(Debug)]
+pub(super) struct Said {
+    /// All of it, as a line without its end.
+    pub(super) line: Bytes,
+    /// The requests in it, by their ids.
+    pub(super) ids: Vec<Bytes>,
+    /// The message, if it is one.
+    pub(super) one: Option<Frame>,
+}
+
+impl Room {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { left: Semaphore::new(BODIES), limit }
+    }
+
+    /// Reads a body when there is room for it.
+    pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Refusal> {
+        let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
+        let length = length.unwrap_or(BODY);
+        if length > BODY {
+            return Err(Refusal::Large);
+        }
+        let read = async {
+            let needed = if length > SMALL_BODY { length } else { 0 };
+            let _room = self.left.acquire_many(u32::try_from(needed).unwrap_or(u32::MAX)).await;
+            Limited::new(body, BODY).collect().await
+        };
+        match timeout(self.limit, read).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::Large),
+            Ok(Err(_)) => Err(Refusal::Unreadable),
+            Err(_) => Err(Refusal::Slow),
+        }
+    }
+}
+
+impl Said {
+    /// What it says, if a client with this version may say it.
+    pub(super) fn parse(body: &Bytes, version: &str) -> Result<Self, Refusal> {
+        let line = flat(body);
+        if line.first() == Some(&b'[') {
+            return Self::batch(line, version);
+        }
+        let frame = Frame::parse(line.clone()).map_err(|error| wrong(&line, &error))?;
+        let is_request = frame.kind() == Kind::Request;
+        let ids = is_request.then(|| frame.bytes().slice(frame.id_edges())).into_iter().collect();
+        Ok(Self { line: frame.bytes().clone(), ids, one: Some(frame) })
+    }
+
+    fn batch(line: Bytes, version: &str) -> Result<Self, Refusal> {
+        let invalid = |text: &str| Refusal::Invalid(text.to_owned());
+        if version != version::WITH_BATCHES {
+            let text = "several messages at once are not part of this version of the protocol";
+            return Err(invalid(text));
+        }
+        let messages: Vec<&RawValue> =
+            serde_json::from_slice(&line).map_err(|_| Refusal::NotJson)?;
+        if messages.is_empty() {
+            return Err(invalid("there is no message in it"));
+        }
+        let mut ids = Vec::new();
+        for raw in messages {
+            let bytes = line.slice_ref(raw.get().as_bytes());
+            let frame = Frame::parse(bytes.clone()).map_err(|error| wrong(&bytes, &error))?;
+            if frame.kind() != Kind::Request {
+                continue;
+            }
+            let id = frame.bytes().slice(frame.id_edges());
+            if frame.method() == b"initialize" || ids.contains(&id) {
+                return Err(invalid("the handshake comes alone, and each id once"));
+            }
+            ids.push(id);
+        }
+        Ok(Self { line, ids, one: None })
+    }
+
+    /// Whether it is the beginning of a session.
+    pub(super) fn is_hello(&self) -> bool {
+        let is_hello = |one: &Frame| one.kind() == Kind::Request && one.method() == b"initialize";
+        self.one.as_ref().is_some_and(is_hello)
+    }
+}
+
+fn wrong(line: &[u8], error: &ostler::InvalidFrame) -> Refusal {
+    match serde_json::from_slice::<serde::de::IgnoredAny>(line) {
+        Ok(_) => Refusal::Invalid(error.to_string()),
+        Err(_) => Refusal::NotJson,
+    }
+}
+
+/// On one line, as servers read it: outside of strings the ends of lines mean nothing, and inside of them they
+/// are written otherwise.
+fn flat(body: &Bytes) -> Bytes {
+    let body = body.slice_ref(body.trim_ascii());
+    if memchr::memchr2(b'\r', b'\n', &body).is_none() {
+        return body;
+    }
+    let mut bytes = body.to_vec();
+    for byte in bytes.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')) {
+        *byte = b' ';
+    }
+    bytes.into()
+}

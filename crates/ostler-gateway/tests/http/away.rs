@@ -1,0 +1,134 @@
+//! Clients that vanish, and come back.
+
+use std::process::Command;
+use std::time::Duration;
+
+use ostler::keeper::Sharing;
+use ostler_testkit::web::{Reply, Web, request};
+use ostler_testkit::{Launched, wait_until};
+use serde_json::json;
+
+use crate::stage::{PATIENCE, Stage};
+
+fn stage(sharing: Sharing) -> Stage {
+    Stage::with(&["puppet"], sharing, |settings| {
+        settings.limits.detach = Duration::from_millis(300);
+    })
+}
+
+fn call(id: u64) -> String {
+    request(&json!(id), "tools/call", &json!({}))
+}
+
+/// Waits as long as it takes until a client that has just been there counts as one that has vanished.
+fn somebody_else_vanishes(stage: &Stage) {
+    let clients = stage.house.gateway().clients();
+    let _ = stage.web().enter();
+    wait_until("somebody else has vanished", PATIENCE, || {
+        stage.house.gateway().clients() <= clients
+    });
+}
+
+#[test]
+fn h4_a_client_that_vanished_lets_go_and_its_session_knows_it_when_it_comes_back() {
+    let stage = stage(Sharing::Session);
+    let (web, mut server) = stage.both_in("2025-11-25", &json!({ "elicitation": {} }));
+    let stream = web.begin("POST", &call(1));
+    server.expect("tools/call");
+    // Cut in the middle of a call.
+    drop(stream);
+    assert_eq!(server.expect("notifications/cancelled")["params"]["reason"], "the client has gone");
+    assert!(server.has_ended());
+    wait_until("nothing runs", PATIENCE, || stage.house.gateway().keeper().books().live == 0);
+    assert_eq!(stage.house.gateway().clients(), 0);
+    let stream = web.begin("POST", &call(1));
+    let mut server = stage.puppet();
+    let told = server.greet(&json!({}));
+    assert_eq!(told["params"]["capabilities"], json!({ "elicitation": {} }));
+    assert_eq!(told["params"]["clientInfo"]["name"], "web");
+    let asked = server.expect("tools/call");
+    server.answer(&asked, &json!({ "back": true }));
+    let answer = Reply::read(stream).expect("an answer").message();
+    assert_eq!(answer["result"], json!({ "back": true }));
+}
+
+#[test]
+fn h4_a_client_that_listens_or_waits_has_not_vanished() {
+    let stage = stage(Sharing::Session);
+    let (web, mut server) = stage.both();
+    let listening = web.listen();
+    somebody_else_vanishes(&stage);
+    assert_eq!(stage.house.gateway().clients(), 1);
+    let stream = web.begin("POST", &call(1));
+    let asked = server.expect("tools/call");
+    listening.cut();
+    // Only the call shows that it is there.
+    somebody_else_vanishes(&stage);
+    server.answer(&asked, &json!({}));
+    assert_eq!(Reply::read(stream).expect("an answer").message()["id"], 1);
+    assert!(server.has_ended());
+}
+
+/// A client that listens, and whose machine then vanishes without a word.
+fn vanishing(web: &Web) -> Launched {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http/deaf.py");
+    let (host, port) = (web.address.ip().to_string(), web.address.port().to_string());
+    let mut command = Command::new("python3");
+    let mut client = Launched::start(command.args([script, &host, &port, &web.text("GET", "")]));
+    for expected in ["HTTP/1.1 200 OK\n", "deaf\n"] {
+        let line = client.line(PATIENCE).expect("a line").unwrap_or_default();
+        assert_eq!(String::from_utf8_lossy(&line).trim(), expected.trim(), "{}", client.stderr());
+    }
+    client
+}
+
+#[test]
+fn l38_a_stream_that_nobody_acknowledges_is_nobodys() {
+    let stage = Stage::with(&["puppet"], Sharing::Session, |settings| {
+        settings.limits.detach = Duration::from_millis(300);
+        settings.limits.keep_alive = Duration::from_millis(100);
+        settings.limits.stalled = Duration::from_millis(500);
+    });
+    let (web, mut server) = stage.both();
+    let listening = web.listen();
+    let _vanished = vanishing(&web);
+    listening.cut();
+    assert!(server.has_ended());
+    wait_until("nothing runs", PATIENCE, || stage.house.gateway().keeper().books().live == 0);
+    assert_eq!(stage.house.gateway().clients(), 0);
+    assert_eq!(web.send("POST", &request(&json!(1), "ping", &json!({}))).status, 200);
+}
+
+#[test]
+fn u3_what_it_subscribed_to_is_subscribed_to_again() {
+    let stage = stage(Sharing::Session);
+    let (web, mut server) = stage.both();
+    let subscribe = request(&json!(1), "resources/subscribe", &json!({ "uri": "x:/1" }));
+    let stream = web.begin("POST", &subscribe);
+    let asked = server.expect("resources/subscribe");
+    server.answer(&asked, &json!({}));
+    assert_eq!(Reply::read(stream).expect("an answer").status, 200);
+    server.expect("resources/unsubscribe");
+    assert!(server.has_ended());
+    // It only listens, and that is enough.
+    let mut listening = web.listen();
+    let mut server = stage.server(&json!({}));
+    assert_eq!(server.expect("resources/subscribe")["params"]["uri"], "x:/1");
+    server.say(
+        r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:/1"}}"#,
+    );
+    listening.expect("notifications/resources/updated");
+}
+
+#[test]
+fn a_shared_server_stays_for_others() {
+    let stage = stage(Sharing::All);
+    let (web, mut server) = stage.both();
+    let (here, _) = (stage.web().enter(), web);
+    let _listening = here.listen();
+    wait_until("one has vanished", PATIENCE, || stage.house.gateway().clients() == 1);
+    let stream = here.begin("POST", &call(1));
+    let asked = server.expect("tools/call");
+    server.answer(&asked, &json!({}));
+    assert_eq!(Reply::read(stream).expect("an answer").status, 200);
+}

@@ -1,0 +1,148 @@
+//! Clients that mean no good.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use ostler::keeper::Sharing;
+use ostler_testkit::web::{Reply, Web, request};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+
+use crate::stage::Stage;
+
+fn ping(web: &Web) {
+    assert_eq!(web.send("POST", &request(&json!(1), "ping", &json!({}))).status, 200);
+}
+
+/// What is answered to these bytes; nothing if the connection is closed without a word.
+fn status(web: &Web, bytes: &[u8]) -> Option<u16> {
+    let mut stream = web.connect();
+    // It may be closed before all is sent.
+    let _ = stream.write_all(bytes);
+    Reply::read(stream).ok().map(|reply| reply.status)
+}
+
+#[test]
+fn heads_that_are_too_large_or_no_heads_are_refused() {
+    let stage = Stage::new(Sharing::All);
+    let (web, _server) = stage.both();
+    let large = web.clone().with("X-Large", &"x".repeat(1 << 20)).text("GET", "");
+    assert!(matches!(status(&web, large.as_bytes()), None | Some(431)));
+    let mut many = web.clone();
+    many.headers.extend((0..1000).map(|number| (format!("X-{number}"), "x".into())));
+    assert!(matches!(status(&web, many.text("GET", "").as_bytes()), None | Some(431)));
+    for nonsense in
+        [&b"\0\0\0\0\r\n\r\n"[..], b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", &[0xff; 4096]]
+    {
+        assert!(matches!(status(&web, nonsense), None | Some(400)));
+    }
+    ping(&web);
+}
+
+#[test]
+fn h1_bodies_that_are_too_large_are_not_read() {
+    let stage = Stage::new(Sharing::All);
+    let (web, _server) = stage.both();
+    let text = web.text("POST", "").replace("Content-Length: 0", "Content-Length: 99999999999");
+    assert_eq!(status(&web, text.as_bytes()), Some(413));
+    let chunked = web.text("POST", "").replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    let mut bytes = chunked.into_bytes();
+    let chunk = [b"100000\r\n", vec![b' '; 1 << 20].as_slice(), b"\r\n"].concat();
+    for _ in 0..18 {
+        bytes.extend_from_slice(&chunk);
+    }
+    // The connection may be reset before its answer is read.
+    assert!(matches!(status(&web, &bytes), None | Some(413)));
+    let ping_text = request(&json!(1), "ping", &json!({}));
+    let full = ping_text.clone() + &" ".repeat((16 << 20) - ping_text.len());
+    assert_eq!(web.send("POST", &full).status, 200);
+    ping(&web);
+}
+
+#[test]
+fn who_sends_slowly_or_nothing_keeps_nobody_waiting() {
+    let stage = Stage::new(Sharing::All);
+    let (web, _server) = stage.both();
+    let text = web.text("POST", &request(&json!(1), "ping", &json!({})));
+    let slow: Vec<TcpStream> = (0..100)
+        .map(|number| {
+            let mut stream = web.connect();
+            // Nothing, some of the head, some of the body.
+            stream.write_all(&text.as_bytes()[..number * text.len() / 100]).expect("room");
+            stream
+        })
+        .collect();
+    ping(&web);
+    // One of them goes on after all.
+    let mut last = slow.into_iter().next_back().expect("one");
+    last.write_all(&text.as_bytes()[99 * text.len() / 100..]).expect("room");
+    assert_eq!(Reply::read(last).expect("an answer").status, 200);
+}
+
+#[test]
+fn more_connections_than_there_is_room_for_give_way() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let allow = |current| setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum });
+    allow(2 << 10).expect("a lower limit");
+    let stage = Stage::new(Sharing::All);
+    let (web, _server) = stage.both();
+    // Both ends are in this process.
+    allow(8 << 10).expect("room for clients");
+    let mut idle: Vec<TcpStream> = Vec::new();
+    for number in 0..1200 {
+        let Ok(stream) = TcpStream::connect(web.address) else { break };
+        idle.push(stream);
+        if number % 200 == 0 {
+            ping(&web);
+        }
+    }
+    ping(&web);
+    let first = idle.first_mut().expect("one");
+    first.set_read_timeout(Some(crate::stage::PATIENCE)).expect("a limit");
+    assert_eq!(first.read(&mut [0; 1]).expect("an end"), 0, "the oldest has given way");
+}
+
+#[test]
+fn a_session_that_asks_too_much_at_once_is_told_so() {
+    let stage = Stage::new(Sharing::All);
+    let (web, mut server) = stage.both();
+    let streams: Vec<TcpStream> = (0..256)
+        .map(|id| {
+            let stream = web.begin("POST", &request(&json!(id), "tools/call", &json!({})));
+            server.expect("tools/call");
+            stream
+        })
+        .collect();
+    let refused = web.send("POST", &request(&json!(999), "tools/call", &json!({})));
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
+    // Others are not concerned.
+    ping(&stage.web().enter());
+    drop(streams);
+}
+
+#[test]
+fn a_client_that_listens_too_often_loses_the_oldest() {
+    let stage = Stage::new(Sharing::All);
+    let (web, _server) = stage.both();
+    let mut streams: Vec<Reply> = (0..9).map(|_| web.listen()).collect();
+    assert_eq!(streams.remove(0).said(), None);
+    ping(&web);
+}
+
+#[test]
+fn a_client_that_does_not_read_blocks_nobody() {
+    let stage = Stage::new(Sharing::All);
+    let (slow, mut server) = stage.both();
+    let quick = stage.web().enter();
+    let large = "x".repeat(1 << 20);
+    let mut unread = Vec::new();
+    for id in 1..=24 {
+        unread.push(slow.begin("POST", &request(&json!(id), "tools/call", &json!({}))));
+        let asked = server.expect("tools/call");
+        server.answer(&asked, &json!(large));
+        let stream = quick.begin("POST", &request(&json!(id), "tools/call", &json!({})));
+        let asked = server.expect("tools/call");
+        server.answer(&asked, &json!({}));
+        assert_eq!(Reply::read(stream).expect("an answer").message()["id"], id);
+    }
+}

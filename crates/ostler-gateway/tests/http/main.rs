@@ -1,0 +1,11 @@
+//! The rules of the front on HTTP, with servers and clients that the test plays.
+#![expect(clippy::expect_used, reason = "a test that can't go on should stop")]
+
+mod away;
+mod hostile;
+mod old;
+mod refusals;
+mod sessions;
+mod slow;
+mod stage;
+mod streams;

@@ -41,7 +41,7 @@ pub fn describe(entry: &ServerEntry, environment: &Environment, cwd: &Path) -> D
         name: entry.name.clone(),
         command: launch.map(command).unwrap_or_default(),
         env: resolved.as_ref().map(variables).unwrap_or_default(),
-        cwd: resolved.as_ref().ok().and_then(|server| server.spec.cwd.clone()),
+        cwd: resolved.as_ref().ok().and_then(|server| server.spec()?.cwd.clone()),
         share: entry.share,
         containment: launch.map(|launch| launch.containment),
         disabled: resolved.err().map(|reason| why(&reason)),
@@ -54,7 +54,8 @@ fn command(launch: &Launch) -> Vec<String> {
 }
 
 fn variables(server: &Server) -> Vec<String> {
-    server.spec.env.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
+    let env = server.spec().into_iter().flat_map(|spec| &spec.env);
+    env.map(|(name, _)| name.to_string_lossy().into_owned()).collect()
 }
 
 /// The reason with all that caused it.

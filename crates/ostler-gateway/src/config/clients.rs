@@ -11,7 +11,8 @@ use jsonc_parser::common::{Range, Ranged};
 use super::client_times::{Milliseconds, Seconds, timeout};
 use super::environment::DEFAULTS;
 use super::form::{
-    CapsForm, FileForm, LimitsForm, Named, OAuthForm, ServerForm, ServersForm, ToolFilter, ToolsForm,
+    CapsForm, FileForm, LimitsForm, Named, OAuthForm, ServerForm, ServersForm, ToolFilter,
+    ToolsForm,
 };
 use super::reader::{At, Reader, Setting, name_of, put};
 use super::template::{Template, is_name};
@@ -82,7 +83,10 @@ pub(super) const ELSEWHERE: &[&str] = &[
 /// Keys of a server that change what it is, in a way that can't be had here.
 const REFUSED: &[(&str, &str)] = &[
     ("auth", "write `oauth`, with `clientId` and `scopes`, and run `ostler login`"),
-    ("bearer_token", "put it into `headers`, into `bearerTokenFile`, or into a variable that `bearer_token_env_var` names"),
+    (
+        "bearer_token",
+        "put it into `headers`, into `bearerTokenFile`, or into a variable that `bearer_token_env_var` names",
+    ),
     ("clientCert", "there are no certificates of clients"),
     ("clientKey", "there are no certificates of clients"),
     ("headersHelper", "no command is run to make headers; put a variable into `headers`"),

@@ -146,12 +146,16 @@ mod tests {
                 Address::parse(other).unwrap().origin()
             );
         }
-        assert_eq!(Address::parse("https://h:8443/s3cret?s3cret").unwrap().to_string(), "https://h:8443");
+        assert_eq!(
+            Address::parse("https://h:8443/s3cret?s3cret").unwrap().to_string(),
+            "https://h:8443"
+        );
     }
 
     #[test]
     fn what_leads_nowhere_is_refused_without_a_word_of_it() {
-        for text in ["", "h", "/x", "ftp://h/", "http://", "http://s3cret@h/", "http://u:s3cret@h/"] {
+        for text in ["", "h", "/x", "ftp://h/", "http://", "http://s3cret@h/", "http://u:s3cret@h/"]
+        {
             let error = Address::parse(text).unwrap_err();
             assert!(!error.to_string().contains("s3cret"), "{text}");
         }

@@ -32,19 +32,13 @@ pub(super) enum DialError {
     #[error(transparent)]
     Address(#[from] InvalidAddress),
     #[error("{host} can't be reached")]
-    Connect {
-        host: String,
-        source: io::Error,
-    },
+    Connect { host: String, source: io::Error },
     #[error("no connection within {0:?}")]
     Late(Duration),
     #[error("the proxy's address has to begin with http://")]
     ProxyScheme,
     #[error("the proxy {host} does not lead there")]
-    Tunnel {
-        host: String,
-        source: NoTunnel,
-    },
+    Tunnel { host: String, source: NoTunnel },
     #[error(transparent)]
     Trust(#[from] NoTrust),
     #[error("no certificate can be for that host")]

@@ -114,7 +114,10 @@ mod tests {
     #[test]
     fn the_words_in_an_error_are_found() {
         for (body, expected) in [
-            (r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#, "no session"),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#,
+                "no session",
+            ),
             (r#"{"error":"invalid_grant","error_description":"used\n twice"}"#, "used twice"),
             (r#"{"error":"invalid_grant"}"#, "invalid_grant"),
             (" plain\n text ", "plain text"),

@@ -95,7 +95,10 @@ impl Way {
 
 impl Http {
     /// Asks, and asks again wherever the same server says. Never says anything to another one.
-    pub(super) async fn ask(&self, mut question: Question) -> Result<Response<Incoming>, HttpError> {
+    pub(super) async fn ask(
+        &self,
+        mut question: Question,
+    ) -> Result<Response<Incoming>, HttpError> {
         for _ in 0..=self.way.limits.redirects {
             let answer = self.client.request(self.request(&question)).await;
             let answer = answer.map_err(|error| HttpError::Unreachable(reason(&error)))?;

@@ -85,7 +85,10 @@ pub(super) async fn listen(link: &Link) {
             Err(failure @ Failure::Forgotten) => return link.lose(&failure.to_string()),
             Err(Failure::Status { status: StatusCode::METHOD_NOT_ALLOWED, .. }) => return,
             Err(failure) if failure.is_final() => {
-                return link.out.complain(&format!("what it says unasked is not heard: {failure}")).await;
+                return link
+                    .out
+                    .complain(&format!("what it says unasked is not heard: {failure}"))
+                    .await;
             }
             Err(failure) => {
                 failures += 1;

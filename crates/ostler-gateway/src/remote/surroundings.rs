@@ -27,7 +27,9 @@ impl Surroundings {
         let get = |name: &str| {
             // The lower case is older and has the last word everywhere else.
             let found = environment.get(name.to_lowercase()).or_else(|| environment.get(name));
-            found.map(|value| value.to_string_lossy().into_owned()).filter(|value| !value.is_empty())
+            found
+                .map(|value| value.to_string_lossy().into_owned())
+                .filter(|value| !value.is_empty())
         };
         let said: Vec<Option<String>> = VARIABLES.iter().map(|name| get(name)).collect();
         let path = |name: &str| get(name).map(PathBuf::from);

@@ -71,8 +71,10 @@ impl Client {
             "token_endpoint_auth_method": "none",
         });
         let json = HeaderValue::from_static("application/json");
-        let headers: HeaderMap = [(CONTENT_TYPE, json.clone()), (ACCEPT, json)].into_iter().collect();
-        let question = Question { method: Method::POST, to, headers, body: body.to_string().into() };
+        let headers: HeaderMap =
+            [(CONTENT_TYPE, json.clone()), (ACCEPT, json)].into_iter().collect();
+        let question =
+            Question { method: Method::POST, to, headers, body: body.to_string().into() };
         let answer = http.ask(question).await?;
         let status = answer.status();
         let body = whole(answer.into_body(), limits.small).await?;

@@ -65,7 +65,11 @@ impl Search<'_> {
         let (issuer, name, scopes) = match resource {
             Some(Resource { resource, authorization_servers, scopes_supported }) => {
                 let first = authorization_servers.into_iter().next();
-                (first.ok_or(LoginError::Metadata("authorization_servers"))?, resource, scopes_supported)
+                (
+                    first.ok_or(LoginError::Metadata("authorization_servers"))?,
+                    resource,
+                    scopes_supported,
+                )
             }
             // As it was before servers said whom they trust.
             None => (server.origin(), server.resource(), Vec::new()),
@@ -86,7 +90,8 @@ impl Search<'_> {
             None => vec![format!("{well_known}{}", path_of(server)), well_known.to_owned()],
         };
         for place in places {
-            let place = server.join(&place).map_err(|_| LoginError::Metadata("resource_metadata"))?;
+            let place =
+                server.join(&place).map_err(|_| LoginError::Metadata("resource_metadata"))?;
             if let Some(found) = self.get::<Resource>(place).await? {
                 // Else a key for somebody else could be fetched in this server's name.
                 if !is_part(server, &found.resource) {

@@ -17,9 +17,8 @@ pub(super) fn escape(text: &str) -> String {
 
 /// As they were sent.
 pub(super) fn decode(query: &str) -> Vec<(String, String)> {
-    let plain = |text: &str| {
-        percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
-    };
+    let plain =
+        |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))

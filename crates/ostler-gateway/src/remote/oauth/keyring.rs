@@ -38,7 +38,11 @@ impl Keyring {
     }
 
     /// Another key than this one, which was not taken.
-    pub(crate) async fn newer(&self, old: Option<&HeaderValue>, http: &Http) -> Option<HeaderValue> {
+    pub(crate) async fn newer(
+        &self,
+        old: Option<&HeaderValue>,
+        http: &Http,
+    ) -> Option<HeaderValue> {
         let _turn = self.turn.lock().await;
         let locked = self.store.lock(&self.server, &self.resource, self.limits.taken).await;
         let _lock = locked.ok()?;

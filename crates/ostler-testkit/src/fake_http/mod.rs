@@ -1,5 +1,6 @@
 //! A server on HTTP that does whatever a test wants, and remembers what it was asked.
 
+mod get;
 mod mcp;
 mod proxy;
 mod reply;
@@ -23,6 +24,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::broadcast;
 
+pub use get::get;
 pub use mcp::standard;
 pub use proxy::FakeProxy;
 pub use reply::{Part, Reply};

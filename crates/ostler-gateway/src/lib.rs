@@ -18,6 +18,7 @@ mod log_level;
 mod menu;
 mod message;
 mod names;
+pub mod remote;
 mod roster;
 mod session;
 mod tend;

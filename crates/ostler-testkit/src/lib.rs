@@ -13,6 +13,8 @@
 //! An [`Engine`] is a real container engine of one test's own; a [`FakeEngine`] is one that misbehaves on demand. What
 //! is left in the former is asked of the docker command. [`Podman`] are books of one test's own, and a service on them.
 //!
+//! A [`FakeHttp`] is a remote server, or whatever else is reached by HTTP, that does what its test wants.
+//!
 //! Nothing here uses the `ostler` library: an oracle that shares code with what it judges would share its mistakes.
 //!
 //! Every wait has a bound, and dropping a sandbox ends what is left in it.
@@ -32,10 +34,13 @@ mod dock;
 mod docker;
 mod engine;
 mod fake_engine;
+mod fake_http;
+mod fake_issuer;
 mod host;
 mod image;
 mod keeper_host;
 mod launched;
+mod line_client;
 pub mod measure;
 mod pipes;
 mod podman;
@@ -57,10 +62,13 @@ pub use crate::dock::Dock;
 pub use crate::docker::{Docker, IMAGE};
 pub use crate::engine::Engine;
 pub use crate::fake_engine::{Act, Asked, FakeEngine};
+pub use crate::fake_http::{Certificate, FakeHttp, FakeProxy, Heard, Part, Reply, get, standard};
+pub use crate::fake_issuer::{FakeIssuer, Manners};
 pub use crate::host::Host;
 pub use crate::image::box_archive;
 pub use crate::keeper_host::KeeperHost;
 pub use crate::launched::Launched;
+pub use crate::line_client::LineClient;
 pub use crate::podman::Podman;
 pub use crate::process::{
     Process, cpu_ticks_of, fds_of, is_alive, pids_in, pss_of, rss_of, threads_of, zombies_of,

@@ -34,20 +34,37 @@ pub enum Whereabouts {
         /// The server itself.
         server: Identity,
     },
+    /// Elsewhere, run by somebody else.
+    Remote {
+        /// For people to see.
+        place: String,
+    },
 }
 
 impl Whereabouts {
-    /// The guardian that stays with it as long as anything is left.
-    pub fn guardian(&self) -> Identity {
-        let Self::Process { guardian, .. } = self;
-        *guardian
+    /// The guardian that stays with it as long as anything is left, if it is on this machine.
+    pub fn guardian(&self) -> Option<Identity> {
+        match self {
+            Self::Process { guardian, .. } => Some(*guardian),
+            Self::Remote { .. } => None,
+        }
+    }
+
+    /// The server's own process, if it is on this machine.
+    pub fn server(&self) -> Option<Identity> {
+        match self {
+            Self::Process { server, .. } => Some(*server),
+            Self::Remote { .. } => None,
+        }
     }
 }
 
 impl fmt::Display for Whereabouts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Process { server, .. } = self;
-        write!(f, "process {}", server.pid)
+        match self {
+            Self::Process { server, .. } => write!(f, "process {}", server.pid),
+            Self::Remote { place } => f.write_str(place),
+        }
     }
 }
 

@@ -188,7 +188,7 @@ fn limits_of(entry: &Entry) -> Vec<PathBuf> {
 
 /// The guardian that the ledger names, if it lives. Nothing is ever done to it but to leave it alone.
 fn known_guardian(entry: &Entry) -> Option<Process> {
-    let guardian = entry.start.as_ref()?.whereabouts.guardian();
+    let guardian = entry.start.as_ref()?.whereabouts.guardian()?;
     guardian.is_alive().then(|| Process::with_pid(guardian.pid)).flatten()
 }
 

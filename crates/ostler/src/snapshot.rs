@@ -5,7 +5,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::backend::Whereabouts;
 use crate::cgroup::Leaf;
 use crate::door::remains::is_noted;
 use crate::fence::Residue;
@@ -114,18 +113,13 @@ fn view(entry: &Entry, owner: &OwnerRecord, state: State, processes: Vec<Process
         program: entry.intent.program.clone(),
         state,
         containment: entry.start.as_ref().map(|start| start.level),
-        pid: entry.start.as_ref().map(|start| server_pid(&start.whereabouts)),
+        pid: entry.start.as_ref().and_then(|start| start.whereabouts.server()).map(|it| it.pid),
         rss: processes.iter().map(Process::resident_memory).sum(),
         guardian: None,
         processes,
         started_at: entry.intent.at,
         owner: owner.clone(),
     }
-}
-
-fn server_pid(whereabouts: &Whereabouts) -> i32 {
-    let Whereabouts::Process { server, .. } = whereabouts;
-    server.pid
 }
 
 fn state_of(entry: &Entry, owner_lives: bool, guardian: Option<&Process>) -> State {

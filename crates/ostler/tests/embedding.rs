@@ -64,7 +64,7 @@ async fn l25_s19_clones_of_an_sdk_client_keep_nothing_alive() {
         std::future::pending::<()>().await;
     });
     let mut changed = server;
-    changed.spec.env.push(("CHANGED".into(), "1".into()));
+    changed.spec_mut().unwrap().env.push(("CHANGED".into(), "1".into()));
     let (_, departure) = keeper.replace(config(changed));
     assert!(departure.settled().await.is_empty());
     assert!(!is_alive(u32::try_from(pid).unwrap()));

@@ -11,8 +11,8 @@ use jsonc_parser::common::{Range, Ranged};
 use super::client_times::{Milliseconds, Seconds, timeout};
 use super::environment::DEFAULTS;
 use super::form::{
-    CapsForm, FileForm, LimitsForm, Named, ServerForm, ServersForm, TokenForm, ToolFilter,
-    ToolsForm,
+    CapsForm, FileForm, LimitsForm, Named, OAuthForm, ServerForm, ServersForm, TokenForm,
+    ToolFilter, ToolsForm,
 };
 use super::reader::{At, Reader, Setting, name_of, put};
 use super::template::{Template, is_name};
@@ -82,16 +82,18 @@ pub(super) const ELSEWHERE: &[&str] = &[
 
 /// Keys of a server that change what it is, in a way that can't be had here.
 const REFUSED: &[(&str, &str)] = &[
-    ("auth", "there is no log-in on a server's behalf; put what it wants into `headers`"),
-    ("bearer_token", "put it into `headers`, or into a variable that `bearer_token_env_var` names"),
+    ("auth", "write `oauth`, with `clientId` and `scopes`, and run `ostler login`"),
+    (
+        "bearer_token",
+        "put it into `headers`, into `bearerTokenFile`, or into a variable that `bearer_token_env_var` names",
+    ),
     ("clientCert", "there are no certificates of clients"),
     ("clientKey", "there are no certificates of clients"),
     ("headersHelper", "no command is run to make headers; put a variable into `headers`"),
     ("http_headers_helper", "no command is run to make headers; put a variable into `headers`"),
-    ("oauth", "there is no log-in on a server's behalf; put what it wants into `headers`"),
     ("sandbox", "there is no such sandbox; `containment` and `limits` say what there is"),
     ("sandboxEnabled", "there is no such sandbox; `containment` and `limits` say what there is"),
-    ("scopes", "there is no log-in on a server's behalf; put what it wants into `headers`"),
+    ("scopes", "write `oauth`, with `scopes` in it"),
     ("sslVerify", "certificates are always checked"),
 ];
 
@@ -108,6 +110,7 @@ pub(super) trait Adopt {
 
 impl Adopt for CapsForm {}
 impl Adopt for LimitsForm {}
+impl Adopt for OAuthForm {}
 impl Adopt for TokenForm {}
 impl Adopt for ToolsForm {}
 impl Adopt for ToolFilter {}

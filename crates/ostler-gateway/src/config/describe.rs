@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ostler::keeper::Server;
+use ostler::keeper::{Server, Target};
 use serde::Serialize;
 
 use super::entry::{Launch, Reach, ServerEntry};
@@ -20,6 +20,10 @@ pub struct Description {
     pub disabled: Option<String>,
     /// Its command, with its variables by their names, and a mask over what might be a secret.
     pub command: Vec<String>,
+    /// Where it is reached, without path and query, which may hold a secret.
+    pub url: Option<String>,
+    /// The headers that are sent to it, without their values.
+    pub headers: Vec<String>,
     /// The names of its variables.
     pub env: Vec<String>,
     /// Its working directory.
@@ -37,11 +41,17 @@ pub fn describe(entry: &ServerEntry, environment: &Environment, cwd: &Path) -> D
         Reach::Process(launch) => Some(launch),
         Reach::Remote(_) => None,
     };
+    let remote = match &entry.reach {
+        Reach::Process(_) => None,
+        Reach::Remote(remote) => Some(remote),
+    };
     Description {
         name: entry.name.clone(),
         command: launch.map(command).unwrap_or_default(),
+        url: resolved.as_ref().ok().and_then(place),
+        headers: remote.map(|it| it.headers.keys().cloned().collect()).unwrap_or_default(),
         env: resolved.as_ref().map(variables).unwrap_or_default(),
-        cwd: resolved.as_ref().ok().and_then(|server| server.spec.cwd.clone()),
+        cwd: resolved.as_ref().ok().and_then(|server| server.spec()?.cwd.clone()),
         share: entry.share,
         containment: launch.map(|launch| launch.containment),
         disabled: resolved.err().map(|reason| why(&reason)),
@@ -53,8 +63,16 @@ fn command(launch: &Launch) -> Vec<String> {
     masked(&words.map(ToString::to_string).collect::<Vec<_>>())
 }
 
+fn place(server: &Server) -> Option<String> {
+    match &server.target {
+        Target::Run(_) => None,
+        Target::Reach(remote) => Some(remote.place()),
+    }
+}
+
 fn variables(server: &Server) -> Vec<String> {
-    server.spec.env.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
+    let env = server.spec().into_iter().flat_map(|spec| &spec.env);
+    env.map(|(name, _)| name.to_string_lossy().into_owned()).collect()
 }
 
 /// The reason with all that caused it.

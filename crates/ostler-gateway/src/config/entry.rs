@@ -13,6 +13,7 @@ use super::problem::Problem;
 use super::template::Template;
 use super::tokens::TokenEntry;
 use super::words::{Engine, Era, Hold, Share};
+use crate::remote::VARIABLES;
 
 /// A configuration.
 #[derive(Clone, Debug)]
@@ -95,8 +96,27 @@ pub struct Remote {
     pub url: Template,
     /// Headers of every request.
     pub headers: BTreeMap<String, Template>,
+    /// A file that holds a bearer token.
+    pub token_file: Option<Template>,
+    /// Where a path of that file starts that is not absolute.
+    pub directory: PathBuf,
+    /// How somebody logs in.
+    pub oauth: OAuth,
     /// How its messages travel.
     pub carrier: Carrier,
+}
+
+/// How somebody logs in to a remote server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OAuth {
+    /// What this client is called.
+    pub client_id: Option<Template>,
+    /// What proves it.
+    pub client_secret: Option<Template>,
+    /// What to ask for.
+    pub scopes: Option<Vec<String>>,
+    /// The port that the browser comes back to.
+    pub callback_port: Option<u16>,
 }
 
 /// How messages travel to a remote server.
@@ -142,11 +162,26 @@ impl ServerEntry {
                 (launch.templates().collect(), launch.inherit.iter().collect())
             }
             Reach::Remote(remote) => {
-                (remote.headers.values().chain([&remote.url]).collect(), Vec::new())
+                (remote.templates().collect(), Remote::surroundings().collect())
             }
         };
         let named = templates.into_iter().flat_map(Template::variables);
         named.chain(inherited).map(str::to_owned).collect()
+    }
+}
+
+impl Remote {
+    /// All that has variables in it.
+    fn templates(&self) -> impl Iterator<Item = &Template> {
+        let OAuth { client_id, client_secret, .. } = &self.oauth;
+        let others = self.token_file.iter().chain(client_id).chain(client_secret);
+        self.headers.values().chain([&self.url]).chain(others)
+    }
+
+    /// The variables that say how anything is reached. Each is also known in lower case.
+    fn surroundings() -> impl Iterator<Item = &'static str> {
+        let proxies = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+        VARIABLES.iter().copied().chain(proxies)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The keys of a file: the one list from which it is read and from which editors get their schema.
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU16, NonZeroU64, NonZeroUsize};
 
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged};
@@ -118,6 +118,10 @@ forms! {
         url: Template = "url",
         /// Headers of every request to it.
         headers: Headers = "headers",
+        /// A file that holds a bearer token for it; a path that is not absolute starts at this file's directory.
+        bearer_token_file: Template = "bearerTokenFile",
+        /// How `ostler login` goes about it, if the server does not say all of it.
+        oauth: OAuthForm = "oauth",
         /// How its messages travel [default: what it answers to].
         transport: Transport = "transport",
         /// The variables that it inherits, by names or patterns such as `AWS_*`; `$default` stands for
@@ -127,7 +131,7 @@ forms! {
         enabled: bool = "enabled",
         /// Which of its tools are there [default: all].
         tools: Tools = "tools",
-        /// Who may use one instance [default: agent].
+        /// Who may use one instance [default: agent; of a server with a `url`: session].
         share: Share = "share",
         /// How many instances those who share may have when all are busy [default: 4].
         max_instances: NonZeroUsize = "maxInstances",
@@ -173,6 +177,19 @@ forms! {
         pids: NonZeroU64 = "pids",
         /// Containers that it may have at one time.
         containers: NonZeroUsize = "containers",
+    }
+
+    /// How `ostler login` goes about it, if the server does not say all of it.
+    #[schemars(inline)]
+    struct OAuthForm {
+        /// What this client is called there [default: it registers itself].
+        client_id: Template = "clientId",
+        /// What proves it, if it has that.
+        client_secret: Template = "clientSecret",
+        /// What to ask for [default: what the server suggests].
+        scopes: Vec<String> = "scopes",
+        /// The port that the browser comes back to, for a client id that is bound to one [default: any].
+        callback_port: NonZeroU16 = "callbackPort",
     }
 
     /// How much there may be of everything.

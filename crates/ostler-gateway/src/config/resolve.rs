@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ostler::keeper::{Server, Sharing};
 use ostler::{Limits, ServerSpec, Terms};
@@ -10,7 +11,11 @@ use ostler::{Limits, ServerSpec, Terms};
 use super::entry::{Launch, Reach, ServerEntry};
 use super::env_file::{self, EnvFileError};
 use super::environment::Environment;
+use super::remote::resolve_remote;
+use super::source::Unreadable;
 use super::template::Filling;
+use crate::remote::InvalidAddress;
+use crate::remote::oauth::NoStore;
 
 /// Why a server is not there for somebody. The others are.
 #[derive(Debug, thiserror::Error)]
@@ -47,9 +52,26 @@ pub enum Disabled {
     /// A variable holds what can't be given to a process.
     #[error("a variable that it gets has a NUL in it")]
     Nul,
-    /// It is no process.
-    #[error("it is reached by HTTP, and there is nothing to start")]
-    Remote,
+    /// Where it is reached is nowhere.
+    #[error(transparent)]
+    Address(#[from] InvalidAddress),
+    /// A variable holds what can't be sent.
+    #[error("the header {name} has a value that can't be sent")]
+    Header {
+        /// Which one.
+        name: String,
+    },
+    /// The file of its token can't be used.
+    #[error("the file of its token, {}", path.display())]
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: Unreadable,
+    },
+    /// There is no place for logins.
+    #[error(transparent)]
+    NoStore(#[from] NoStore),
 }
 
 /// What to run for somebody with these variables who works in this directory.
@@ -63,9 +85,27 @@ pub fn resolve(
     if !entry.enabled {
         return Err(Disabled::Off);
     }
-    let Reach::Process(launch) = &entry.reach else {
-        return Err(Disabled::Remote);
+    let server = match &entry.reach {
+        Reach::Process(launch) => process(entry, launch, environment, cwd)?,
+        Reach::Remote(remote) => {
+            Server::remote(Arc::new(resolve_remote(&entry.name, remote, environment, cwd)?))
+        }
     };
+    Ok(Server {
+        sharing: entry.share.into(),
+        max_instances: entry.max_instances,
+        max_concurrency: entry.max_concurrency,
+        limits: entry.limits,
+        ..server
+    })
+}
+
+fn process(
+    entry: &ServerEntry,
+    launch: &Launch,
+    environment: &Environment,
+    cwd: &Path,
+) -> Result<Server, Disabled> {
     let spec = spec(entry, launch, environment, cwd)?;
     let terms = Terms {
         containment: launch.containment.into(),
@@ -74,14 +114,7 @@ pub fn resolve(
         engine: launch.engine.into(),
         ..Terms::default()
     };
-    Ok(Server {
-        terms,
-        sharing: entry.share.into(),
-        max_instances: entry.max_instances,
-        max_concurrency: entry.max_concurrency,
-        limits: entry.limits,
-        ..Server::new(spec)
-    })
+    Ok(Server { terms, ..Server::new(spec) })
 }
 
 fn spec(
@@ -115,7 +148,7 @@ fn spec(
     if has_nul(&spec) { Err(Disabled::Nul) } else { Ok(spec) }
 }
 
-fn check(filling: Filling<'_>) -> Result<(), Disabled> {
+pub(super) fn check(filling: Filling<'_>) -> Result<(), Disabled> {
     if !filling.unset.is_empty() {
         return Err(Disabled::Unset { names: filling.unset.into_iter().collect() });
     }

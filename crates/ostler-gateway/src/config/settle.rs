@@ -9,14 +9,14 @@ use jsonc_parser::common::Range;
 use ostler::keeper::{Caps, ServerLimits};
 use ostler::{Limits, Resources};
 
-use super::entry::{Carrier, File, Launch, Reach, Remote, ServerEntry, Tools};
+use super::entry::{Carrier, File, Launch, OAuth, Reach, Remote, ServerEntry, Tools};
 use super::environment::{DEFAULTS, Names};
-use super::form::{CapsForm, FileForm, LimitsForm, Named, ServerForm, ToolsForm};
+use super::form::{CapsForm, FileForm, LimitsForm, Named, OAuthForm, ServerForm, ToolsForm};
 use super::reader::{At, Reader};
 use super::tokens;
 use super::unbuilt;
 use super::values::SomeTime;
-use super::words::Transport;
+use super::words::{Share, Transport};
 
 /// How many instances of a server there may be for those who share it.
 const MAX_INSTANCES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
@@ -77,7 +77,9 @@ fn server(named: Named, directory: &Path, reader: &mut Reader<'_>) -> Option<Ser
     let limits = limits(&form);
     let tools = tools(&mut form, reader);
     let enabled = form.enabled.as_ref().is_none_or(|at| at.value);
-    let share = form.share.as_ref().map(|at| at.value).unwrap_or_default();
+    // What a session at the other end remembers is one client's own, unless its owner says otherwise.
+    let usual = if form.url.is_some() { Share::Session } else { Share::default() };
+    let share = form.share.as_ref().map_or(usual, |at| at.value);
     let max_instances = form.max_instances.as_ref().map_or(MAX_INSTANCES, |at| at.value);
     let max_concurrency = form.max_concurrency.as_ref().map(|at| at.value);
     let era = form.era.as_ref().map(|at| at.value).unwrap_or_default();
@@ -133,7 +135,7 @@ fn reach(
 ) -> Option<Reach> {
     match (form.command.is_some(), &form.url) {
         (true, None) => launch(form, directory, reader).map(Reach::Process),
-        (false, Some(_)) => remote(form, reader).map(Reach::Remote),
+        (false, Some(_)) => remote(form, directory, reader).map(Reach::Remote),
         (true, Some(url)) => {
             reader.wrong_key(url.key, "a server has a `command` or a `url`, and not both");
             None
@@ -150,7 +152,12 @@ fn reach(
 
 fn launch(form: ServerForm, directory: &Path, reader: &mut Reader<'_>) -> Option<Launch> {
     let adopted = form.adopted.headers.iter().map(|(key, ..)| *key);
-    for key in form.headers.iter().map(|at| at.key).chain(adopted) {
+    let own = [
+        form.headers.as_ref().map(|at| at.key),
+        form.bearer_token_file.as_ref().map(|at| at.key),
+        form.oauth.as_ref().map(|at| at.key),
+    ];
+    for key in own.into_iter().flatten().chain(adopted) {
         reader.wrong_key(key, "is for servers with a `url`, and this one has a `command`");
     }
     if let Some(At { value: Transport::Http | Transport::Sse, range, .. }) = &form.transport {
@@ -202,7 +209,7 @@ fn resources(form: &LimitsForm) -> Resources {
     }
 }
 
-fn remote(form: ServerForm, reader: &mut Reader<'_>) -> Option<Remote> {
+fn remote(form: ServerForm, directory: &Path, reader: &mut Reader<'_>) -> Option<Remote> {
     for key in process_keys(&form) {
         reader.wrong_key(key, "is for servers with a `command`, and this one has a `url`");
     }
@@ -227,7 +234,28 @@ fn remote(form: ServerForm, reader: &mut Reader<'_>) -> Option<Remote> {
             reader.wrong_key(key, "another key has said this already");
         }
     }
-    Some(Remote { url: url.value, headers, carrier })
+    if let Some(file) = &form.bearer_token_file
+        && headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
+    {
+        reader.wrong_key(file.key, "another key has said this already");
+    }
+    Some(Remote {
+        url: url.value,
+        headers,
+        token_file: form.bearer_token_file.map(|at| at.value),
+        directory: directory.to_owned(),
+        oauth: form.oauth.map(|at| oauth(at.value)).unwrap_or_default(),
+        carrier,
+    })
+}
+
+fn oauth(form: OAuthForm) -> OAuth {
+    OAuth {
+        client_id: form.client_id.map(|at| at.value),
+        client_secret: form.client_secret.map(|at| at.value),
+        scopes: form.scopes.map(|at| at.value),
+        callback_port: form.callback_port.map(|at| at.value.get()),
+    }
 }
 
 /// The keys that say something about a process.

@@ -8,9 +8,6 @@ use super::words::Era;
 
 /// Refuses what a server can't have yet.
 pub(super) fn server(form: &ServerForm, reader: &mut Reader<'_>) {
-    if let Some(At { key, .. }) = &form.url {
-        reader.wrong_key(*key, "servers that are reached by HTTP can't be used yet");
-    }
     if let Some(At { value: Era::Modern, range, .. }) = &form.era {
         reader.wrong_word(*range, "this generation of the protocol can't be spoken yet");
     }

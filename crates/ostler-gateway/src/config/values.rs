@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU16, NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use jsonc_parser::ast::Value;
@@ -90,6 +90,16 @@ impl Setting for usize {
 impl Setting for NonZeroUsize {
     fn read(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         Self::new(whole(value, 1, reader)?.try_into().ok()?)
+    }
+}
+
+impl Setting for NonZeroU16 {
+    fn read(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        let port = u16::try_from(whole(value, 1, reader)?).ok();
+        if port.is_none() {
+            reader.wrong(value.range(), "expected a number up to 65535");
+        }
+        Self::new(port?)
     }
 }
 

@@ -62,8 +62,8 @@ fn a3_tools_of_all_servers_have_names_that_lead_back() {
 fn one_that_can_not_be_started_does_not_empty_the_list_of_the_others() {
     let stage = Stage::with(&["broken", "git"], |server| {
         server.sharing = Sharing::All;
-        if server.spec.name == "broken" {
-            server.spec.program = "no-such-program".into();
+        if server.name() == "broken" {
+            server.spec_mut().unwrap().program = "no-such-program".into();
         }
     });
     let mut client = enter(&stage);

@@ -1,15 +1,15 @@
 //! A gateway with puppets behind it, and clients in front of it.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler::keeper::{Caps, Server, Sharing};
 use ostler::{GuardianProgram, Owner, Places, ServerSpec};
 use ostler_gateway::{Gateway, Offer, Route, Tools, Visitor};
+pub(crate) use ostler_testkit::LineClient as Client;
 use ostler_testkit::{Puppet, Puppets, binary, wait_until};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::net::unix::pipe;
 use tokio::runtime::Runtime;
 
@@ -21,12 +21,6 @@ pub(crate) struct Stage {
     pub(crate) puppets: BTreeMap<String, Puppets>,
     runtime: Runtime,
     state: tempfile::TempDir,
-}
-
-/// A client that is played line by line.
-pub(crate) struct Client {
-    pub(crate) input: Option<PipeWriter>,
-    lines: mpsc::Receiver<String>,
 }
 
 impl Stage {
@@ -112,7 +106,7 @@ impl Stage {
             let output = pipe::Sender::from_owned_fd(ours.into()).expect("a pipe");
             gateway.serve(visitor, input, output, std::future::pending()).await;
         });
-        Client { input: Some(input), lines: read(output) }
+        Client::new(input, output)
     }
 }
 
@@ -123,87 +117,5 @@ fn spec(name: &str, puppets: &Puppets) -> ServerSpec {
         args: vec![puppets.socket().into()],
         env: Vec::new(),
         cwd: None,
-    }
-}
-
-/// So that a test can say how long it waits for a line.
-fn read(output: PipeReader) -> mpsc::Receiver<String> {
-    let (sender, lines) = mpsc::channel();
-    let pass = move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new().spawn(pass).expect("a thread");
-    lines
-}
-
-impl Client {
-    pub(crate) fn say(&mut self, line: &str) {
-        let input = self.input.as_mut().expect("an open input");
-        input.write_all(format!("{line}\n").as_bytes()).expect("somebody who listens");
-    }
-
-    /// The next line, as it came.
-    pub(crate) fn line(&self) -> String {
-        self.lines.recv_timeout(PATIENCE).expect("a line")
-    }
-
-    /// Whether there is nothing to hear; what was said before has been heard.
-    pub(crate) fn assert_silence(&mut self) {
-        self.say(r#"{"jsonrpc":"2.0","id":"silence?","method":"ping"}"#);
-        assert_eq!(self.line(), r#"{"jsonrpc":"2.0","id":"silence?","result":{}}"#);
-    }
-
-    pub(crate) fn message(&self) -> Value {
-        let line = self.line();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
-    }
-
-    /// The next message, which has to be a call of this method.
-    pub(crate) fn expect(&self, method: &str) -> Value {
-        let message = self.message();
-        assert_eq!(message["method"], method, "{message}");
-        message
-    }
-
-    pub(crate) fn request(&mut self, id: &Value, method: &str, params: &Value) {
-        let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        self.say(&line.to_string());
-    }
-
-    /// Says hello with these capabilities; the answer comes later.
-    pub(crate) fn hello(&mut self, capabilities: &Value) {
-        let info = json!({ "name": "test", "version": "1" });
-        let params = json!({
-            "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info,
-        });
-        self.request(&json!(0), "initialize", &params);
-    }
-
-    /// Takes the answer to its hello, and says that it is ready.
-    pub(crate) fn welcome(&self) -> Value {
-        let answer = self.message();
-        assert_eq!(answer["id"], 0, "{answer}");
-        assert!(answer["result"].is_object(), "{answer}");
-        answer["result"].clone()
-    }
-
-    pub(crate) fn ready(&mut self) {
-        self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-    }
-
-    /// The whole handshake with a server that is there already.
-    pub(crate) fn enter(&mut self) -> Value {
-        self.hello(&json!({}));
-        let welcome = self.welcome();
-        self.ready();
-        welcome
-    }
-
-    pub(crate) fn wait_closed(&self) {
-        while self.lines.recv_timeout(PATIENCE).is_ok() {}
     }
 }

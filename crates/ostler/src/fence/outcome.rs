@@ -30,6 +30,8 @@ pub enum Proof {
     EndedNamespace,
     /// The machine was started again since, which no process survives.
     AnotherBoot,
+    /// It runs elsewhere, and whoever spoke with it has ended with all connections.
+    Disconnected,
 }
 
 impl fmt::Display for Proof {

@@ -59,6 +59,9 @@ pub enum Fault {
     /// Its guardian was killed, so that it was ended without one.
     #[error("its guardian was killed")]
     GuardianKilled,
+    /// It runs elsewhere and can't be spoken with any more.
+    #[error("{0}")]
+    Lost(String),
     /// A call took longer than allowed, and nothing at all was heard meanwhile.
     #[error("it was silent for {0:?}")]
     Silent(Duration),

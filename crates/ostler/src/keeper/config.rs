@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::backoff::BackoffLimits;
 use super::key::{Fingerprint, Sharing};
 use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
+use super::remote::Remote;
 use crate::engine::argv::Creation;
 use crate::fence::Terms;
 use crate::spec::ServerSpec;
@@ -25,8 +26,8 @@ pub struct Config {
 /// One server: what to run, for whom, and within which bounds.
 #[derive(Clone)]
 pub struct Server {
-    /// What to run.
-    pub spec: ServerSpec,
+    /// What to run or reach.
+    pub target: Target,
     /// On what terms its instances are held.
     pub terms: Terms,
     /// What else tells two runs apart, such as a token that it gets in a file.
@@ -49,6 +50,15 @@ pub struct Server {
     pub handshake: Arc<dyn Handshake>,
     /// Who hears what it says without being asked.
     pub listener: Arc<dyn Listener>,
+}
+
+/// What a server is.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A process that is started.
+    Run(ServerSpec),
+    /// Something that somebody else runs.
+    Reach(Arc<dyn Remote>),
 }
 
 /// Who reads and writes a server's pipes.
@@ -134,15 +144,24 @@ impl Server {
     pub fn new(spec: ServerSpec) -> Self {
         let containers =
             usize::from(Creation::of(&spec).is_some_and(|creation| creation.is_container()));
+        Self { containers, ..Self::of(Target::Run(spec)) }
+    }
+
+    /// A server that somebody else runs, with the default of everything else.
+    pub fn remote(remote: Arc<dyn Remote>) -> Self {
+        Self::of(Target::Reach(remote))
+    }
+
+    fn of(target: Target) -> Self {
         Self {
-            spec,
+            target,
             terms: Terms::default(),
             credentials: Vec::new(),
             sharing: Sharing::default(),
             max_instances: NonZeroUsize::MIN.saturating_add(3),
             max_concurrency: None,
             cap: None,
-            containers,
+            containers: 0,
             limits: ServerLimits::default(),
             speech: Speech::default(),
             handshake: Arc::new(NoHandshake),
@@ -152,7 +171,34 @@ impl Server {
 
     /// A hash of what makes two runs of it interchangeable.
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::of(&self.spec, &self.credentials)
+        match &self.target {
+            Target::Run(spec) => Fingerprint::of(spec, &self.credentials),
+            Target::Reach(remote) => remote.fingerprint(),
+        }
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        match &self.target {
+            Target::Run(spec) => &spec.name,
+            Target::Reach(remote) => remote.name(),
+        }
+    }
+
+    /// What is run, if anything is.
+    pub fn spec(&self) -> Option<&ServerSpec> {
+        match &self.target {
+            Target::Run(spec) => Some(spec),
+            Target::Reach(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn spec_mut(&mut self) -> Option<&mut ServerSpec> {
+        match &mut self.target {
+            Target::Run(spec) => Some(spec),
+            Target::Reach(_) => None,
+        }
     }
 
     /// Whether an instance of the one can stay when the configuration says the other.
@@ -170,7 +216,7 @@ impl fmt::Debug for Server {
     /// Credentials are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
-            .field("spec", &self.spec)
+            .field("target", &self.target)
             .field("terms", &self.terms)
             .field("sharing", &self.sharing)
             .field("limits", &self.limits)

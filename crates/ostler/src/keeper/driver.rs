@@ -18,8 +18,8 @@ use super::line::{Line, Talk, drain_stderr, hear};
 use super::phase::{Act, Phase, Sign};
 use super::plan::Manner;
 use super::shell::Shell;
-use super::starter::{Life, Started};
-use crate::fence::{Event, Outcome};
+use super::starter::{Life, Notice, Started};
+use crate::fence::{Event, Outcome, Proof};
 use crate::ladder::Step;
 
 /// What an instance is told while it lives.
@@ -54,7 +54,7 @@ struct Course {
 
 /// What a driver waits for.
 enum News {
-    Event(Event),
+    Notice(Notice),
     /// Whether there can be further ones.
     Orders(bool),
     TimeUp,
@@ -112,7 +112,7 @@ impl Course {
                 () = complaints.next() => continue,
                 greeted = greeting.next() => News::Sign(Sign::Greeted(greeted)),
             };
-            if let News::Event(Event::Exited(_)) = &news {
+            if let News::Notice(Notice::Fenced(Event::Exited(_)) | Notice::Lost(_)) = &news {
                 // What it said last is still in its pipes.
                 hearing.poll_once().await;
                 complaints.poll_once().await;
@@ -144,7 +144,7 @@ impl Course {
         let Some(life) = life else { return News::Sign(Sign::Ended) };
         tokio::select! {
             biased;
-            event = poll_fn(|cx| life.poll_event(cx)) => News::Event(event),
+            notice = poll_fn(|cx| life.poll_notice(cx)) => News::Notice(notice),
             changed = driver.orders.changed() => News::Orders(changed.is_ok()),
             () = driver.line.usage().quiet(), if is_draining => News::Sign(Sign::Quiet),
             () = time_up => News::TimeUp,
@@ -165,7 +165,13 @@ impl Course {
     async fn sign_of(&mut self, news: News) -> Option<Sign> {
         match news {
             News::Sign(sign) => Some(sign),
-            News::Event(event) => self.digest(event).await,
+            News::Notice(Notice::Fenced(event)) => self.digest(event).await,
+            News::Notice(Notice::Reached(whereabouts)) => {
+                self.driver.shell.whereabouts(self.driver.number, whereabouts);
+                Some(Sign::Running)
+            }
+            News::Notice(Notice::Lost(reason)) => Some(Sign::Faulty(Fault::Lost(reason))),
+            News::Notice(Notice::Left) => Some(self.gone(Proof::Disconnected).await),
             News::Orders(true) => {
                 let orders = self.driver.orders.borrow_and_update().clone();
                 self.driver.line.adjust(orders.limits);
@@ -216,11 +222,7 @@ impl Course {
                 self.driver.shell.tell(self.driver.number, What::Unfollowed(reason));
                 None
             }
-            Event::Empty(proof) => {
-                self.part().await;
-                self.settle(Some(&Outcome::Gone(proof)));
-                Some(Sign::Ended)
-            }
+            Event::Empty(proof) => Some(self.gone(proof).await),
             Event::GuardianLost => {
                 let life = self.life.take()?;
                 self.begin_end(Cause::Unhealthy(Fault::GuardianKilled));
@@ -229,6 +231,13 @@ impl Course {
                 Some(Sign::Ended)
             }
         }
+    }
+
+    /// Nothing is left of it.
+    async fn gone(&mut self, proof: Proof) -> Sign {
+        self.part().await;
+        self.settle(Some(&Outcome::Gone(proof)));
+        Sign::Ended
     }
 
     async fn part(&mut self) {
@@ -261,7 +270,7 @@ impl Course {
             return;
         }
         let ending = Arc::new(Ending {
-            server: self.driver.server.spec.name.clone(),
+            server: self.driver.server.name().to_owned(),
             cause,
             status: self.status,
             stderr: self.driver.line.stderr(),

@@ -108,6 +108,10 @@ impl Phase {
         let stop = |cause| Some((Self::Stopping(cause), Some(Act::Stop)));
         match (self, sign) {
             (_, Sign::Ended) => Some((Self::Over, None)),
+            // That it can't be spoken with any more explains a closed pipe, as an exit does.
+            (Self::Silenced { .. }, Sign::Faulty(fault @ Fault::Lost(_))) => {
+                stop(Cause::Unhealthy(fault))
+            }
             // Its way is decided already.
             (Self::Over | Self::Stopping(_), _)
             | (Self::Draining { .. }, Sign::Ordered(_, Manner::Drain))
@@ -192,6 +196,10 @@ mod tests {
         let closed = Sign::Faulty(Fault::OutputClosed);
         let (phase, _) = live(ready().into_iter().chain([closed.clone(), Sign::Exited]));
         assert_eq!(phase, Phase::Stopping(Cause::Exited));
+        let lost = Fault::Lost("why".into());
+        let (phase, _) =
+            live(ready().into_iter().chain([closed.clone(), Sign::Faulty(lost.clone())]));
+        assert_eq!(phase, Phase::Stopping(Cause::Unhealthy(lost)));
         let (phase, _) = live(ready().into_iter().chain([closed, Sign::TimeUp]));
         assert_eq!(phase, Phase::Stopping(Cause::Unhealthy(Fault::OutputClosed)));
     }

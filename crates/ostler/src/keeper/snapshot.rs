@@ -130,13 +130,14 @@ impl InstanceView {
 
     /// The server's pid, once it runs.
     pub fn pid(&self) -> Option<i32> {
-        let Whereabouts::Process { server, .. } = self.whereabouts.as_ref()?;
-        Some(server.pid)
+        Some(self.whereabouts.as_ref()?.server()?.pid)
     }
 
     /// Below its guardian, which is the parent of all that it causes.
     fn has(&self, pid: i32) -> bool {
-        let Some(Whereabouts::Process { guardian, .. }) = &self.whereabouts else { return false };
+        let Some(guardian) = self.whereabouts.as_ref().and_then(Whereabouts::guardian) else {
+            return false;
+        };
         guardian.pid == pid
             || Process::descendants_of(guardian.pid).iter().any(|process| process.pid == pid)
     }

@@ -13,9 +13,11 @@ use tokio::io::AsyncRead;
 use tokio::net::unix::pipe;
 use tokio::sync::Semaphore;
 
-use super::config::Server;
+use super::config::{Server, Target};
 use super::line::Input;
 use super::readiness::Readiness;
+use super::remote;
+use crate::backend::Whereabouts;
 use crate::fence::{Event, Outcome, Pipe, Residue, ServerStdio, StartError};
 use crate::id::InstanceId;
 use crate::instance::{Instance, Owner};
@@ -40,10 +42,22 @@ pub(super) struct Started {
     pub(super) stderr: Output,
 }
 
+/// What happens to an instance.
+pub(super) enum Notice {
+    /// What its guardian says.
+    Fenced(Event),
+    /// It is spoken with, where it is.
+    Reached(Whereabouts),
+    /// It can't be spoken with any more, for this reason.
+    Lost(String),
+    /// Nobody speaks with it any more, as was asked for.
+    Left,
+}
+
 /// A keeper's hold on an instance.
 pub(super) trait Life: Send {
     /// What happens to it.
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event>;
+    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<Notice>;
 
     /// Begins the way down.
     fn stop(&mut self, step: Step);
@@ -77,9 +91,16 @@ impl Starter for Real {
     fn start(&self, server: Arc<Server>) -> BoxFuture<Result<Started, StartError>> {
         let (owner, hands) = (self.owner.clone(), Arc::clone(&self.hands));
         Box::pin(async move {
+            let spec = match &server.target {
+                Target::Run(spec) => spec.clone(),
+                Target::Reach(remote) => {
+                    let grace = server.terms.limits.grace;
+                    return remote::start(&**remote, grace).map_err(StartError::Guardian);
+                }
+            };
             let start = move || -> Result<(Instance, Pipe), StartError> {
                 let (stdio, pipe) = ServerStdio::piped().map_err(StartError::Guardian)?;
-                let instance = owner.start(server.spec.clone(), stdio, &server.terms)?;
+                let instance = owner.start(spec, stdio, &server.terms)?;
                 Ok((instance, pipe))
             };
             let (instance, pipe) = by_hand(&hands, start)
@@ -126,11 +147,11 @@ struct Fenced {
 }
 
 impl Life for Fenced {
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<Notice> {
         let Self { instance, readiness, .. } = self;
         // A line that fails is as good as one that has ended.
         let event = readiness.poll(cx, || instance.next_event().transpose());
-        event.map(|event| event.flatten().unwrap_or(Event::GuardianLost))
+        event.map(|event| Notice::Fenced(event.flatten().unwrap_or(Event::GuardianLost)))
     }
 
     fn stop(&mut self, step: Step) {

@@ -172,7 +172,7 @@ impl Wrapper {
     }
 
     fn leave(self) -> End {
-        let guardian = self.instance.whereabouts().map(Whereabouts::guardian);
+        let guardian = self.instance.whereabouts().and_then(Whereabouts::guardian);
         let guardian = guardian.map_or(String::new(), |guardian| format!(" ({})", guardian.pid));
         self.say(&match self.engine {
             None | Some(EngineState::Clear) => {

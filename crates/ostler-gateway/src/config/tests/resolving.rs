@@ -17,7 +17,7 @@ fn resolved(body: &str, variables: &[(&str, &str)]) -> Result<Server, Disabled> 
 
 /// The program, its arguments, its variables and its directory.
 fn seen(server: &Server) -> (Vec<String>, Vec<String>, Option<&str>) {
-    let spec = &server.spec;
+    let spec = server.spec().unwrap();
     let words = std::iter::once(&spec.program).chain(&spec.args);
     let words = words.map(|word| word.to_str().unwrap().to_owned()).collect();
     let env = spec.env.iter();

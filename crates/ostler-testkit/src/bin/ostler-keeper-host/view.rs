@@ -46,7 +46,7 @@ pub(crate) fn instance(view: &InstanceView) -> Value {
         "whose": view.key.whose.to_string(),
         "state": state,
         "pid": view.pid(),
-        "guardian": view.whereabouts.as_ref().map(Whereabouts::guardian).map(|g| g.pid),
+        "guardian": view.whereabouts.as_ref().and_then(Whereabouts::guardian).map(|g| g.pid),
         "by": view.by.to_string(),
         "leases": view.leases.len(),
         "uses": view.uses,

@@ -12,10 +12,10 @@ use tokio::time::Sleep;
 use super::fate::{Beginning, Rescue};
 use super::flow::Found;
 use super::world::{Flaw, World};
-use crate::fence::{Event, Outcome, Proof, Residue, StartError};
+use crate::fence::{Outcome, Proof, Residue, StartError};
 use crate::id::InstanceId;
 use crate::keeper::config::Server;
-use crate::keeper::starter::{BoxFuture, Life, Started, Starter};
+use crate::keeper::starter::{BoxFuture, Life, Notice, Started, Starter};
 use crate::ladder::Step;
 
 /// How much fits into the pipe to a server that does not read.
@@ -67,12 +67,12 @@ impl Held {
 }
 
 impl Life for Held {
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<Notice> {
         loop {
             match self.world.next_deed(self.index, cx.waker()) {
                 Ok(deed) => {
-                    let program = self.world.of(self.index, |being| being.server.spec.name.clone());
-                    return Poll::Ready(deed.event(&program));
+                    let program = self.world.of(self.index, |being| being.server.name().to_owned());
+                    return Poll::Ready(Notice::Fenced(deed.event(&program)));
                 }
                 Err(due) => {
                     if poll_until(&mut self.timer, due, cx).is_pending() {

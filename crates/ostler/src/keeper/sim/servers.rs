@@ -112,7 +112,8 @@ pub(super) fn redraw(config: &Config, dice: &mut Dice) -> Config {
         5 => {
             for server in next.servers.values_mut() {
                 if one_of(dice, 2) {
-                    server.spec.args = vec![below(dice, 3).to_string().into()];
+                    let version = below(dice, 3).to_string();
+                    server.spec_mut().unwrap().args = vec![version.into()];
                 }
             }
         }

@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(20);
 /// A play with these servers, in which every step takes the same time and nothing goes wrong.
 fn play(caps: Caps, servers: impl IntoIterator<Item = Server>) -> Play {
     let servers: BTreeMap<String, Server> =
-        servers.into_iter().map(|server| (server.spec.name.clone(), server)).collect();
+        servers.into_iter().map(|server| (server.name().to_owned(), server)).collect();
     Play::new(1, Temper::Even(Steps::all(STEP)), None, Config { servers, caps })
 }
 

@@ -133,7 +133,7 @@ impl World {
             let Inner { temper, dice, .. } = &mut *inner;
             let fate = Fate::draw(*temper, dice);
             let index = inner.beings.len();
-            self.rules().note(now(), || format!("being {index}: {} {fate:?}", server.spec.name));
+            self.rules().note(now(), || format!("being {index}: {} {fate:?}", server.name()));
             let copies = if inner.flaw == Some(Flaw::Twins) { 2 } else { 1 };
             for _ in 0..copies {
                 let being = Being::new(Arc::clone(server), fate.clone(), now());

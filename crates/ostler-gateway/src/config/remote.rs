@@ -1,0 +1,76 @@
+//! From an entry to a server that can be reached.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+
+use super::entry::{OAuth, Remote};
+use super::environment::Environment;
+use super::resolve::{Disabled, check};
+use super::source;
+use super::template::{Filling, Template};
+use crate::remote::oauth::{ClientSettings, Store};
+use crate::remote::{Address, RemoteLimits, RemoteServer, RemoteSettings, Surroundings};
+
+/// More than that is no token.
+const LONGEST_TOKEN: u64 = 64 << 10;
+
+/// What is reached for somebody with these variables who works in this directory.
+pub fn resolve_remote(
+    name: &str,
+    remote: &Remote,
+    environment: &Environment,
+    cwd: &Path,
+) -> Result<RemoteServer, Disabled> {
+    let mut filling = Filling::new(environment, cwd);
+    let url = remote.url.fill(&mut filling);
+    let values: Vec<_> =
+        remote.headers.iter().map(|(name, value)| (name, value.fill(&mut filling))).collect();
+    let token_file = remote.token_file.as_ref().map(|path| path.fill(&mut filling));
+    let client = client(&remote.oauth, &mut filling);
+    check(filling)?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in values {
+        let (name, value) = header(name, value.as_bytes())?;
+        headers.insert(name, value);
+    }
+    if let Some(path) = token_file {
+        let path = remote.directory.join(path);
+        let read = source::read(&path, LONGEST_TOKEN);
+        let token = read.map_err(|source| Disabled::TokenFile { path, source })?;
+        let value = format!("Bearer {}", token.trim());
+        headers.extend([header(AUTHORIZATION.as_str(), value.as_bytes())?]);
+    }
+    Ok(RemoteServer::new(RemoteSettings {
+        name: name.to_owned(),
+        address: Address::parse(&url.to_string_lossy())?,
+        headers,
+        carrier: remote.carrier,
+        client,
+        surroundings: Surroundings::new(environment),
+        store: Store::of_user()?,
+        limits: RemoteLimits::default(),
+    }))
+}
+
+fn client(oauth: &OAuth, filling: &mut Filling<'_>) -> ClientSettings {
+    let mut text = |template: &Option<Template>| {
+        let filled = template.as_ref().map(|template| template.fill(filling));
+        filled.map(|filled| filled.to_string_lossy().into_owned())
+    };
+    ClientSettings {
+        id: text(&oauth.client_id),
+        secret: text(&oauth.client_secret),
+        scopes: oauth.scopes.clone(),
+        port: oauth.callback_port,
+    }
+}
+
+/// A header whose value is nobody's business.
+fn header(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), Disabled> {
+    let wrong = || Disabled::Header { name: name.to_owned() };
+    let mut value = HeaderValue::from_bytes(value).map_err(|_| wrong())?;
+    value.set_sensitive(true);
+    Ok((name.parse().map_err(|_| wrong())?, value))
+}

@@ -1,0 +1,145 @@
+//! One instance's conversation with a remote server.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use ostler::pipe::Lines;
+use ostler::{Frame, Kind};
+use tokio::io::DuplexStream;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::exchange::{attempt, exchange};
+use super::failure::Failure;
+use super::link::Link;
+use super::{old, stream};
+use crate::config::Carrier;
+use crate::message;
+
+/// One conversation, with all that it has begun.
+pub(super) struct Conversation {
+    link: Arc<Link>,
+    carrier: Carrier,
+    /// Requests that wait for their answers, and streams. They end with this.
+    tasks: JoinSet<()>,
+    /// The requests among them, by their ids.
+    pending: HashMap<Bytes, AbortHandle>,
+}
+
+impl Conversation {
+    pub(super) fn new(link: Link, carrier: Carrier) -> Self {
+        let (tasks, pending) = (JoinSet::new(), HashMap::new());
+        Self { link: Arc::new(link), carrier, tasks, pending }
+    }
+
+    /// Carries messages until it is told to leave or can't go on, and says why.
+    pub(super) async fn run(mut self, input: DuplexStream, leave: CancellationToken) -> String {
+        let link = Arc::clone(&self.link);
+        let reason = tokio::select! {
+            biased;
+            () = leave.cancelled() => "it was left".to_owned(),
+            reason = link.lost() => reason,
+            () = self.carry(input) => "nobody speaks to it any more".to_owned(),
+        };
+        self.tasks.shutdown().await;
+        drop(self);
+        link.leave(link.limits.leave).await;
+        link.http.clone().close().await;
+        reason
+    }
+
+    async fn carry(&mut self, mut input: DuplexStream) {
+        let mut lines = Lines::default();
+        loop {
+            let mut messages = Vec::new();
+            let each = |line: &[u8]| messages.extend(Frame::parse(Bytes::copy_from_slice(line)));
+            let read = lines.read(&mut input, self.link.limits.message, each).await;
+            // One after the other: what is only told has arrived before anything else is said.
+            for message in messages {
+                self.pass_on(message).await;
+            }
+            if read.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn pass_on(&mut self, message: Frame) {
+        match (message.kind(), message.method()) {
+            (Kind::Request, b"initialize") => self.begin(&message).await,
+            (Kind::Request, _) => self.send(message),
+            (_, b"notifications/cancelled") => {
+                self.tell(&message).await;
+                self.forget(&message);
+            }
+            (_, b"notifications/initialized") => {
+                self.tell(&message).await;
+                if self.link.state.endpoint.get().is_none() {
+                    let link = Arc::clone(&self.link);
+                    self.tasks.spawn(async move { stream::listen(&link).await });
+                }
+            }
+            _ => self.tell(&message).await,
+        }
+    }
+
+    /// The handshake, by which a server shows how it wants to be spoken to.
+    async fn begin(&mut self, request: &Frame) {
+        let begun = match self.carrier {
+            Carrier::Sse => self.begin_old(request).await,
+            Carrier::Http => attempt(&self.link, request).await,
+            Carrier::Any => match attempt(&self.link, request).await {
+                Err(failure) if may_be_old(&failure) => {
+                    // If it is not, what it said first says more.
+                    self.begin_old(request).await.map_err(|_| failure)
+                }
+                begun => begun,
+            },
+        };
+        if let Err(failure) = begun {
+            self.link.fail(request, &failure).await;
+        }
+    }
+
+    async fn begin_old(&mut self, request: &Frame) -> Result<(), Failure> {
+        let (body, events) = old::open(&self.link).await?;
+        let link = Arc::clone(&self.link);
+        self.tasks.spawn(async move { stream::hear_all(&link, body, events).await });
+        attempt(&self.link, request).await
+    }
+
+    fn send(&mut self, request: Frame) {
+        while self.tasks.try_join_next().is_some() {}
+        self.pending.retain(|_, task| !task.is_finished());
+        let (link, id) = (Arc::clone(&self.link), Bytes::copy_from_slice(request.id()));
+        let task = self.tasks.spawn(async move { exchange(&link, &request).await });
+        self.pending.insert(id, task);
+    }
+
+    async fn tell(&self, message: &Frame) {
+        match self.link.tell(message).await {
+            Ok(()) => {}
+            Err(failure @ Failure::Forgotten) => self.link.lose(&failure.to_string()),
+            Err(failure) => {
+                self.link.out.complain(&format!("a message did not arrive: {failure}")).await;
+            }
+        }
+    }
+
+    /// Nobody waits for that answer any more, and many servers don't give one.
+    fn forget(&mut self, cancelled: &Frame) {
+        let id = message::param(cancelled, &["requestId"]);
+        if let Some(task) = id.and_then(|id| self.pending.remove(&cancelled.bytes()[id])) {
+            task.abort();
+        }
+    }
+}
+
+/// Whether a server that answers the handshake like this may only know the old way.
+fn may_be_old(failure: &Failure) -> bool {
+    const OLD: [StatusCode; 3] =
+        [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
+    matches!(failure, Failure::Status { status, .. } if OLD.contains(status))
+}

@@ -1,0 +1,186 @@
+//! Requests, on connections that are used again.
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::header::{HeaderMap, LOCATION, PROXY_AUTHORIZATION};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioTimer;
+use tokio::sync::OnceCell;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::address::Address;
+use super::dial::Dialler;
+use super::limits::RemoteLimits;
+use super::surroundings::Surroundings;
+use crate::roster::why;
+
+/// What all conversations with one server have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    surroundings: Arc<Surroundings>,
+    /// Also what is known of earlier secured lines, so that the next one is quicker.
+    tls: Arc<OnceCell<Arc<ClientConfig>>>,
+    pub(super) limits: RemoteLimits,
+}
+
+/// Connections of one conversation. They end with it.
+#[derive(Clone, Debug)]
+pub(super) struct Http {
+    client: Client<Dialler, Full<Bytes>>,
+    way: Way,
+    tasks: Tasks,
+}
+
+/// The tasks that carry connections.
+#[derive(Clone, Debug, Default)]
+struct Tasks {
+    all: TaskTracker,
+    end: CancellationToken,
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) method: Method,
+    pub(super) to: Address,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HttpError {
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("it says that it is at {0} now; change its url if that is right")]
+    Elsewhere(String),
+    #[error("it sends from one place to the next")]
+    Lost,
+    #[error("it says more than {0} bytes")]
+    Long(usize),
+}
+
+impl Way {
+    pub(super) fn new(surroundings: Surroundings, limits: RemoteLimits) -> Self {
+        Self { surroundings: Arc::new(surroundings), tls: Arc::default(), limits }
+    }
+
+    pub(super) fn said(&self) -> impl Iterator<Item = &str> {
+        self.surroundings.said()
+    }
+
+    pub(super) fn open(&self) -> Http {
+        let tasks = Tasks::default();
+        let dialler = Dialler {
+            surroundings: Arc::clone(&self.surroundings),
+            tls: Arc::clone(&self.tls),
+            limit: self.limits.connect,
+        };
+        // It sends again only what was certainly not sent: it gets it back from the connection whole.
+        let client = Client::builder(tasks.clone())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(self.limits.idle)
+            .build(dialler);
+        Http { client, way: self.clone(), tasks }
+    }
+}
+
+impl Http {
+    /// Asks, and asks again wherever the same server says. Never says anything to another one.
+    pub(super) async fn ask(
+        &self,
+        mut question: Question,
+    ) -> Result<Response<Incoming>, HttpError> {
+        for _ in 0..=self.way.limits.redirects {
+            let answer = self.client.request(self.request(&question)).await;
+            let answer = answer.map_err(|error| HttpError::Unreachable(reason(&error)))?;
+            let Some(next) = redirect(&question, &answer)? else { return Ok(answer) };
+            question.to = next;
+        }
+        Err(HttpError::Lost)
+    }
+
+    fn request(&self, question: &Question) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(question.body.clone()));
+        *request.method_mut() = question.method.clone();
+        *request.uri_mut() = question.to.uri().clone();
+        *request.headers_mut() = question.headers.clone();
+        // One that leads through a tunnel has heard it already.
+        if !question.to.is_secure()
+            && let Some(proxy) = self.way.surroundings.proxy(question.to.uri())
+            && let Some(credentials) = proxy.basic_auth()
+        {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, credentials.clone());
+        }
+        request
+    }
+
+    /// Ends all connections, without waiting for it.
+    pub(super) fn cut(&self) {
+        self.tasks.end.cancel();
+    }
+
+    /// Ends all connections, and returns when none is left.
+    pub(super) async fn close(self) {
+        self.cut();
+        self.tasks.all.close();
+        drop(self.client);
+        self.tasks.all.wait().await;
+    }
+}
+
+/// Where the same server says that it is.
+fn redirect(
+    question: &Question,
+    answer: &Response<Incoming>,
+) -> Result<Option<Address>, HttpError> {
+    let leads = match answer.status() {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
+            question.method == Method::GET
+        }
+        _ => false,
+    };
+    let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let Some(location) = location.filter(|_| leads) else { return Ok(None) };
+    let next = question.to.join(location).map_err(|_| HttpError::Lost)?;
+    if next.origin() == question.to.origin() {
+        Ok(Some(next))
+    } else {
+        Err(HttpError::Elsewhere(next.origin()))
+    }
+}
+
+/// The body of an answer, if it is not longer than that.
+pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, HttpError> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| HttpError::Unreachable(why(&error)))?;
+        let data = frame.into_data().unwrap_or_default();
+        if bytes.len() + data.len() > limit {
+            return Err(HttpError::Long(limit));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes.into())
+}
+
+/// Without the words of the library, if somebody else has said why.
+fn reason(error: &hyper_util::client::legacy::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), why)
+}
+
+impl<F: Future<Output: Send> + Send + 'static> hyper::rt::Executor<F> for Tasks {
+    fn execute(&self, carry: F) {
+        let end = self.end.clone();
+        self.all.spawn(async move { end.run_until_cancelled(carry).await.is_some() });
+    }
+}

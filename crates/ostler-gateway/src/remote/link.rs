@@ -1,0 +1,235 @@
+//! One session with a remote server: what every request of it carries, and what its answers mean to all of it.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Response, StatusCode};
+use ostler::{Frame, Kind};
+use tokio::sync::Notify;
+
+use super::address::Address;
+use super::failure::Failure;
+use super::http::{Http, Question, whole};
+use super::limits::RemoteLimits;
+use super::oauth::Keyring;
+use super::outlet::Outlet;
+use crate::message::{self, code};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) name: String,
+    pub(super) address: Address,
+    pub(super) headers: HeaderMap,
+    pub(super) keyring: Option<Keyring>,
+    pub(super) http: Http,
+    pub(super) out: Outlet,
+    pub(super) limits: RemoteLimits,
+    pub(super) state: State,
+}
+
+/// What is learnt while it lasts.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// What the server calls the session.
+    session: OnceLock<HeaderValue>,
+    version: OnceLock<HeaderValue>,
+    /// Where an old server wants to be spoken to.
+    pub(super) endpoint: OnceLock<Address>,
+    lost: OnceLock<String>,
+    has_lost: Notify,
+    is_forgotten: OnceLock<()>,
+}
+
+/// What an answer holds.
+pub(super) enum Answer {
+    /// Nothing that is read.
+    Empty,
+    /// A message.
+    Whole(Bytes),
+    /// A stream of them.
+    Stream(Incoming),
+}
+
+impl Link {
+    /// Sends a message.
+    pub(super) async fn post(&self, message: &Frame) -> Result<Response<Incoming>, Failure> {
+        let to = self.state.endpoint.get().unwrap_or(&self.address).clone();
+        let mut headers = self.own_headers();
+        headers.insert(ACCEPT, BOTH);
+        headers.insert(CONTENT_TYPE, JSON);
+        let body = message.bytes().clone();
+        self.ask(Question { method: Method::POST, to, headers, body }).await
+    }
+
+    /// Sends what has no answer.
+    pub(super) async fn tell(&self, message: &Frame) -> Result<(), Failure> {
+        let limit = self.limits.taken;
+        let told = async {
+            let answer = self.post(message).await?;
+            // What is read to its end leaves a connection that can be used again.
+            let _ = whole(answer.into_body(), self.limits.small).await;
+            Ok(())
+        };
+        tokio::time::timeout(limit, told).await.unwrap_or(Err(Failure::NotTaken(limit)))
+    }
+
+    /// Asks for a stream, from after an event on if it is named.
+    pub(super) async fn stream(&self, after: Option<&[u8]>) -> Result<Incoming, Failure> {
+        let mut headers = self.own_headers();
+        headers.insert(ACCEPT, STREAM);
+        if let Some(after) = after.and_then(|id| HeaderValue::from_bytes(id).ok()) {
+            headers.insert(LAST_EVENT, after);
+        }
+        let (method, to, body) = (Method::GET, self.address.clone(), Bytes::new());
+        let answer = self.ask(Question { method, to, headers, body }).await?;
+        match kind(&answer) {
+            "text/event-stream" => Ok(answer.into_body()),
+            other => Err(Failure::NoMessage(other.to_owned())),
+        }
+    }
+
+    /// What came as the answer to a request.
+    pub(super) async fn answer(&self, answer: Response<Incoming>) -> Result<Answer, Failure> {
+        let empty = matches!(answer.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT);
+        match kind(&answer) {
+            "text/event-stream" => Ok(Answer::Stream(answer.into_body())),
+            "application/json" if !empty => {
+                Ok(Answer::Whole(whole(answer.into_body(), self.limits.message).await?))
+            }
+            _ if empty => Ok(Answer::Empty),
+            other => Err(Failure::NoMessage(other.to_owned())),
+        }
+    }
+
+    /// Takes leave, if there is anything to take leave of.
+    pub(super) async fn leave(&self, limit: Duration) {
+        if self.state.session.get().is_none() || self.state.is_forgotten.get().is_some() {
+            return;
+        }
+        let headers = self.own_headers();
+        let (method, to, body) = (Method::DELETE, self.address.clone(), Bytes::new());
+        // A server need not offer it, and who does not answer has not been there for long.
+        let _ = tokio::time::timeout(limit, self.ask(Question { method, to, headers, body })).await;
+    }
+
+    /// Notes what holds for everything that follows the handshake.
+    pub(super) fn note_session(&self, answer: &HeaderMap) {
+        if let Some(session) = answer.get(SESSION) {
+            let mut session = session.clone();
+            session.set_sensitive(true);
+            let _ = self.state.session.set(session);
+        }
+    }
+
+    pub(super) fn note_version(&self, answer: &Frame) {
+        let found = message::find(answer.bytes(), answer.body_edges(), &["protocolVersion"]);
+        let text = found.and_then(|edges| serde_json::from_slice(&answer.bytes()[edges]).ok());
+        let text: Option<String> = text.filter(|_| answer.kind() == Kind::Answer);
+        if let Some(version) = text.and_then(|text| HeaderValue::from_str(&text).ok()) {
+            let _ = self.state.version.set(version);
+        }
+    }
+
+    /// The session can't go on. The first reason is the one that counts.
+    pub(super) fn lose(&self, reason: &str) {
+        let _ = self.state.lost.set(reason.to_owned());
+        self.state.has_lost.notify_one();
+    }
+
+    /// Waits until it can't go on.
+    pub(super) async fn lost(&self) -> String {
+        loop {
+            if let Some(reason) = self.state.lost.get() {
+                return reason.clone();
+            }
+            self.state.has_lost.notified().await;
+        }
+    }
+
+    /// A request will have no other answer than this.
+    pub(super) async fn fail(&self, request: &Frame, failure: &Failure) {
+        if matches!(failure, Failure::Forgotten) || request.method() == b"initialize" {
+            return self.lose(&failure.to_string());
+        }
+        let text = format!("{}: {failure}", self.name);
+        let error = message::error(request.id(), code::INTERNAL, &text, Some(failure.reason()));
+        self.out.say(&error).await;
+    }
+
+    fn own_headers(&self) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        let State { session, version, .. } = &self.state;
+        for (name, value) in [(SESSION, session.get()), (VERSION, version.get())] {
+            if let Some(value) = value {
+                headers.insert(name, value.clone());
+            }
+        }
+        headers
+    }
+
+    /// Asks with what we are known by. Who is refused for that was not heard, and asks once more if there is
+    /// something newer.
+    async fn ask(&self, question: Question) -> Result<Response<Incoming>, Failure> {
+        let Some(keyring) = &self.keyring else {
+            return self.check(self.http.ask(question).await?, || Failure::Credentials).await;
+        };
+        let log_in = || Failure::LogIn(self.name.clone());
+        let with = |key: Option<&HeaderValue>| {
+            let mut question = question.clone();
+            question.headers.extend(key.map(|key| (AUTHORIZATION, key.clone())));
+            question
+        };
+        let key = keyring.key(&self.http).await;
+        let answer = self.http.ask(with(key.as_ref())).await?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            return self.check(answer, log_in).await;
+        }
+        let newer = keyring.newer(key.as_ref(), &self.http).await.ok_or_else(log_in)?;
+        self.check(self.http.ask(with(Some(&newer))).await?, log_in).await
+    }
+
+    async fn check(
+        &self,
+        answer: Response<Incoming>,
+        unknown: impl FnOnce() -> Failure,
+    ) -> Result<Response<Incoming>, Failure> {
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            return Err(unknown());
+        }
+        if status == StatusCode::NOT_FOUND && self.state.session.get().is_some() {
+            let _ = self.state.is_forgotten.set(());
+            return Err(Failure::Forgotten);
+        }
+        let body = whole(answer.into_body(), self.limits.small).await.unwrap_or_default();
+        Err(Failure::status(status, &body))
+    }
+}
+
+impl Drop for Link {
+    /// Also if nobody has taken leave.
+    fn drop(&mut self) {
+        self.http.cut();
+    }
+}
+
+/// What sort of body an answer has.
+fn kind(answer: &Response<Incoming>) -> &str {
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.and_then(|kind| kind.split(';').next()).map_or("no content type", str::trim)
+}

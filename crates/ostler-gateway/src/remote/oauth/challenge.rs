@@ -1,0 +1,80 @@
+//! What a server says to somebody whom it does not know.
+
+use hyper::header::{HeaderMap, WWW_AUTHENTICATE};
+
+/// The part of it that helps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Challenge {
+    /// Where it says whom it trusts.
+    pub(super) resource_metadata: Option<String>,
+    /// What it wants us to ask for.
+    pub(super) scope: Option<String>,
+}
+
+impl Challenge {
+    /// From the headers of an answer.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let mut challenge = Self::default();
+        for value in headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok()) {
+            for (name, value) in parameters(value) {
+                match name.as_str() {
+                    "resource_metadata" => challenge.resource_metadata = Some(value),
+                    "scope" => challenge.scope = Some(value),
+                    _ => {}
+                }
+            }
+        }
+        challenge
+    }
+}
+
+/// `name=value` and `name="value"`, wherever they stand.
+fn parameters(mut text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    while let Some(at) = text.find('=') {
+        let name = text[..at].rsplit([' ', ',', '\t']).next().unwrap_or_default();
+        let rest = &text[at + 1..];
+        let (value, after) = match rest.strip_prefix('"') {
+            Some(rest) => quoted(rest),
+            None => {
+                let end = rest.find([',', ' ']).unwrap_or(rest.len());
+                (rest[..end].to_owned(), &rest[end..])
+            }
+        };
+        found.push((name.to_ascii_lowercase(), value));
+        text = after;
+    }
+    found
+}
+
+fn quoted(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '"' => return (value, &text[at + 1..]),
+            '\\' => value.extend(characters.next().map(|(_, c)| c)),
+            _ => value.push(c),
+        }
+    }
+    (value, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_found_however_they_are_written() {
+        let header = r#"Basic realm="a=\"b\", c", Bearer error=invalid_token,resource_metadata="https://h/x?a=b" , scope="a b""#;
+        let headers = [(WWW_AUTHENTICATE, header.parse().unwrap())].into_iter().collect();
+        let expected = Challenge {
+            resource_metadata: Some("https://h/x?a=b".into()),
+            scope: Some("a b".into()),
+        };
+        assert_eq!(Challenge::of(&headers), expected);
+        for broken in ["", "Bearer", "=", "a=\"", "a=\"\\", "=\"=\"="] {
+            let _ = parameters(broken);
+        }
+    }
+}

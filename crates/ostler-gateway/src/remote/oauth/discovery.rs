@@ -1,0 +1,173 @@
+//! Whom a server trusts, and where they are.
+
+use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
+use hyper::{Method, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::challenge::Challenge;
+use super::login::LoginError;
+use crate::remote::address::Address;
+use crate::remote::http::{Http, HttpError, Question, whole};
+use crate::remote::limits::RemoteLimits;
+
+/// Somebody who lets users in (RFC 8414).
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Issuer {
+    pub(super) issuer: String,
+    pub(super) authorization_endpoint: String,
+    pub(super) token_endpoint: String,
+    pub(super) registration_endpoint: Option<String>,
+    pub(super) revocation_endpoint: Option<String>,
+    #[serde(default)]
+    code_challenge_methods_supported: Vec<String>,
+    #[serde(default)]
+    pub(super) token_endpoint_auth_methods_supported: Vec<String>,
+    /// Whether they always say who they are.
+    #[serde(default)]
+    pub(super) authorization_response_iss_parameter_supported: bool,
+}
+
+/// What a server says about itself (RFC 9728).
+#[derive(Clone, Debug, Deserialize)]
+struct Resource {
+    resource: String,
+    #[serde(default)]
+    authorization_servers: Vec<String>,
+    #[serde(default)]
+    scopes_supported: Vec<String>,
+}
+
+/// What is known of the way in.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) issuer: Issuer,
+    /// The server, as it calls itself.
+    pub(super) resource: String,
+    /// What to ask for, if the server says so.
+    pub(super) scope: Option<String>,
+}
+
+/// Whoever asks for metadata.
+pub(super) struct Search<'a> {
+    pub(super) http: &'a Http,
+    pub(super) limits: &'a RemoteLimits,
+}
+
+impl Search<'_> {
+    /// The way in to a server that has said this to a stranger.
+    pub(super) async fn find(
+        &self,
+        server: &Address,
+        challenge: Challenge,
+    ) -> Result<Found, LoginError> {
+        let resource = self.resource(server, challenge.resource_metadata.as_deref()).await?;
+        let (issuer, name, scopes) = match resource {
+            Some(Resource { resource, authorization_servers, scopes_supported }) => {
+                let first = authorization_servers.into_iter().next();
+                (
+                    first.ok_or(LoginError::Metadata("authorization_servers"))?,
+                    resource,
+                    scopes_supported,
+                )
+            }
+            // As it was before servers said whom they trust.
+            None => (server.origin(), server.resource(), Vec::new()),
+        };
+        let issuer = self.issuer(&issuer).await?;
+        let suggested = (!scopes.is_empty()).then(|| scopes.join(" "));
+        Ok(Found { issuer, resource: name, scope: challenge.scope.or(suggested) })
+    }
+
+    async fn resource(
+        &self,
+        server: &Address,
+        named: Option<&str>,
+    ) -> Result<Option<Resource>, LoginError> {
+        let well_known = "/.well-known/oauth-protected-resource";
+        let places = match named {
+            Some(named) => vec![named.to_owned()],
+            None => vec![format!("{well_known}{}", path_of(server)), well_known.to_owned()],
+        };
+        for place in places {
+            let place =
+                server.join(&place).map_err(|_| LoginError::Metadata("resource_metadata"))?;
+            if let Some(found) = self.get::<Resource>(place).await? {
+                // Else a key for somebody else could be fetched in this server's name.
+                if !is_part(server, &found.resource) {
+                    return Err(LoginError::OtherResource(found.resource));
+                }
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn issuer(&self, name: &str) -> Result<Issuer, LoginError> {
+        let address = Address::parse(name).map_err(|_| LoginError::Metadata("issuer"))?;
+        let path = path_of(&address);
+        let mut places = vec![
+            format!("/.well-known/oauth-authorization-server{path}"),
+            format!("/.well-known/openid-configuration{path}"),
+        ];
+        if !path.is_empty() {
+            places.push(format!("{path}/.well-known/openid-configuration"));
+        }
+        for place in places {
+            let place = address.join(&place).map_err(|_| LoginError::Metadata("issuer"))?;
+            if let Some(found) = self.get::<Issuer>(place).await? {
+                return found.check(name);
+            }
+        }
+        Err(LoginError::NoIssuer(address.origin()))
+    }
+
+    /// What is there, if anything is.
+    async fn get<T: DeserializeOwned>(&self, to: Address) -> Result<Option<T>, LoginError> {
+        let json = HeaderValue::from_static("application/json");
+        let headers: HeaderMap = [(ACCEPT, json)].into_iter().collect();
+        let asked = self.http.ask(Question { method: Method::GET, to, headers, body: "".into() });
+        let answer = match asked.await {
+            Err(HttpError::Elsewhere(_)) => return Ok(None),
+            answer => answer?,
+        };
+        if answer.status() != StatusCode::OK {
+            return Ok(None);
+        }
+        let body = whole(answer.into_body(), self.limits.small).await?;
+        Ok(serde_json::from_slice(&body).ok())
+    }
+}
+
+impl Issuer {
+    fn check(self, name: &str) -> Result<Self, LoginError> {
+        if self.issuer.trim_end_matches('/') != name.trim_end_matches('/') {
+            return Err(LoginError::OtherIssuer(self.issuer));
+        }
+        if !self.code_challenge_methods_supported.iter().any(|method| method == "S256") {
+            return Err(LoginError::NoProof);
+        }
+        let endpoints = [&self.authorization_endpoint, &self.token_endpoint];
+        let others = self.registration_endpoint.iter().chain(&self.revocation_endpoint);
+        for endpoint in endpoints.into_iter().chain(others) {
+            let address = Address::parse(endpoint).map_err(|_| LoginError::Metadata("endpoint"))?;
+            if !address.is_secure() && !address.is_loopback() {
+                return Err(LoginError::InTheClear(address.origin()));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Whether a server is what is named, or below it.
+fn is_part(server: &Address, resource: &str) -> bool {
+    let Ok(resource) = Address::parse(resource) else { return false };
+    let (whole, part) = (resource.path().trim_end_matches('/'), server.path());
+    let rest = part.strip_prefix(whole);
+    resource.origin() == server.origin()
+        && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn path_of(address: &Address) -> &str {
+    address.path().trim_end_matches('/')
+}

@@ -1,0 +1,126 @@
+//! Keys: fetched, renewed, given back.
+
+use hyper::Method;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde::Deserialize;
+
+use super::client::Client;
+use super::form::encode;
+use super::store::{Login, now};
+use crate::remote::address::Address;
+use crate::remote::failure::said;
+use crate::remote::http::{Http, HttpError, Question, whole};
+use crate::remote::limits::RemoteLimits;
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum NoGrant {
+    /// Nothing was heard.
+    #[error("{0}")]
+    Unreachable(String),
+    /// They say no.
+    #[error("{0}")]
+    Refused(String),
+    /// What they say is no key.
+    #[error("the answer holds no bearer token")]
+    NoToken,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Token {
+    pub(super) access_token: String,
+    token_type: String,
+    expires_in: Option<u64>,
+    pub(super) refresh_token: Option<String>,
+    pub(super) scope: Option<String>,
+}
+
+impl Token {
+    /// In seconds since 1970.
+    pub(super) fn expires_at(&self) -> Option<u64> {
+        self.expires_in.map(|seconds| now().saturating_add(seconds))
+    }
+}
+
+impl From<HttpError> for NoGrant {
+    fn from(error: HttpError) -> Self {
+        Self::Unreachable(error.to_string())
+    }
+}
+
+/// Asks for a key.
+pub(super) async fn ask(
+    http: &Http,
+    limits: &RemoteLimits,
+    endpoint: &str,
+    client: &Client,
+    grant: &[(&str, &str)],
+) -> Result<Token, NoGrant> {
+    let body = post(http, limits, endpoint, client, grant).await?;
+    let token: Token = serde_json::from_slice(&body).map_err(|_| NoGrant::NoToken)?;
+    if token.token_type.eq_ignore_ascii_case("bearer") { Ok(token) } else { Err(NoGrant::NoToken) }
+}
+
+/// Gets a new key for an old login.
+pub(super) async fn renew(
+    http: &Http,
+    limits: &RemoteLimits,
+    login: &Login,
+) -> Result<Login, NoGrant> {
+    let refresh = login.refresh_token.as_deref();
+    let refresh = refresh.ok_or_else(|| NoGrant::Refused("there is no refresh token".into()))?;
+    let grant = [
+        ("grant_type", "refresh_token"),
+        ("refresh_token", refresh),
+        ("resource", &login.known_as),
+    ];
+    let token = ask(http, limits, &login.token_endpoint, &login.client, &grant).await?;
+    let mut login = login.clone();
+    login.expires_at = token.expires_at();
+    login.access_token = token.access_token;
+    // Who gets another one has used the old one up.
+    login.refresh_token = token.refresh_token.or(login.refresh_token);
+    login.scope = token.scope.or(login.scope);
+    Ok(login)
+}
+
+/// Gives a login back, if they take it.
+pub(super) async fn revoke(
+    http: &Http,
+    limits: &RemoteLimits,
+    login: &Login,
+) -> Result<(), NoGrant> {
+    let Some(endpoint) = &login.revocation_endpoint else { return Ok(()) };
+    let token = login.refresh_token.as_ref().unwrap_or(&login.access_token);
+    let grant = [("token", token.as_str())];
+    post(http, limits, endpoint, &login.client, &grant).await.map(drop)
+}
+
+async fn post(
+    http: &Http,
+    limits: &RemoteLimits,
+    endpoint: &str,
+    client: &Client,
+    grant: &[(&str, &str)],
+) -> Result<bytes::Bytes, NoGrant> {
+    let to = Address::parse(endpoint).map_err(|error| NoGrant::Refused(error.to_string()))?;
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+    headers.insert(CONTENT_TYPE, form);
+    let mut pairs = grant.to_vec();
+    client.sign(&mut headers, &mut pairs);
+    let body = encode(&pairs).into();
+    let asked = async {
+        let answer = http.ask(Question { method: Method::POST, to, headers, body }).await?;
+        let status = answer.status();
+        let body = whole(answer.into_body(), limits.small).await?;
+        match status {
+            _ if status.is_success() => Ok(body),
+            _ if status.is_server_error() => Err(NoGrant::Unreachable(format!("HTTP {status}"))),
+            _ => Err(NoGrant::Refused(format!("HTTP {status}: {}", said(&body)))),
+        }
+    };
+    let late = NoGrant::Unreachable("no answer in time".into());
+    tokio::time::timeout(limits.taken, asked).await.unwrap_or(Err(late))
+}

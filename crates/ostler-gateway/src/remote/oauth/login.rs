@@ -1,0 +1,227 @@
+//! Logging in, and out again.
+
+use std::io;
+use std::time::Duration;
+
+use hyper::Method;
+use hyper::StatusCode;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+
+use super::callback::{Callback, Returned};
+use super::challenge::Challenge;
+use super::client::Client;
+use super::discovery::{Found, Search};
+use super::form::encode;
+use super::grant::{self, NoGrant};
+use super::secret;
+use super::store::{Login, NoStore};
+use crate::remote::RemoteServer;
+use crate::remote::http::{Http, HttpError, Question};
+use crate::version;
+
+/// How long a login waits.
+#[derive(Clone, Copy, Debug)]
+pub struct LoginLimits {
+    /// For the user.
+    pub consent: Duration,
+    /// For a browser to say what it wants.
+    pub request: Duration,
+}
+
+impl Default for LoginLimits {
+    fn default() -> Self {
+        Self { consent: Duration::from_mins(5), request: Duration::from_secs(10) }
+    }
+}
+
+/// How a user gets to see a page.
+pub trait Browser {
+    /// Shows it, or says where it is.
+    fn show(&mut self, url: &str);
+}
+
+/// Why nobody is logged in.
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    /// Its credentials are in the configuration.
+    #[error("its credentials are in its configuration, which a login would not change")]
+    HasCredentials,
+    /// Somebody can't be reached.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It lets everybody in.
+    #[error("it lets you in without a login")]
+    NotNeeded,
+    /// It is not at home where it says.
+    #[error("it describes itself as {0}, which is another server")]
+    OtherResource(String),
+    /// Something is missing in what was found.
+    #[error("what it says about logins has no usable `{0}`")]
+    Metadata(&'static str),
+    /// Nobody is there to let users in.
+    #[error("nothing at {0} says how to log in; put credentials into its `headers` instead")]
+    NoIssuer(String),
+    /// Somebody else is there.
+    #[error("who lets users in calls itself {0}, which is somebody else")]
+    OtherIssuer(String),
+    /// A code could be used by whoever sees it.
+    #[error("who lets users in can't prove that an answer is meant for us (PKCE with S256)")]
+    NoProof,
+    /// Somebody could overhear it.
+    #[error("{0} would be spoken to in the clear")]
+    InTheClear(String),
+    /// There is no way to ask for a name.
+    #[error("clients can't register there; put one into `oauth`: {{ \"clientId\": ... }}")]
+    NoRegistration,
+    /// They don't give us one.
+    #[error("this client was not registered: {0}")]
+    NotRegistered(String),
+    /// The port for the browser can't be had.
+    #[error("nothing can wait for the browser: {0}")]
+    NoCallback(#[source] io::Error),
+    /// No random numbers.
+    #[error("there are no random numbers: {0}")]
+    NoSecret(#[source] io::Error),
+    /// The user did not come back.
+    #[error("nobody came back from the browser within {0:?}")]
+    Late(Duration),
+    /// The user, or somebody else, has said no.
+    #[error("it was not granted: {0}")]
+    Denied(String),
+    /// The answer is not from whom we asked.
+    #[error("the answer is from somebody else than we asked; nothing was taken from it")]
+    MixedUp,
+    /// There is no key.
+    #[error("no key was given: {0}")]
+    NoGrant(#[from] NoGrant),
+    /// It can't be kept.
+    #[error(transparent)]
+    NoStore(#[from] NoStore),
+}
+
+impl From<HttpError> for LoginError {
+    fn from(error: HttpError) -> Self {
+        Self::Unreachable(error.to_string())
+    }
+}
+
+/// Logs the user in to a server, and keeps the key.
+pub async fn log_in(
+    server: &RemoteServer,
+    browser: &mut dyn Browser,
+    limits: &LoginLimits,
+) -> Result<Login, LoginError> {
+    if server.has_credentials() {
+        return Err(LoginError::HasCredentials);
+    }
+    let http = server.way.open();
+    let logged_in = with(server, &http, browser, limits).await;
+    http.close().await;
+    logged_in
+}
+
+async fn with(
+    server: &RemoteServer,
+    http: &Http,
+    browser: &mut dyn Browser,
+    limits: &LoginLimits,
+) -> Result<Login, LoginError> {
+    let own = &server.way.limits;
+    let challenge = knock(server, http).await?;
+    let search = Search { http, limits: own };
+    let Found { issuer, resource, scope } = search.find(&server.address, challenge).await?;
+    let callback = Callback::open(server.client.port).await.map_err(LoginError::NoCallback)?;
+    let redirect = callback.url();
+    let client = Client::find(&server.client, &issuer, &redirect, http, own).await?;
+    let scope = server.client.scopes.as_ref().map(|scopes| scopes.join(" ")).or(scope);
+
+    let state = secret::random().map_err(LoginError::NoSecret)?;
+    let verifier = secret::random().map_err(LoginError::NoSecret)?;
+    let challenge = secret::challenge(&verifier);
+    let mut query = vec![
+        ("response_type", "code"),
+        ("client_id", &client.id),
+        ("redirect_uri", &redirect),
+        ("state", &state),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+        ("resource", &resource),
+    ];
+    query.extend(scope.iter().map(|scope| ("scope", scope.as_str())));
+    let endpoint = &issuer.authorization_endpoint;
+    let mark = if endpoint.contains('?') { '&' } else { '?' };
+    browser.show(&format!("{endpoint}{mark}{}", encode(&query)));
+
+    let returned = tokio::time::timeout(limits.consent, callback.wait(&state, limits)).await;
+    let returned = returned.map_err(|_| LoginError::Late(limits.consent))?;
+    let returned = returned.map_err(LoginError::NoCallback)?;
+    let always = issuer.authorization_response_iss_parameter_supported;
+    let code = code_of(returned, &issuer.issuer, always)?;
+    let grant = [
+        ("grant_type", "authorization_code"),
+        ("code", &code),
+        ("redirect_uri", &redirect),
+        ("code_verifier", &verifier),
+        ("resource", &resource),
+    ];
+    let token = grant::ask(http, own, &issuer.token_endpoint, &client, &grant).await?;
+    let login = Login {
+        server: server.name.clone(),
+        resource: server.address.resource(),
+        known_as: resource,
+        issuer: issuer.issuer,
+        token_endpoint: issuer.token_endpoint,
+        revocation_endpoint: issuer.revocation_endpoint,
+        client,
+        expires_at: token.expires_at(),
+        access_token: token.access_token,
+        refresh_token: token.refresh_token,
+        scope: token.scope.or(scope),
+    };
+    let _lock = server.store.lock(&login.server, &login.resource, own.taken).await?;
+    server.store.write(&login)?;
+    Ok(login)
+}
+
+/// Asks as a stranger, to hear what a stranger is told.
+async fn knock(server: &RemoteServer, http: &Http) -> Result<Challenge, LoginError> {
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{}","capabilities":{{}},"clientInfo":{{"name":"ostler","version":"{}"}}}}}}"#,
+        version::LATEST,
+        env!("CARGO_PKG_VERSION"),
+    );
+    let mut headers = server.headers.clone();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    let (method, to, body) = (Method::POST, server.address.clone(), body.into());
+    let answer = http.ask(Question { method, to, headers, body }).await?;
+    match answer.status() {
+        StatusCode::UNAUTHORIZED => Ok(Challenge::of(answer.headers())),
+        status if status.is_success() => Err(LoginError::NotNeeded),
+        // An old server may not know this way to ask, and may still say whom it trusts.
+        _ => Ok(Challenge::default()),
+    }
+}
+
+fn code_of(returned: Returned, issuer: &str, always: bool) -> Result<String, LoginError> {
+    let is_theirs = returned.issuer.as_deref().map_or(!always, |said| said == issuer);
+    match returned {
+        _ if !is_theirs => Err(LoginError::MixedUp),
+        Returned { error: Some(error), .. } => Err(LoginError::Denied(error)),
+        Returned { code: Some(code), .. } => Ok(code),
+        Returned { .. } => Err(LoginError::Denied("no reason was given".into())),
+    }
+}
+
+/// Forgets the login to a server, after giving it back. Whether there was one, and why it could not be given back.
+pub async fn log_out(server: &RemoteServer) -> Result<(bool, Option<NoGrant>), LoginError> {
+    let (name, resource) = (&server.name, server.address.resource());
+    let limits = &server.way.limits;
+    let _lock = server.store.lock(name, &resource, limits.taken).await?;
+    let Some(login) = server.store.read(name, &resource) else { return Ok((false, None)) };
+    let http = server.way.open();
+    let revoked = grant::revoke(&http, limits, &login).await;
+    http.close().await;
+    let was_there = server.store.remove(name, &resource)?;
+    Ok((was_there, revoked.err()))
+}

@@ -1,0 +1,162 @@
+//! Streams of messages: read, broken off, and taken up again where they broke.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use ostler::{Frame, Kind};
+
+use super::events::Events;
+use super::failure::Failure;
+use super::limits::RemoteLimits;
+use super::link::Link;
+use super::outlet::frame_of;
+
+/// How reading a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Read {
+    /// What it was read for has come.
+    Answered,
+    /// It has ended, or broken, after this many messages.
+    Ended(usize),
+}
+
+/// Reads the stream of one request to its answer, however often it breaks.
+pub(super) async fn follow(
+    link: &Link,
+    request: &Frame,
+    mut body: Incoming,
+) -> Result<(), Failure> {
+    let mut events = Events::new(link.limits.message);
+    let mut vain = 0;
+    loop {
+        match read(link, &mut body, &mut events, |frame| is_answer(frame, request)).await? {
+            Read::Answered => {
+                // Its connection is of use to others if it ends by itself.
+                let rest = async { while let Some(Ok(_)) = body.frame().await {} };
+                let _ = tokio::time::timeout(link.limits.linger, rest).await;
+                return Ok(());
+            }
+            Read::Ended(0) => vain += 1,
+            Read::Ended(_) => vain = 1,
+        }
+        body = resume(link, &mut events, &mut vain).await?;
+    }
+}
+
+/// The rest of a stream. The request itself is never sent again.
+async fn resume(link: &Link, events: &mut Events, vain: &mut u32) -> Result<Incoming, Failure> {
+    loop {
+        let last = events.last_id.clone().ok_or(Failure::Dropped)?;
+        if *vain > link.limits.attempts {
+            return Err(Failure::Dropped);
+        }
+        tokio::time::sleep(wait(events, *vain, &link.limits)).await;
+        match link.stream(Some(&last)).await {
+            Ok(body) => {
+                events.restart();
+                return Ok(body);
+            }
+            Err(Failure::Forgotten) => return Err(Failure::Forgotten),
+            Err(failure) if failure.is_final() => {
+                return Err(Failure::NotResumed(failure.to_string()));
+            }
+            Err(_) => *vain += 1,
+        }
+    }
+}
+
+/// Hears what the server says unasked, for as long as the session lasts.
+pub(super) async fn listen(link: &Link) {
+    let mut events = Events::new(link.limits.message);
+    let (mut vain, mut failures) = (0, 0);
+    loop {
+        match link.stream(events.last_id.as_deref()).await {
+            Ok(mut body) => {
+                failures = 0;
+                events.restart();
+                match read(link, &mut body, &mut events, |_| false).await {
+                    Ok(Read::Ended(1..)) => vain = 0,
+                    Ok(_) => vain += 1,
+                    Err(failure) => return link.lose(&failure.to_string()),
+                }
+            }
+            Err(failure @ Failure::Forgotten) => return link.lose(&failure.to_string()),
+            Err(Failure::Status { status: StatusCode::METHOD_NOT_ALLOWED, .. }) => return,
+            Err(failure) if failure.is_final() => {
+                return link
+                    .out
+                    .complain(&format!("what it says unasked is not heard: {failure}"))
+                    .await;
+            }
+            Err(failure) => {
+                failures += 1;
+                vain += 1;
+                if failures > link.limits.attempts {
+                    return link.lose(&failure.to_string());
+                }
+            }
+        }
+        tokio::time::sleep(wait(&events, vain.max(1), &link.limits)).await;
+    }
+}
+
+/// Reads the stream of an old server, on which all answers come. It can't be had again.
+pub(super) async fn hear_all(link: &Link, mut body: Incoming, mut events: Events) {
+    match read(link, &mut body, &mut events, |_| false).await {
+        Ok(_) => link.lose("its stream of events has ended"),
+        Err(failure) => link.lose(&failure.to_string()),
+    }
+}
+
+async fn read(
+    link: &Link,
+    body: &mut Incoming,
+    events: &mut Events,
+    is_last: impl Fn(&Frame) -> bool,
+) -> Result<Read, Failure> {
+    let mut count = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        let mut found = Vec::new();
+        let data = frame.into_data().unwrap_or_default();
+        let fed = events.feed(&data, |event| found.push(event));
+        for event in found {
+            // An event without data only says where to go on.
+            if event.data.is_empty() || !matches!(event.name.as_slice(), b"" | b"message") {
+                continue;
+            }
+            count += 1;
+            let Some(message) = frame_of(&event.data) else {
+                link.out.complain("an event is no message").await;
+                continue;
+            };
+            let is_last = is_last(&message);
+            if is_last {
+                link.note_version(&message);
+            }
+            link.out.say(&message.line()).await;
+            if is_last {
+                return Ok(Read::Answered);
+            }
+        }
+        fed.map_err(|_| Failure::Long(link.limits.message))?;
+    }
+    Ok(Read::Ended(count))
+}
+
+/// Whether a message answers a request. Some servers write a number as a text.
+pub(super) fn is_answer(frame: &Frame, request: &Frame) -> bool {
+    let bare = |id: &[u8]| id.trim_ascii().strip_prefix(b"\"").map_or(id.to_vec(), <[u8]>::to_vec);
+    let bare = |id: &[u8]| {
+        let id = bare(id);
+        id.strip_suffix(b"\"").map_or(id.clone(), <[u8]>::to_vec)
+    };
+    frame.kind() == Kind::Answer && bare(frame.id()) == bare(request.id())
+}
+
+/// As the server says, or longer each time that it was in vain.
+fn wait(events: &Events, vain: u32, limits: &RemoteLimits) -> Duration {
+    let own = || limits.retry * 2u32.saturating_pow(vain.saturating_sub(1));
+    events.retry.map_or_else(own, Duration::from_millis).min(limits.retry_most)
+}

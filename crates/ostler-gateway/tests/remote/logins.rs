@@ -1,0 +1,297 @@
+//! Logging in, staying in, and logging out.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ostler_gateway::remote::RemoteServer;
+use ostler_gateway::remote::oauth::{
+    Browser, ClientSettings, Login, LoginError, LoginLimits, log_in, log_out,
+};
+use ostler_testkit::{FakeHttp, FakeIssuer, LineClient, Manners, get, standard};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::stage::{PATIENCE, Stage, answer, call, settings};
+
+/// A server that lets in who has logged in, and a place for logins.
+struct Inn {
+    issuer: FakeIssuer,
+    server: FakeHttp,
+    logins: tempfile::TempDir,
+}
+
+/// A browser that a test plays.
+struct Played<F>(F);
+
+impl<F: FnMut(&str)> Browser for Played<F> {
+    fn show(&mut self, url: &str) {
+        (self.0)(url);
+    }
+}
+
+impl Inn {
+    fn new(manners: Manners) -> Self {
+        let issuer = FakeIssuer::new(manners);
+        let server = FakeHttp::new(issuer.guard(standard));
+        Self { issuer, server, logins: tempfile::tempdir().unwrap() }
+    }
+
+    fn remote(&self) -> RemoteServer {
+        RemoteServer::new(settings(&self.server.url("/mcp"), self.logins.path()))
+    }
+
+    /// Logs in, with a browser that does this with the page.
+    fn log_in(&self, browse: impl Fn(&str) + Send + 'static) -> Result<Login, LoginError> {
+        let limits = LoginLimits { consent: PATIENCE, ..LoginLimits::default() };
+        self.log_in_within(&limits, browse)
+    }
+
+    fn log_in_within(
+        &self,
+        limits: &LoginLimits,
+        browse: impl Fn(&str) + Send + 'static,
+    ) -> Result<Login, LoginError> {
+        let (page, pages) = mpsc::channel::<String>();
+        let browser = std::thread::spawn(move || pages.iter().for_each(|url| browse(&url)));
+        let mut played = Played(move |url: &str| page.send(url.to_owned()).unwrap());
+        let runtime = Runtime::new().unwrap();
+        let logged_in = runtime.block_on(log_in(&self.remote(), &mut played, limits));
+        drop(played);
+        browser.join().unwrap();
+        logged_in
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::with(&self.server.url("/mcp"), |settings| {
+            settings.store = ostler_gateway::remote::oauth::Store::new(self.logins.path());
+        })
+    }
+
+    fn files(&self) -> Vec<std::path::PathBuf> {
+        let files = std::fs::read_dir(self.logins.path()).unwrap().flatten();
+        files.map(|file| file.path()).collect()
+    }
+}
+
+fn say_yes(url: &str) {
+    let (status, text) = get(url);
+    assert_eq!(status, 200, "{text}");
+    assert!(text.contains("Logged in"), "{text}");
+}
+
+fn mode_of(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// Twenty calls at once.
+fn rush(client: &mut LineClient, first: u64) {
+    let ids = first..first + 20;
+    ids.clone().for_each(|id| client.request(&json!(id), "tools/call", &json!({ "n": id })));
+    let mut left: Vec<u64> = ids.collect();
+    while !left.is_empty() {
+        let message = client.message();
+        let Some(id) = message["id"].as_u64() else { continue };
+        assert!(message["result"].is_object(), "{message}");
+        left.retain(|one| *one != id);
+    }
+}
+
+#[test]
+fn who_has_logged_in_is_let_in() {
+    let inn = Inn::new(Manners::default());
+    let stage = inn.stage();
+    let mut client = stage.client();
+    client.hello(&json!({}));
+    let failed = client.message();
+    assert!(
+        failed["error"]["message"].as_str().unwrap().contains("`ostler login far`"),
+        "{failed}"
+    );
+
+    let login = inn.log_in(say_yes).unwrap();
+    assert_eq!(login.issuer, inn.issuer.http.url(""));
+    assert_eq!(login.scope.as_deref(), Some("tea"));
+    let files = inn.files();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(mode_of(&files[0]), 0o600);
+    let page = inn.issuer.http.wait_for("the page", |heard| heard.path.starts_with("/authorize"));
+    assert!(page.path.contains("code_challenge_method=S256"), "{}", page.path);
+    assert!(page.path.contains("&resource=http%3A%2F%2F127.0.0.1"), "{}", page.path);
+
+    assert!(call(&mut stage.guest(), 1)["result"].is_object());
+    assert_eq!(inn.issuer.renewals(), 0);
+    assert!(!format!("{login:?} {:?}", inn.remote()).contains("key-"));
+}
+
+#[test]
+fn a_stale_key_is_renewed_once_for_all() {
+    let inn = Inn::new(Manners { first_lifetime: 1, ..Manners::default() });
+    inn.log_in(say_yes).unwrap();
+    let stage = inn.stage();
+    let mut client = stage.guest();
+    rush(&mut client, 1);
+    assert_eq!(inn.issuer.renewals(), 1);
+    assert_eq!(inn.server.count(|heard| heard.is_call("tools/call")), 20);
+}
+
+#[test]
+fn a_key_that_is_refused_is_renewed_once_and_nothing_is_done_twice() {
+    let inn = Inn::new(Manners::default());
+    inn.log_in(say_yes).unwrap();
+    let stage = inn.stage();
+    let mut client = stage.guest();
+    call(&mut client, 1);
+    for (round, first) in [(1, 100), (2, 200)] {
+        inn.issuer.expire_all();
+        rush(&mut client, first);
+        // The second time with the refresh token that the first has brought.
+        assert_eq!(inn.issuer.renewals(), round);
+    }
+    let key = |heard: &ostler_testkit::Heard| heard.header("authorization").to_owned();
+    let last = inn.server.heard().iter().map(key).next_back().unwrap();
+    for id in 200..220 {
+        let is_done = |heard: &ostler_testkit::Heard| {
+            heard.message()["params"]["n"] == id && key(heard) == last
+        };
+        assert_eq!(inn.server.count(is_done), 1, "{id}");
+    }
+}
+
+#[test]
+fn two_gateways_share_a_login_and_its_renewal() {
+    let inn = Inn::new(Manners { first_lifetime: 1, ..Manners::default() });
+    inn.log_in(say_yes).unwrap();
+    let stages = [inn.stage(), inn.stage()];
+    std::thread::scope(|scope| {
+        for stage in &stages {
+            scope.spawn(|| rush(&mut stage.guest(), 1));
+        }
+    });
+    assert_eq!(inn.issuer.renewals(), 1);
+}
+
+#[test]
+fn a_login_that_is_no_longer_good_is_forgotten() {
+    let inn = Inn::new(Manners::default());
+    inn.log_in(say_yes).unwrap();
+    let stage = inn.stage();
+    let mut client = stage.guest();
+    call(&mut client, 1);
+    inn.issuer.expire_all();
+    inn.issuer.forget_all();
+    let failed = call(&mut client, 2);
+    assert!(
+        failed["error"]["message"].as_str().unwrap().contains("`ostler login far`"),
+        "{failed}"
+    );
+    assert_eq!(failed["error"]["data"]["gateway"]["reason"], "login_required");
+    assert!(inn.files().is_empty());
+    // A new login counts at once.
+    inn.log_in(say_yes).unwrap();
+    client.request(&json!(3), "tools/call", &json!({}));
+    assert!(answer(&client, 3)["result"].is_object());
+}
+
+#[test]
+fn only_the_browser_that_was_sent_away_can_come_back() {
+    let inn = Inn::new(Manners::default());
+    let login = inn.log_in(|url| {
+        let (_, query) = url.split_once("redirect_uri=").unwrap();
+        let back = query.split('&').next().unwrap().replace("%3A", ":").replace("%2F", "/");
+        for forged in ["code=forged&state=forged", "code=forged", "error=forged", ""] {
+            assert_eq!(get(&format!("{back}?{forged}")).0, 404);
+        }
+        assert_eq!(get(&back.replace("/callback", "/other")).0, 404);
+        say_yes(url);
+    });
+    login.unwrap();
+    assert_eq!(inn.issuer.http.count(|heard| heard.body.contains("forged")), 0);
+}
+
+#[test]
+fn a_login_that_is_not_granted_says_why() {
+    let inn = Inn::new(Manners { denies: true, ..Manners::default() });
+    let denied = inn.log_in(|url| assert!(get(url).1.contains("Not logged in")));
+    assert!(
+        matches!(&denied, Err(LoginError::Denied(why)) if why.contains("No tea")),
+        "{denied:?}"
+    );
+
+    let poses_as = Some("http://somebody.invalid".to_owned());
+    let inn = Inn::new(Manners { poses_as, ..Manners::default() });
+    let mixed = inn.log_in(|url| drop(get(url)));
+    assert!(matches!(mixed, Err(LoginError::MixedUp)), "{mixed:?}");
+    assert_eq!(inn.issuer.http.count(|heard| heard.path == "/token"), 0);
+
+    let inn = Inn::new(Manners { has_proof: false, ..Manners::default() });
+    let unproven = inn.log_in(say_yes);
+    assert!(matches!(unproven, Err(LoginError::NoProof)), "{unproven:?}");
+
+    let inn = Inn::new(Manners { registers: false, ..Manners::default() });
+    let nameless = inn.log_in(say_yes);
+    assert!(matches!(nameless, Err(LoginError::NoRegistration)), "{nameless:?}");
+
+    let inn = Inn::new(Manners::default());
+    let limits = LoginLimits { consent: Duration::from_millis(20), ..LoginLimits::default() };
+    let late = inn.log_in_within(&limits, |_| {});
+    assert!(matches!(late, Err(LoginError::Late(_))), "{late:?}");
+    assert!(inn.files().is_empty());
+}
+
+#[test]
+fn a_server_that_describes_another_one_is_not_believed() {
+    let issuer = FakeIssuer::new(Manners::default());
+    let own = issuer.http.url("");
+    let server = FakeHttp::new(move |heard| {
+        if heard.path.starts_with("/.well-known/oauth-protected-resource") {
+            let other =
+                json!({ "resource": "https://bank.invalid/", "authorization_servers": [own] });
+            return ostler_testkit::Reply::json(&other);
+        }
+        ostler_testkit::Reply::status(401)
+    });
+    let inn = Inn { issuer, server, logins: tempfile::tempdir().unwrap() };
+    let refused = inn.log_in(say_yes);
+    assert!(matches!(&refused, Err(LoginError::OtherResource(_))), "{refused:?}");
+}
+
+#[test]
+fn a_client_with_a_name_does_not_ask_for_one() {
+    let inn = Inn::new(Manners { registers: false, ..Manners::default() });
+    let mut settings = settings(&inn.server.url("/mcp"), inn.logins.path());
+    settings.client = ClientSettings {
+        id: Some("known".into()),
+        scopes: Some(vec!["a".into(), "b".into()]),
+        ..ClientSettings::default()
+    };
+    let (page, pages) = mpsc::channel::<String>();
+    let browser = std::thread::spawn(move || pages.iter().for_each(|url| say_yes(&url)));
+    let mut played = Played(move |url: &str| page.send(url.to_owned()).unwrap());
+    let limits = LoginLimits { consent: PATIENCE, ..LoginLimits::default() };
+    let remote = RemoteServer::new(settings);
+    Runtime::new().unwrap().block_on(log_in(&remote, &mut played, &limits)).unwrap();
+    drop(played);
+    browser.join().unwrap();
+    let page = inn.issuer.http.wait_for("the page", |heard| heard.path.starts_with("/authorize"));
+    assert!(page.path.contains("client_id=known") && page.path.contains("scope=a%20b"));
+}
+
+#[test]
+fn who_logs_out_gives_the_login_back() {
+    let inn = Inn::new(Manners::default());
+    inn.log_in(say_yes).unwrap();
+    let stage = inn.stage();
+    let mut client = stage.guest();
+    call(&mut client, 1);
+    let runtime = Runtime::new().unwrap();
+    let (was_there, problem) = runtime.block_on(log_out(&inn.remote())).unwrap();
+    assert!(was_there && problem.is_none(), "{problem:?}");
+    assert!(inn.files().is_empty());
+    inn.issuer.http.wait_for("the end", |heard| heard.path == "/revoke");
+    let failed = call(&mut client, 2);
+    assert_eq!(failed["error"]["data"]["gateway"]["reason"], "login_required");
+    let (was_there, _) = runtime.block_on(log_out(&inn.remote())).unwrap();
+    assert!(!was_there);
+}

@@ -1,0 +1,120 @@
+//! A gateway with one remote server behind it, and clients in front of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::HeaderMap;
+use ostler::keeper::{Caps, Server, Sharing};
+use ostler::{Owner, Places};
+use ostler_gateway::config::{Carrier, Environment};
+use ostler_gateway::remote::oauth::{ClientSettings, Store};
+use ostler_gateway::remote::{Address, RemoteLimits, RemoteServer, RemoteSettings, Surroundings};
+use ostler_gateway::{Gateway, Offer, Route, Tools, Visitor};
+use ostler_testkit::{FakeHttp, LineClient, wait_until};
+use serde_json::{Value, json};
+use tokio::net::unix::pipe;
+use tokio::runtime::Runtime;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A gateway in this process.
+pub(crate) struct Stage {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) runtime: Runtime,
+    _state: tempfile::TempDir,
+}
+
+/// What is known of a server at this url. Waits are short.
+pub(crate) fn settings(url: &str, store: &std::path::Path) -> RemoteSettings {
+    RemoteSettings {
+        name: "far".to_owned(),
+        address: Address::parse(url).unwrap(),
+        headers: HeaderMap::new(),
+        carrier: Carrier::Any,
+        client: ClientSettings::default(),
+        surroundings: Surroundings::new(&Environment::default()),
+        store: Store::new(store),
+        limits: RemoteLimits {
+            retry: Duration::from_millis(5),
+            linger: Duration::from_millis(200),
+            ..RemoteLimits::default()
+        },
+    }
+}
+
+impl Stage {
+    /// With the server that this is.
+    pub(crate) fn new(fake: &FakeHttp) -> Self {
+        Self::with(&fake.url("/mcp"), |_| {})
+    }
+
+    /// With a server at this url, after a change.
+    pub(crate) fn with(url: &str, change: impl FnOnce(&mut RemoteSettings)) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let mut settings = settings(url, &state.path().join("logins"));
+        change(&mut settings);
+        let mut server = Server::remote(Arc::new(RemoteServer::new(settings)));
+        server.sharing = Sharing::Session;
+        server.limits.backoff.first = Duration::from_millis(1);
+        let offers = [("far".to_owned(), Offer { server, tools: Tools::default() })].into();
+        let runtime = Runtime::new().unwrap();
+        let gateway = runtime.block_on(async {
+            let owner = Owner::new(Places::new([state.path().join("ledgers")]), "remote").unwrap();
+            Gateway::new(owner, offers, Caps::default(), None)
+        });
+        let tended = Arc::clone(&gateway);
+        runtime.spawn(async move { tended.tend().await });
+        Self { gateway, runtime, _state: state }
+    }
+
+    /// A client of the server.
+    pub(crate) fn client(&self) -> LineClient {
+        let (theirs, input) = std::io::pipe().unwrap();
+        let (output, ours) = std::io::pipe().unwrap();
+        let gateway = Arc::clone(&self.gateway);
+        let visitor = Visitor::new(None, Route::One("far".into()));
+        self.runtime.spawn(async move {
+            let input = pipe::Receiver::from_owned_fd(theirs.into()).unwrap();
+            let output = pipe::Sender::from_owned_fd(ours.into()).unwrap();
+            gateway.serve(visitor, input, output, std::future::pending()).await;
+        });
+        LineClient::new(input, output)
+    }
+
+    /// A client that has said hello.
+    pub(crate) fn guest(&self) -> LineClient {
+        let mut client = self.client();
+        client.enter();
+        client
+    }
+
+    /// Waits until no instance is left.
+    pub(crate) fn wait_empty(&self) {
+        let is_empty = || self.gateway.keeper().snapshot().instances.is_empty();
+        wait_until("no instance is left", PATIENCE, is_empty);
+        assert!(self.gateway.keeper().books().balance());
+    }
+}
+
+/// Calls a tool, and returns the answer with this id. What is said meanwhile is left out.
+pub(crate) fn call(client: &mut LineClient, id: u64) -> Value {
+    client.request(&json!(id), "tools/call", &json!({ "name": "echo", "arguments": { "n": id } }));
+    answer(client, id)
+}
+
+/// The answer with this id.
+pub(crate) fn answer(client: &LineClient, id: u64) -> Value {
+    loop {
+        let message = client.message();
+        if message["id"] == id {
+            return message;
+        }
+    }
+}
+
+/// How many times this call was sent.
+pub(crate) fn sent(fake: &FakeHttp, id: u64) -> usize {
+    fake.count(|heard| {
+        heard.is_call("tools/call") && heard.message()["params"]["arguments"]["n"] == id
+    })
+}

@@ -1,0 +1,110 @@
+//! An MCP client that a test plays itself, line by line.
+
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Far beyond what anything here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client that is played line by line.
+#[derive(Debug)]
+pub struct LineClient {
+    /// What it says, until it is dropped.
+    pub input: Option<PipeWriter>,
+    lines: mpsc::Receiver<String>,
+}
+
+impl LineClient {
+    /// One at these ends of two pipes.
+    pub fn new(input: PipeWriter, output: PipeReader) -> Self {
+        Self { input: Some(input), lines: read(output) }
+    }
+
+    /// Says a line.
+    pub fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("an open input");
+        input.write_all(format!("{line}\n").as_bytes()).expect("somebody who listens");
+    }
+
+    /// The next line, as it came.
+    pub fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line")
+    }
+
+    /// Whether there is nothing to hear; what was said before has been heard.
+    pub fn assert_silence(&mut self) {
+        self.say(r#"{"jsonrpc":"2.0","id":"silence?","method":"ping"}"#);
+        assert_eq!(self.line(), r#"{"jsonrpc":"2.0","id":"silence?","result":{}}"#);
+    }
+
+    /// The next message.
+    pub fn message(&self) -> Value {
+        let line = self.line();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// The next message, which has to be a call of this method.
+    pub fn expect(&self, method: &str) -> Value {
+        let message = self.message();
+        assert_eq!(message["method"], method, "{message}");
+        message
+    }
+
+    /// Asks for something; the answer comes later.
+    pub fn request(&mut self, id: &Value, method: &str, params: &Value) {
+        let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.say(&line.to_string());
+    }
+
+    /// Says hello with these capabilities; the answer comes later.
+    pub fn hello(&mut self, capabilities: &Value) {
+        let info = json!({ "name": "test", "version": "1" });
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info,
+        });
+        self.request(&json!(0), "initialize", &params);
+    }
+
+    /// Takes the answer to its hello.
+    pub fn welcome(&self) -> Value {
+        let answer = self.message();
+        assert_eq!(answer["id"], 0, "{answer}");
+        assert!(answer["result"].is_object(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// Says that it is ready.
+    pub fn ready(&mut self) {
+        self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    }
+
+    /// The whole handshake with a server that is there already.
+    pub fn enter(&mut self) -> Value {
+        self.hello(&json!({}));
+        let welcome = self.welcome();
+        self.ready();
+        welcome
+    }
+
+    /// Waits until nothing more is said to it.
+    pub fn wait_closed(&self) {
+        while self.lines.recv_timeout(PATIENCE).is_ok() {}
+    }
+}
+
+/// So that a test can say how long it waits for a line.
+fn read(output: PipeReader) -> mpsc::Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    let pass = move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(pass).expect("a thread");
+    lines
+}

@@ -44,6 +44,7 @@ impl fmt::Display for Proof {
             Self::EmptyLeaf => "its leaf was empty",
             Self::EndedNamespace => "its namespace has ended",
             Self::AnotherBoot => "the machine was started again",
+            Self::Disconnected => "no connection to it is left",
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fs;
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Command;
@@ -207,4 +208,18 @@ impl Client {
         let status = self.0.wait_exit(PATIENCE);
         assert!(status.success(), "{status}: {}", self.0.stderr());
     }
+}
+
+/// A gateway that listens, and what a client needs to reach it.
+pub(crate) fn serve(house: &House) -> (Launched, SocketAddr, String) {
+    let gateway = house.serve(&["--listen", "127.0.0.1:0"]);
+    let said = gateway.stderr();
+    let token = fs::read_to_string(house.sandbox.state().join("ostler/token")).unwrap();
+    (gateway, address_in(&said), token.trim().to_owned())
+}
+
+/// Where a gateway that has said this listens.
+pub(crate) fn address_in(said: &str) -> SocketAddr {
+    let address = said.split("://").nth(1).and_then(|rest| rest.split('/').next());
+    address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{said}"))
 }

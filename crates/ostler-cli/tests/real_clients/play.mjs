@@ -1,8 +1,16 @@
 // What a user's client does, written down. Run by typescript-v1.mjs and typescript-v2.mjs as
 //   node SCRIPT PLAY PREFIX COMMAND...
+//   TOKEN=... node SCRIPT PLAY PREFIX URL
 // PREFIX is what the names of this server's tools begin with.
 const [play, prefix, command, ...args] = process.argv.slice(2);
-export const server = { command, args, env: process.env };
+
+/** The way to the server, with one of the SDK's transports. */
+export function transportOf({ Stdio, Http, Sse }) {
+  if (!command.startsWith("http://")) return new Stdio({ command, args, env: process.env });
+  const url = new URL(command);
+  const requestInit = { headers: { Authorization: `Bearer ${process.env.TOKEN}` } };
+  return new (url.pathname.startsWith("/sse") ? Sse : Http)(url, { requestInit });
+}
 
 /** What the client says of itself. */
 export const info = { name: "real-client", version: "1.0.0" };
@@ -136,6 +144,7 @@ export async function run(client, callTool) {
     }),
     ...(await { everything, time, meet }[play](client, call)),
   };
+  await client.transport.terminateSession?.();
   await client.close();
   console.log(JSON.stringify(seen));
   // A server that was started directly may live on behind its wrapper, and hold our pipes.

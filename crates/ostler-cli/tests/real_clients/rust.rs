@@ -13,6 +13,8 @@ use rmcp::model::{
     SetLevelRequestParams, SubscribeRequestParams, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, PeerRequestOptions, RequestContext, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, ErrorData, RoleClient, ServiceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::net::unix::pipe;
 use tokio::runtime::Runtime;
 
-use crate::{PLAY, Seen, Way, sees_the_same};
+use crate::{PLAY, Reach, Seen, Transport, Way, sees_the_same};
 
 const URI: &str = "demo://resource/dynamic/text/1";
 
@@ -111,7 +113,46 @@ impl ClientHandler for User {
 
 #[test]
 fn the_sdk_for_rust() {
-    sees_the_same(|way| Runtime::new().unwrap().block_on(play(way)));
+    sees_the_same(Transport::Stdio, run);
+}
+
+#[test]
+fn the_sdk_for_rust_on_http() {
+    sees_the_same(Transport::StreamableHttp, run);
+}
+
+fn run(way: &Way<'_>) -> Seen {
+    Runtime::new().unwrap().block_on(async {
+        let user = User::default();
+        match &way.reach {
+            Reach::Itself(words) | Reach::Connect(words) => {
+                let (mut child, pipes) = start(way, words);
+                let service = user.clone().serve(pipes).await.unwrap();
+                let seen = Connected { service, user, way }.play().await;
+                if matches!(way.reach, Reach::Connect(_)) {
+                    let ended = || child.try_wait().unwrap().map(|s| assert!(s.success()));
+                    wait_until("its end", PLAY, ended);
+                }
+                seen
+            }
+            Reach::Http(place) => {
+                let config = StreamableHttpClientTransportConfig::with_uri(&*place.url);
+                let config = config.auth_header(&*place.token);
+                let transport = StreamableHttpClientTransport::from_config(config);
+                let service = user.clone().serve(transport).await.unwrap();
+                Connected { service, user, way }.play().await
+            }
+        }
+    })
+}
+
+fn start(way: &Way<'_>, words: &[String]) -> (Child, (pipe::Receiver, pipe::Sender)) {
+    let mut command = way.command(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let input = pipe::Receiver::from_owned_fd(stdout.into()).unwrap();
+    (child, (input, pipe::Sender::from_owned_fd(stdin.into()).unwrap()))
 }
 
 /// A client that is connected.
@@ -121,38 +162,21 @@ struct Connected<'a> {
     way: &'a Way<'a>,
 }
 
-async fn play(way: &Way<'_>) -> Seen {
-    let (mut child, pipes) = start(way);
-    let user = User::default();
-    let service = user.clone().serve(pipes).await.unwrap();
-    let client = Connected { service, user, way };
-    let mut seen = Seen::new();
-    seen.insert("server".into(), plain(client.service.peer_info()));
-    seen.insert("tools".into(), client.tools().await);
-    if way.server.name == "everything" {
-        client.everything(&mut seen).await;
-    } else {
-        let at =
-            json!({ "source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo" });
-        seen.insert("converted".into(), client.call("convert_time", at).await);
-    }
-    client.service.cancel().await.unwrap();
-    if !way.is_direct() {
-        wait_until("its end", PLAY, || child.try_wait().unwrap().map(|s| assert!(s.success())));
-    }
-    seen
-}
-
-fn start(way: &Way<'_>) -> (Child, (pipe::Receiver, pipe::Sender)) {
-    let mut command = way.command(&way.words[0]);
-    command.args(&way.words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let input = pipe::Receiver::from_owned_fd(stdout.into()).unwrap();
-    (child, (input, pipe::Sender::from_owned_fd(stdin.into()).unwrap()))
-}
-
 impl Connected<'_> {
+    async fn play(self) -> Seen {
+        let mut seen = Seen::new();
+        seen.insert("server".into(), plain(self.service.peer_info()));
+        seen.insert("tools".into(), self.tools().await);
+        if self.way.server.name == "everything" {
+            self.everything(&mut seen).await;
+        } else {
+            let at = json!({ "source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo" });
+            seen.insert("converted".into(), self.call("convert_time", at).await);
+        }
+        self.service.cancel().await.unwrap();
+        seen
+    }
+
     /// A server that is being started may be missing from the first list.
     async fn tools(&self) -> Value {
         loop {

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::chronicle::Chronicle;
 use crate::config::{self, Environment, LoadError, Names};
 use crate::front::ClientHello;
-use crate::front::http::Pass;
+use crate::front::http::{Identity, Pass};
 use crate::gateway::{Gateway, Visitor};
-use crate::roster::{Guest, Roster, Supply};
+use crate::roster::{Guest, Roster, Supply, why};
 use crate::session::Route;
 
 /// A gateway, its configuration, and its clients.
@@ -24,6 +24,8 @@ pub struct House {
     chronicle: Chronicle,
     /// Where the configuration is, if there is one.
     configuration: Option<PathBuf>,
+    /// What clients on HTTP know it by.
+    identity: OnceLock<Arc<Identity>>,
     closing: CancellationToken,
     closed: CancellationToken,
     left: OnceLock<Vec<InstanceView>>,
@@ -72,6 +74,7 @@ impl House {
             chronicle: Chronicle::default(),
             gateway,
             configuration,
+            identity: OnceLock::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
             left: OnceLock::new(),
@@ -100,8 +103,9 @@ impl House {
 
     /// Reads the configuration again, and takes it over as a difference. If it can't be used, the one in
     /// force stays.
-    /// Returns also what its author should know.
+    /// Returns also what its author should know. A certificate is read again as well.
     pub fn reload(&self) -> Result<(Changes, Vec<String>), ReloadError> {
+        let renewed = self.identity.get().map_or(Ok(()), |identity| identity.renew());
         let path = self.configuration.as_deref().ok_or(ReloadError::NoFile)?;
         let file = config::load(path)?;
         let mut notices: Vec<_> = file.notices.iter().map(|one| one.message.clone()).collect();
@@ -109,6 +113,9 @@ impl House {
         // They go whether or not somebody waits; the answer is about the configuration.
         drop(departure);
         notices.extend(self.warnings());
+        notices.extend(
+            renewed.err().map(|error| format!("the certificate in force stays: {}", why(&error))),
+        );
         Ok((changes, notices))
     }
 
@@ -219,6 +226,11 @@ impl House {
             )
         };
         unusable.map(warning).collect()
+    }
+
+    /// Reads this again whenever it reads its configuration again.
+    pub(crate) fn keep(&self, identity: &Arc<Identity>) {
+        self.identity.get_or_init(|| Arc::clone(identity));
     }
 
     /// How long a client on HTTP may be away, if the configuration says it.

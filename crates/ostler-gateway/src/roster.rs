@@ -247,7 +247,7 @@ fn changes(old: &Supply, new: &Supply) -> Changes {
 }
 
 /// The reason with all that caused it.
-fn why(reason: &dyn Error) -> String {
+pub(crate) fn why(reason: &dyn Error) -> String {
     let mut text = reason.to_string();
     let mut cause = reason.source();
     while let Some(error) = cause {

@@ -23,6 +23,7 @@
 )]
 
 mod ambient;
+mod authority;
 mod binary;
 mod bystanders;
 mod cgroup;
@@ -48,6 +49,7 @@ mod token;
 mod wait;
 pub mod web;
 
+pub use crate::authority::Authority;
 pub use crate::binary::binary;
 pub use crate::bystanders::Bystanders;
 pub use crate::cgroup::Cgroup;

@@ -60,9 +60,16 @@ impl<S: Borrow<Stage>> House<S> {
     }
 
     pub(crate) fn configure(&self, servers: &[(&str, Value)]) {
+        self.configure_with(servers, &json!({}));
+    }
+
+    /// The same with further keys, beside those of servers.
+    pub(crate) fn configure_with(&self, servers: &[(&str, Value)], more: &Value) {
         let servers: serde_json::Map<String, Value> =
             servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
-        self.write(&json!({ "mcpServers": servers }).to_string());
+        let mut configuration = json!({ "mcpServers": servers });
+        configuration.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.write(&configuration.to_string());
     }
 
     /// As editors do it.
@@ -214,8 +221,13 @@ impl Client {
 pub(crate) fn serve(house: &House) -> (Launched, SocketAddr, String) {
     let gateway = house.serve(&["--listen", "127.0.0.1:0"]);
     let said = gateway.stderr();
+    (gateway, address_in(&said), token_of(house))
+}
+
+/// The token that was made.
+pub(crate) fn token_of(house: &House) -> String {
     let token = fs::read_to_string(house.sandbox.state().join("ostler/token")).unwrap();
-    (gateway, address_in(&said), token.trim().to_owned())
+    token.trim().to_owned()
 }
 
 /// Where a gateway that has said this listens.

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use ostler_testkit::web::{Reply, Web, request};
-use ostler_testkit::{Launched, RUDE, Stage, rows};
+use ostler_testkit::{Launched, RUDE, Stage, rows, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -14,9 +14,7 @@ const AWAY: &str = "300ms";
 
 /// These servers, all for one session each, and clients that may be away for a moment.
 fn configure(house: &House, servers: &[(&str, Value)]) {
-    let servers: serde_json::Map<String, Value> =
-        servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
-    house.write(&json!({ "mcpServers": servers, "detachTimeout": AWAY }).to_string());
+    house.configure_with(servers, &json!({ "detachTimeout": AWAY }));
 }
 
 /// With one server.
@@ -86,8 +84,13 @@ rows! {
         let inside = web.enter();
         let mut client = listening_process(&house, &inside);
         echo(&inside);
-        std::thread::sleep(std::time::Duration::from_millis(700));
-        assert_eq!(house.named("ostler-stub").len(), 1, "it listens, so that it is there");
+        echo(&web.enter());
+        // One of both has vanished: the one that does not listen.
+        wait_until("one server is left", PATIENCE, || house.named("ostler-stub").len() == 1);
+        let sessions = house.ostler_json(&["sessions", "--json"]);
+        assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
+        echo(&inside);
+        assert_eq!(house.starts("a").len(), 2, "it listens, so that it has kept its server");
         client.signal(Signal::KILL);
         client.wait_exit(PATIENCE);
         house.expect_no_server();

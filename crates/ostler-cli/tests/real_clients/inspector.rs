@@ -98,6 +98,8 @@ fn target(way: &Way<'_>, command: &mut Command) {
             let transport = if place.is_old { "sse" } else { "http" };
             command.args(["--server-url", &place.url, "--transport", transport, "--header"]);
             command.arg(format!("Authorization: Bearer {}", place.token));
+            // It asks for the newest version of the protocol first.
+            command.args(["--protocol-era", "auto"]);
         }
     }
 }

@@ -25,7 +25,7 @@ fn clients_on_http_in_the_old_way_that_are_killed_leave_nothing() {
 
 /// Each has an instance of its own, which goes with it and with nobody else.
 fn leave_nothing(transport: Transport) {
-    let gateway = Gateway::open(transport, &json!({}));
+    let gateway = Gateway::open_with(transport, &json!({}), &json!({ "detachTimeout": "1s" }));
     let house = &gateway.house;
     let clients = meet(&gateway.way(&NPX));
     let mut left = clients.len();

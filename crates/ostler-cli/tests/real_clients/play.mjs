@@ -131,6 +131,16 @@ async function meet(client, call) {
   return {};
 }
 
+/** Says when a long call has begun, and then what came of it. */
+async function cut(client, call) {
+  const steps = [];
+  const onprogress = ({ progress }) => {
+    if (steps.push(progress) === 1) console.log(JSON.stringify("begun"));
+  };
+  const long = await call("trigger-long-running-operation", { duration: 4, steps: 8 }, { onprogress });
+  return { long, steps };
+}
+
 export async function run(client, callTool) {
   const call = (name, given = {}, options) =>
     callTool(client, { name: prefix + name, arguments: given }, options);
@@ -142,7 +152,7 @@ export async function run(client, callTool) {
       const tools = own((await client.listTools()).tools);
       return tools.length > 0 && tools;
     }),
-    ...(await { everything, time, meet }[play](client, call)),
+    ...(await { everything, time, meet, cut }[play](client, call)),
   };
   await client.transport.terminateSession?.();
   await client.close();

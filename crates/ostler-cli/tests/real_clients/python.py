@@ -147,6 +147,18 @@ async def meet(_session, call):
     return {}
 
 
+async def cut(_session, call):
+    """Says when a long call has begun, and then what came of it."""
+    steps = []
+
+    async def note(progress, _total, _message):
+        steps.append(int(progress))
+        if len(steps) == 1:
+            print(json.dumps("begun"), flush=True)
+
+    return {"long": await call("trigger-long-running-operation", note, duration=4, steps=8), "steps": steps}
+
+
 @asynccontextmanager
 async def reach():
     """The way to the server, as a pair of streams."""
@@ -187,7 +199,8 @@ async def main():
         seen = {"server": plain(await session.initialize())}
         await session.send_ping()
         seen["tools"] = await until(tools)
-        seen.update(await {"everything": everything, "time": time, "meet": meet}[PLAY](session, call))
+        plays = {"everything": everything, "time": time, "meet": meet, "cut": cut}
+        seen.update(await plays[PLAY](session, call))
         print(json.dumps(seen), flush=True)
 
 

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 
 use ostler_testkit::{Launched, Stage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::cut::Cable;
 use crate::house::{House, serve};
 use crate::{NPX, Published, UVX, Way};
 
@@ -51,10 +52,16 @@ struct Listening {
 impl Gateway {
     /// For clients that come like this; `more` is added to each server.
     pub(crate) fn open(transport: Transport, more: &Value) -> Self {
+        Self::open_with(transport, more, &json!({}))
+    }
+
+    /// The same with further keys in the configuration.
+    pub(crate) fn open_with(transport: Transport, more: &Value, keys: &Value) -> Self {
         let house = House::new(Stage::leaf());
         NPX.fetch(&house);
         UVX.fetch(&house);
-        house.configure(&[NPX, UVX].map(|server| (server.name, server.entry(more))));
+        let servers = [NPX, UVX].map(|server| (server.name, server.entry(more)));
+        house.configure_with(&servers, keys);
         let listening = match transport {
             // It is started by its first client.
             Transport::Stdio => None,
@@ -90,6 +97,14 @@ impl Gateway {
         let server = server.map(|name| format!("/{name}")).unwrap_or_default();
         let url = format!("http://{}/{path}{server}", listening.address);
         Reach::Http(Place { url, token: listening.token.clone(), is_old })
+    }
+
+    /// Has clients on HTTP come by a cable.
+    pub(crate) fn behind_cable(&mut self) -> Cable {
+        let listening = self.listening.as_mut().unwrap();
+        let cable = Cable::to(listening.address);
+        listening.address = cable.address;
+        cable
     }
 
     /// Ends it, with proof.

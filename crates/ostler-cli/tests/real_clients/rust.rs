@@ -25,6 +25,7 @@ use tokio::runtime::Runtime;
 use crate::{PLAY, Reach, Seen, Transport, Way, sees_the_same};
 
 const URI: &str = "demo://resource/dynamic/text/1";
+const LONG: &str = "trigger-long-running-operation";
 
 /// A client that writes down what it is asked and told.
 #[derive(Clone, Default)]
@@ -123,26 +124,30 @@ fn the_sdk_for_rust_on_http() {
 
 fn run(way: &Way<'_>) -> Seen {
     Runtime::new().unwrap().block_on(async {
-        let user = User::default();
-        match &way.reach {
-            Reach::Itself(words) | Reach::Connect(words) => {
-                let (mut child, pipes) = start(way, words);
-                let service = user.clone().serve(pipes).await.unwrap();
-                let seen = Connected { service, user, way }.play().await;
-                if matches!(way.reach, Reach::Connect(_)) {
-                    let ended = || child.try_wait().unwrap().map(|s| assert!(s.success()));
-                    wait_until("its end", PLAY, ended);
-                }
-                seen
-            }
-            Reach::Http(place) => {
-                let config = StreamableHttpClientTransportConfig::with_uri(&*place.url);
-                let config = config.auth_header(&*place.token);
-                let transport = StreamableHttpClientTransport::from_config(config);
-                let service = user.clone().serve(transport).await.unwrap();
-                Connected { service, user, way }.play().await
-            }
+        let (client, child) = Connected::new(way).await;
+        let seen = client.play().await;
+        if let Some(mut child) = child.filter(|_| matches!(way.reach, Reach::Connect(_))) {
+            let ended = || child.try_wait().unwrap().map(|status| assert!(status.success()));
+            wait_until("its end", PLAY, ended);
         }
+        seen
+    })
+}
+
+/// The answer to a call, in the middle of which something happens.
+pub(crate) fn long_call(way: &Way<'_>, happen: impl FnOnce()) -> Value {
+    Runtime::new().unwrap().block_on(async {
+        let (client, _) = Connected::new(way).await;
+        let begun = async {
+            tokio::task::block_in_place(|| {
+                client.user.wait("a step", |notes| notes.progress.first().cloned());
+                happen();
+            });
+        };
+        let (answer, ()) =
+            tokio::join!(client.call(LONG, json!({ "duration": 4, "steps": 8 })), begun);
+        client.service.cancel().await.unwrap();
+        answer
     })
 }
 
@@ -162,7 +167,25 @@ struct Connected<'a> {
     way: &'a Way<'a>,
 }
 
-impl Connected<'_> {
+impl<'a> Connected<'a> {
+    /// With the process that it has started, if it has.
+    async fn new(way: &'a Way<'a>) -> (Self, Option<Child>) {
+        let user = User::default();
+        let (service, child) = match &way.reach {
+            Reach::Itself(words) | Reach::Connect(words) => {
+                let (child, pipes) = start(way, words);
+                (user.clone().serve(pipes).await, Some(child))
+            }
+            Reach::Http(place) => {
+                let config = StreamableHttpClientTransportConfig::with_uri(&*place.url);
+                let config = config.auth_header(&*place.token);
+                let transport = StreamableHttpClientTransport::from_config(config);
+                (user.clone().serve(transport).await, None)
+            }
+        };
+        (Self { service: service.unwrap(), user, way }, child)
+    }
+
     async fn play(self) -> Seen {
         let mut seen = Seen::new();
         seen.insert("server".into(), plain(self.service.peer_info()));
@@ -246,14 +269,13 @@ impl Connected<'_> {
 
     /// One with progress, and one that is cancelled.
     async fn long_operations(&self) -> Value {
-        const TOOL: &str = "trigger-long-running-operation";
-        let mut answer = self.call(TOOL, json!({ "duration": 0.2, "steps": 4 })).await;
+        let mut answer = self.call(LONG, json!({ "duration": 0.2, "steps": 4 })).await;
         // This client looks at notifications in any order.
         let four = |notes: &Notes| (notes.progress.len() == 4).then(|| plain(&notes.progress));
         let mut steps = tokio::task::block_in_place(|| self.user.wait("four steps", four));
         steps.as_array_mut().unwrap().sort_by_key(Value::to_string);
         answer["steps"] = steps;
-        let params = self.params(TOOL, json!({ "duration": 60, "steps": 600 }));
+        let params = self.params(LONG, json!({ "duration": 60, "steps": 600 }));
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options();
         let call = self.service.send_cancellable_request(request, options).await.unwrap();

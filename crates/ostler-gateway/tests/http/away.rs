@@ -1,22 +1,32 @@
 //! Clients that vanish, and come back.
 
+use std::process::Command;
 use std::time::Duration;
 
 use ostler::keeper::Sharing;
-use ostler_testkit::wait_until;
-use ostler_testkit::web::{Reply, request};
+use ostler_testkit::web::{Reply, Web, request};
+use ostler_testkit::{Launched, wait_until};
 use serde_json::json;
 
 use crate::stage::{PATIENCE, Stage};
 
 fn stage(sharing: Sharing) -> Stage {
     Stage::with(&["puppet"], sharing, |settings| {
-        settings.detach_timeout = Duration::from_millis(300);
+        settings.limits.detach = Duration::from_millis(300);
     })
 }
 
 fn call(id: u64) -> String {
     request(&json!(id), "tools/call", &json!({}))
+}
+
+/// Waits as long as it takes until a client that has just been there counts as one that has vanished.
+fn somebody_else_vanishes(stage: &Stage) {
+    let clients = stage.house.gateway().clients();
+    let _ = stage.web().enter();
+    wait_until("somebody else has vanished", PATIENCE, || {
+        stage.house.gateway().clients() <= clients
+    });
 }
 
 #[test]
@@ -47,16 +57,46 @@ fn h4_a_client_that_listens_or_waits_has_not_vanished() {
     let stage = stage(Sharing::Session);
     let (web, mut server) = stage.both();
     let listening = web.listen();
-    std::thread::sleep(Duration::from_millis(900));
+    somebody_else_vanishes(&stage);
     assert_eq!(stage.house.gateway().clients(), 1);
     let stream = web.begin("POST", &call(1));
     let asked = server.expect("tools/call");
     listening.cut();
     // Only the call shows that it is there.
-    std::thread::sleep(Duration::from_millis(900));
+    somebody_else_vanishes(&stage);
     server.answer(&asked, &json!({}));
     assert_eq!(Reply::read(stream).expect("an answer").message()["id"], 1);
     assert!(server.has_ended());
+}
+
+/// A client that listens, and whose machine then vanishes without a word.
+fn vanishing(web: &Web) -> Launched {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http/deaf.py");
+    let (host, port) = (web.address.ip().to_string(), web.address.port().to_string());
+    let mut command = Command::new("python3");
+    let mut client = Launched::start(command.args([script, &host, &port, &web.text("GET", "")]));
+    for expected in ["HTTP/1.1 200 OK\n", "deaf\n"] {
+        let line = client.line(PATIENCE).expect("a line").unwrap_or_default();
+        assert_eq!(String::from_utf8_lossy(&line).trim(), expected.trim(), "{}", client.stderr());
+    }
+    client
+}
+
+#[test]
+fn l38_a_stream_that_nobody_acknowledges_is_nobodys() {
+    let stage = Stage::with(&["puppet"], Sharing::Session, |settings| {
+        settings.limits.detach = Duration::from_millis(300);
+        settings.limits.keep_alive = Duration::from_millis(100);
+        settings.limits.stalled = Duration::from_millis(500);
+    });
+    let (web, mut server) = stage.both();
+    let listening = web.listen();
+    let _vanished = vanishing(&web);
+    listening.cut();
+    assert!(server.has_ended());
+    wait_until("nothing runs", PATIENCE, || stage.house.gateway().keeper().books().live == 0);
+    assert_eq!(stage.house.gateway().clients(), 0);
+    assert_eq!(web.send("POST", &request(&json!(1), "ping", &json!({}))).status, 200);
 }
 
 #[test]

@@ -6,5 +6,6 @@ mod hostile;
 mod old;
 mod refusals;
 mod sessions;
+mod slow;
 mod stage;
 mod streams;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ostler::keeper::{Server, Sharing};
 use ostler::{GuardianProgram, Owner, Places, ServerSpec};
-use ostler_gateway::front::http::{self, Pass, Settings};
+use ostler_gateway::front::http::{self, Limits, Pass, Settings};
 use ostler_gateway::{House, Offer, Supply, Tools};
 use ostler_testkit::web::{Reply, Web, hello};
 use ostler_testkit::{Puppet, Puppets, binary};
@@ -53,7 +53,8 @@ impl Stage {
         let mut settings = Settings {
             passes: vec![Pass::new("main", TOKEN.into())],
             names: Vec::new(),
-            detach_timeout: PATIENCE,
+            identity: None,
+            limits: Limits { detach: PATIENCE, ..Limits::default() },
         };
         change(&mut settings);
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");

@@ -2,18 +2,19 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use ostler::Places;
-use ostler_gateway::front::http::{Pass, Settings, TOKEN_VARIABLE, Token, TokenError};
+use ostler_gateway::front::http::{
+    Identity, IdentityError, Limits, Pass, Settings, TOKEN_VARIABLE, Token, TokenError,
+};
 
 use crate::say::say;
 
 /// Where clients look for a gateway if nobody says otherwise.
 const USUAL: &str = "127.0.0.1:8639";
-/// How long a client may be away, if the configuration does not say it.
-const DETACH_TIMEOUT: Duration = Duration::from_secs(10);
 /// The token that is always there.
 const MAIN: &str = "main";
 
@@ -29,6 +30,12 @@ pub(super) struct HttpArguments {
     /// A name that clients may use for this machine, beside localhost and addresses
     #[arg(long = "host-name", value_name = "NAME", requires = "listen")]
     names: Vec<String>,
+    /// Serve HTTPS, with this certificate (PEM, followed by those that it needs to be trusted)
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+    /// The key of that certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 }
 
 /// Why clients on HTTP are not served.
@@ -44,6 +51,8 @@ pub(super) enum HttpError {
     NoDirectory(#[source] io::Error),
     #[error(transparent)]
     Token(#[from] TokenError),
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
 }
 
 /// A socket that is listened at, and what is known of those who may come.
@@ -62,6 +71,7 @@ impl HttpArguments {
         if !address.ip().is_loopback() && !self.beyond_loopback {
             return Err(HttpError::BeyondLoopback(address));
         }
+        let identity = self.identity()?;
         let token = token()?;
         let listening = TcpListener::bind(address);
         let bound = listening.and_then(|listener| Ok((listener.local_addr()?, listener)));
@@ -70,9 +80,17 @@ impl HttpArguments {
         let settings = Settings {
             passes: vec![Pass::new(MAIN, token.secret)],
             names: self.names.clone(),
-            detach_timeout: DETACH_TIMEOUT,
+            identity,
+            limits: Limits::default(),
         };
         Ok(Some(Http { listener, settings, address, token: place }))
+    }
+
+    fn identity(&self) -> Result<Option<Arc<Identity>>, IdentityError> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
+            return Ok(None);
+        };
+        Ok(Some(Arc::new(Identity::read(certificate.clone(), key.clone())?)))
     }
 }
 
@@ -89,11 +107,13 @@ fn token() -> Result<Token, HttpError> {
 impl Http {
     /// Says where it is, and never the token.
     pub(super) fn announce(&self) {
-        let Self { address, token, .. } = self;
-        say(format_args!("serves http://{address}/mcp; the token is in {token}"));
-        if !address.ip().is_loopback() {
+        let Self { address, token, settings, .. } = self;
+        let scheme = if settings.identity.is_some() { "https" } else { "http" };
+        say(format_args!("serves {scheme}://{address}/mcp; the token is in {token}"));
+        if !address.ip().is_loopback() && settings.identity.is_none() {
             say(
-                "warning: whoever is on the way between a client and this machine can read all, tokens too",
+                "warning: whoever is on the way between a client and this machine can read all, tokens too; \
+                 --tls-cert and --tls-key prevent that",
             );
         }
     }

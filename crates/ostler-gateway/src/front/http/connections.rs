@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 
-use super::limits::{CONNECTIONS, DESCRIPTORS};
+use super::limits::DESCRIPTORS;
 use crate::gateway::lock;
 
 /// All connections.
@@ -38,11 +38,11 @@ pub(super) struct Connection {
 pub(super) struct Busy(Arc<Connection>);
 
 impl Connections {
-    /// As many as the descriptors of this process allow.
-    pub(super) fn new() -> Arc<Self> {
+    /// This many, or as many as the descriptors of this process allow.
+    pub(super) fn new(most: usize) -> Arc<Self> {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let most = usize::try_from(descriptors / DESCRIPTORS).unwrap_or(usize::MAX);
-        Arc::new(Self { most: most.min(CONNECTIONS), idle: Mutex::default() })
+        let room = usize::try_from(descriptors / DESCRIPTORS).unwrap_or(usize::MAX);
+        Arc::new(Self { most: most.min(room), idle: Mutex::default() })
     }
 
     /// One more than there are. None if all are busy.

@@ -2,30 +2,63 @@
 
 use std::time::Duration;
 
+/// How long anything may take, and how many there may be of whatever a client can make more of.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For both sides to agree upon TLS.
+    pub handshake: Duration,
+    /// For a head to arrive; also how long a connection may be unused.
+    pub head: Duration,
+    /// For a body to arrive, with the wait for its turn.
+    pub body: Duration,
+    /// What was sent and is not acknowledged, or not read, for so long ends its connection.
+    pub stalled: Duration,
+    /// On a stream on which nothing else is said.
+    pub keep_alive: Duration,
+    /// A request that has no answer by then is answered with a stream, so that its client sees that we live.
+    pub patience: Duration,
+    /// How long a client may be away before its session's servers end, if the configuration does not say it.
+    pub detach: Duration,
+    /// How long a session is kept for a client that is away.
+    pub expiry: Duration,
+    /// Connections at one time. Whoever comes then takes the place of the one that has been unused for the longest.
+    pub connections: usize,
+    /// Sessions at one time. Whoever comes then takes the place of the one that has been away for the longest.
+    pub sessions: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(10),
+            head: Duration::from_mins(1),
+            body: Duration::from_secs(30),
+            stalled: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(15),
+            patience: Duration::from_secs(15),
+            detach: Duration::from_secs(10),
+            expiry: Duration::from_mins(30),
+            connections: 4096,
+            sessions: 4096,
+        }
+    }
+}
+
 /// Of the body of one request.
 pub(super) const BODY: usize = 16 << 20;
-/// Of all bodies that are being read at one time, in units of [`BODY_UNIT`].
-pub(super) const BODIES: usize = (128 << 20) / BODY_UNIT;
-pub(super) const BODY_UNIT: usize = 1 << 10;
-/// For a body to arrive, with the wait for its turn.
-pub(super) const BODY_TIME: Duration = Duration::from_secs(30);
+/// A body that is not larger waits for nobody: there can be one for each connection.
+pub(super) const SMALL_BODY: usize = 16 << 10;
+/// Of all larger bodies that are being read at one time.
+pub(super) const BODIES: usize = 128 << 20;
 /// Of everything before the body.
-pub(super) const HEAD: usize = 64 << 10;
+pub(super) const HEAD: usize = 16 << 10;
 /// In one request.
 pub(super) const HEADERS: usize = 100;
-/// For a head to arrive; also how long a connection may be unused.
-pub(super) const HEAD_TIME: Duration = Duration::from_mins(1);
-/// Connections at one time. Whoever comes then takes the place of the one that has been unused for the longest.
-pub(super) const CONNECTIONS: usize = 4096;
+/// Connections that are not taken yet. More would have to try again, a second later.
+pub(super) const PENDING: i32 = 1024;
 /// The part of the descriptors of this process that connections may take.
 pub(super) const DESCRIPTORS: u64 = 2;
-/// What was sent and is not acknowledged, or not read, for so long ends its connection.
-pub(super) const STALLED: Duration = Duration::from_secs(30);
 
-/// Sessions at one time. Whoever comes then takes the place of the one that has been away for the longest.
-pub(super) const SESSIONS: usize = 4096;
-/// How long a session is kept for a client that is away.
-pub(super) const EXPIRY: Duration = Duration::from_mins(30);
 /// Messages of one client that its session has not taken yet.
 pub(super) const INBOX: usize = 64;
 /// Requests of one session that are not answered yet.
@@ -46,9 +79,5 @@ pub(super) const UNCLAIMED: usize = 256 << 10;
 /// As a number of messages.
 pub(super) const UNCLAIMED_COUNT: usize = 64;
 
-/// On a stream on which nothing else is said.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// A request that has no answer by then is answered with a stream, so that its client sees that we live.
-pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 /// For a client whose stream was cut to come back, in milliseconds.
 pub(super) const RETRY: u32 = 1000;

@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -17,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::Http;
 use super::body::Held;
 use super::connections::{Connection, Connections};
-use super::limits::{HEAD, HEAD_TIME, HEADERS, KEEP_ALIVE, STALLED};
+use super::limits::{HEAD, HEADERS, Limits};
 
 /// After a connection could not be taken, for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -26,7 +27,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
 pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
-    let connections = Connections::new();
+    let connections = Connections::new(http.limits.connections);
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
@@ -54,9 +55,30 @@ pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
 }
 
 async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http>) {
-    if prepare(&stream).is_err() {
+    if prepare(&stream, &http.limits).is_err() {
         return;
     }
+    tokio::select! {
+        () = converse(stream, &connection, http) => {}
+        () = connection.gives_way() => {}
+    }
+}
+
+async fn converse(stream: TcpStream, connection: &Arc<Connection>, http: &Arc<Http>) {
+    let Some(identity) = &http.identity else {
+        return answer_all(stream, connection, http).await;
+    };
+    if let Ok(Ok(stream)) = timeout(http.limits.handshake, identity.secure(stream)).await {
+        answer_all(stream, connection, http).await;
+    }
+}
+
+/// Answers all requests of a connection.
+pub(super) async fn answer_all(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    connection: &Arc<Connection>,
+    http: &Arc<Http>,
+) {
     let answer = service_fn(|request| {
         let busy = connection.work();
         async move {
@@ -66,14 +88,13 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
+        .header_read_timeout(http.limits.head)
         .max_headers(HEADERS)
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(stream), answer);
     let mut served = pin!(served);
     tokio::select! {
         _ = &mut served => {}
-        () = connection.gives_way() => {}
         () = http.house.closed().cancelled() => {
             served.as_mut().graceful_shutdown();
             // Whoever does not read what was said last has had its time.
@@ -83,12 +104,14 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
 }
 
 /// An answer is sent at once, and an end that nobody tells us of is noticed.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+fn prepare(stream: &TcpStream, limits: &Limits) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?;
-    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE)?;
-    let stalled = u32::try_from(STALLED.as_millis()).unwrap_or(u32::MAX);
+    // It is counted in seconds.
+    let keep_alive = limits.keep_alive.max(Duration::from_secs(1));
+    sockopt::set_tcp_keepidle(stream, keep_alive)?;
+    sockopt::set_tcp_keepintvl(stream, keep_alive)?;
+    let stalled = u32::try_from(limits.stalled.as_millis()).unwrap_or(u32::MAX);
     sockopt::set_tcp_user_timeout(stream, stalled)?;
     Ok(())
 }

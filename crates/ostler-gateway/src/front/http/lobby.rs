@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio_util::task::TaskTracker;
 
-use super::limits::SESSIONS;
+use super::limits::Limits;
 use super::pass::Pass;
 use super::refusal::Refusal;
 use super::stay::{Arrival, Stay};
@@ -28,14 +27,14 @@ impl Lobby {
     pub(super) fn open(
         self: &Arc<Self>,
         arrival: Arrival,
-        detach: Duration,
+        limits: Limits,
         house: &Arc<House>,
     ) -> Result<Arc<Stay>, Refusal> {
         let visitor = arrival.visitor.clone();
-        let (stay, letters) = Stay::new(draw().map_err(Refusal::NoId)?, arrival);
+        let (stay, letters) = Stay::new(draw().map_err(Refusal::NoId)?, arrival, limits);
         {
             let mut stays = lock(&self.stays);
-            if stays.len() >= SESSIONS {
+            if stays.len() >= limits.sessions {
                 let longest = stays.values().filter_map(|stay| Some((stay.away_since()?, stay.id)));
                 let (_, longest) = longest.min().ok_or(Refusal::Full)?;
                 if let Some(longest) = stays.remove(&longest) {
@@ -46,7 +45,7 @@ impl Lobby {
         }
         let (lobby, house, own) = (Arc::clone(self), Arc::clone(house), Arc::clone(&stay));
         self.tasks.spawn(async move {
-            own.live(visitor, letters, detach, &house).await;
+            own.live(visitor, letters, &house).await;
             lobby.forget(&own);
         });
         Ok(stay)

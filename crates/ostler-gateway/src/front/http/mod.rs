@@ -27,25 +27,26 @@ mod requests;
 mod said;
 mod stay;
 mod stream;
+mod tls;
 mod token;
 mod track;
 
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
+pub use limits::Limits;
 pub use pass::Pass;
+pub use tls::{Identity, IdentityError};
 pub use token::{Token, TokenError, VARIABLE as TOKEN_VARIABLE};
 
 use crate::house::House;
 use guard::Guard;
 pub(crate) use guard::is_agent;
 pub(crate) use limits::AGENT;
-use limits::BODIES;
+use limits::PENDING;
 use lobby::Lobby;
+use said::Room;
 
 /// Who is let in.
 #[derive(Debug)]
@@ -54,8 +55,10 @@ pub struct Settings {
     pub passes: Vec<Pass>,
     /// The names that clients may use for this machine, beside `localhost` and addresses.
     pub names: Vec<String>,
-    /// How long a client may be away before its session's servers end, if the configuration does not say it.
-    pub detach_timeout: Duration,
+    /// What secures their connections, if they are.
+    pub identity: Option<Arc<Identity>>,
+    /// How much they may ask for, and how long that may take.
+    pub limits: Limits,
 }
 
 /// What all connections have in common.
@@ -65,8 +68,9 @@ struct Http {
     guard: Guard,
     lobby: Arc<Lobby>,
     /// For bodies that are being read.
-    room: Semaphore,
-    detach: Duration,
+    room: Room,
+    identity: Option<Arc<Identity>>,
+    limits: Limits,
 }
 
 /// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
@@ -76,14 +80,19 @@ pub async fn serve(
     house: &Arc<House>,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    rustix::net::listen(&listener, PENDING)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let Settings { passes, names, detach_timeout } = settings;
+    let Settings { passes, names, identity, limits } = settings;
+    if let Some(identity) = &identity {
+        house.keep(identity);
+    }
     let http = Arc::new(Http {
         house: Arc::clone(house),
         guard: Guard::new(passes, names),
         lobby: Arc::default(),
-        room: Semaphore::new(BODIES),
-        detach: detach_timeout,
+        room: Room::new(limits.body),
+        identity,
+        limits,
     });
     listen::serve(listener, &http).await;
     Ok(())

@@ -52,7 +52,7 @@ impl Http {
         let stay = self.lobby.find(id, &caller.pass, server.as_deref());
         let stay = stay.ok_or(Refusal::UnknownSession)?;
         let track = *stay.only.get().ok_or(Refusal::UnknownSession)?;
-        let body = Said::read(body, &self.room).await?;
+        let body = self.room.read(body).await?;
         let Said { line, ids, .. } = Said::parse(&body, &stay.version)?;
         stay.say(Letter { line, ids, track })?;
         Ok(status(StatusCode::ACCEPTED))

@@ -13,7 +13,6 @@ use super::Http;
 use super::body::{Body, events, json, status};
 use super::guard::Caller;
 use super::headers;
-use super::limits::PATIENCE;
 use super::lobby::{Lobby, written};
 use super::mail::First;
 use super::path::{self, Way};
@@ -56,13 +55,13 @@ impl Http {
     ) -> Result<Response<Body>, Refusal> {
         headers::check_post(headers)?;
         let Some(id) = headers::session(headers) else {
-            let said = Said::parse(&Said::read(body, &self.room).await?, "")?;
+            let said = Said::parse(&self.room.read(body).await?, "")?;
             return self.arrive(caller, server, said).await;
         };
         let stay = self.find(id, &caller, server.as_deref(), headers)?;
         // It is there while it sends, however long that takes.
         let attendance = stay.attend();
-        let body = Said::read(body, &self.room).await?;
+        let body = self.room.read(body).await?;
         let said = Said::parse(&body, &stay.version)?;
         drop(attendance);
         say(&stay, said).await
@@ -100,7 +99,7 @@ impl Http {
         let visitor = self.house.welcome_by_pass(server.clone(), caller.agent, &caller.pass)?;
         let version = version.to_owned();
         let arrival = Arrival { pass: caller.pass, server, version, visitor };
-        self.lobby.open(arrival, self.detach, &self.house)
+        self.lobby.open(arrival, self.limits, &self.house)
     }
 
     fn listen(
@@ -157,7 +156,7 @@ async fn say(stay: &Arc<Stay>, said: Said) -> Result<Response<Body>, Refusal> {
     }
     let reader = stay.mail.post();
     stay.say(Letter { line, ids, track: reader.track() })?;
-    let first = timeout(PATIENCE, reader.first()).await;
+    let first = timeout(stay.limits.patience, reader.first()).await;
     Ok(match first.unwrap_or(First::Several) {
         First::Answer(line) => json(line),
         First::Several => events(Stream::new(reader, opening(stay), attendance)),

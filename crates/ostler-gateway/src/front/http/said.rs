@@ -1,5 +1,7 @@
 //! What a client has posted.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -8,9 +10,18 @@ use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::limits::{BODY, BODY_TIME, BODY_UNIT};
+use super::limits::{BODIES, BODY, SMALL_BODY};
 use super::refusal::Refusal;
 use crate::version;
+
+/// Room for bodies that are being read, of which there may be only so many at one time.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// In bytes.
+    left: Semaphore,
+    /// For one of them to arrive.
+    limit: Duration,
+}
 
 /// One or several messages that came as one.
 #[derive(Debug)]
@@ -23,27 +34,33 @@ pub(super) struct Said {
     pub(super) one: Option<Frame>,
 }
 
-impl Said {
-    /// Reads a body, of which there may be only so many at one time.
-    pub(super) async fn read(body: Incoming, room: &Semaphore) -> Result<Bytes, Refusal> {
+impl Room {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { left: Semaphore::new(BODIES), limit }
+    }
+
+    /// Reads a body when there is room for it.
+    pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Refusal> {
         let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
         let length = length.unwrap_or(BODY);
         if length > BODY {
             return Err(Refusal::Large);
         }
-        let units = u32::try_from(length / BODY_UNIT + 1).unwrap_or(u32::MAX);
         let read = async {
-            let _room = room.acquire_many(units).await;
+            let needed = if length > SMALL_BODY { length } else { 0 };
+            let _room = self.left.acquire_many(u32::try_from(needed).unwrap_or(u32::MAX)).await;
             Limited::new(body, BODY).collect().await
         };
-        match timeout(BODY_TIME, read).await {
+        match timeout(self.limit, read).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::Large),
             Ok(Err(_)) => Err(Refusal::Unreadable),
             Err(_) => Err(Refusal::Slow),
         }
     }
+}
 
+impl Said {
     /// What it says, if a client with this version may say it.
     pub(super) fn parse(body: &Bytes, version: &str) -> Result<Self, Refusal> {
         let line = flat(body);

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::limits::{EXPIRY, INBOX, REQUESTS};
+use super::limits::{INBOX, Limits, REQUESTS};
 use super::mail::Mail;
 use super::pass::Pass;
 use super::refusal::Refusal;
@@ -34,6 +34,7 @@ pub(super) struct Stay {
     /// The version that was agreed upon.
     pub(super) version: String,
     pub(super) mail: Arc<Mail>,
+    pub(super) limits: Limits,
     /// The stream of a client that has only one, for all that it is told.
     pub(super) only: OnceLock<u64>,
     inbox: mpsc::Sender<Letter>,
@@ -82,7 +83,11 @@ struct Inbox<'a> {
 
 impl Stay {
     /// A stay of which nobody knows yet, and what its client says.
-    pub(super) fn new(id: u128, arrival: Arrival) -> (Arc<Self>, mpsc::Receiver<Letter>) {
+    pub(super) fn new(
+        id: u128,
+        arrival: Arrival,
+        limits: Limits,
+    ) -> (Arc<Self>, mpsc::Receiver<Letter>) {
         let (inbox, letters) = mpsc::channel(INBOX);
         let stay = Self {
             id,
@@ -90,6 +95,7 @@ impl Stay {
             server: arrival.server,
             version: arrival.version,
             mail: Arc::default(),
+            limits,
             only: OnceLock::new(),
             inbox,
             presence: Mutex::new(Presence { count: 0, since: Instant::now() }),
@@ -132,7 +138,6 @@ impl Stay {
         self: &Arc<Self>,
         visitor: Visitor,
         mut letters: mpsc::Receiver<Letter>,
-        detach: Duration,
         house: &House,
     ) {
         let mut memory = Memory::default();
@@ -140,7 +145,7 @@ impl Stay {
             let mail = Arc::clone(&self.mail);
             let inbox = Inbox { first: Some(letter), rest: &mut letters, mail: &mail };
             let out = Arc::clone(&self.mail);
-            let detach = house.detach_timeout().unwrap_or(detach);
+            let detach = house.detach_timeout().unwrap_or(self.limits.detach);
             let gone = async {
                 tokio::select! {
                     () = self.over(house) => self.mail.end(),
@@ -158,7 +163,7 @@ impl Stay {
             biased;
             () = self.over(house) => None,
             letter = letters.recv() => letter,
-            () = self.away_for(EXPIRY) => None,
+            () = self.away_for(self.limits.expiry) => None,
         }
     }
 
@@ -182,6 +187,13 @@ impl Stay {
                 Some(_) => return,
             }
         }
+    }
+}
+
+impl Attendance {
+    /// How often its client is shown that we are there.
+    pub(super) fn keep_alive(&self) -> Duration {
+        self.0.limits.keep_alive
     }
 }
 

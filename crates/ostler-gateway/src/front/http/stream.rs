@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::limits::{KEEP_ALIVE, RETRY};
+use super::limits::RETRY;
 use super::lobby::Ending;
 use super::mail::{Event, Reader};
 use super::stay::Attendance;
@@ -24,7 +24,7 @@ pub(super) struct Stream {
     opening: Option<Bytes>,
     alive: Pin<Box<Sleep>>,
     /// As long as it is read its client is there.
-    _attendance: Attendance,
+    attendance: Attendance,
     /// A stay that ends with it.
     _ending: Option<Ending>,
 }
@@ -68,8 +68,8 @@ impl Stream {
         ending: Option<Ending>,
     ) -> Self {
         reader.stream();
-        let alive = Box::pin(sleep(KEEP_ALIVE));
-        Self { reader, opening: Some(opening), alive, _attendance: attendance, _ending: ending }
+        let alive = Box::pin(sleep(attendance.keep_alive()));
+        Self { reader, opening: Some(opening), alive, attendance, _ending: ending }
     }
 
     /// What is to be sent next; none at the end.
@@ -89,7 +89,7 @@ impl Stream {
             ready!(self.alive.as_mut().poll(cx));
             chunk.put_slice(COMMENT);
         }
-        self.alive.as_mut().reset(Instant::now() + KEEP_ALIVE);
+        self.alive.as_mut().reset(Instant::now() + self.attendance.keep_alive());
         Poll::Ready(Some(chunk.freeze()))
     }
 }

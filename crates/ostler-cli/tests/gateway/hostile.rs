@@ -1,0 +1,169 @@
+//! Clients on HTTP that mean no good, and what they cost the gateway.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use ostler_testkit::web::{Reply, Web, request};
+use ostler_testkit::{Launched, Stage, cpu_ticks_of, fds_of, rss_of, wait_until};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use serde_json::json;
+
+use crate::house::{House, PATIENCE, serve};
+
+/// How many connections somebody opens, and how many of them a gateway keeps at most.
+const CONNECTIONS: usize = 10_000;
+const KEPT: usize = 4096;
+/// What all of them together may cost, in KiB.
+const CONNECTIONS_COST: u64 = 128 << 10;
+/// What bodies that are being read may cost, in KiB, with what it takes to read them.
+const BODIES_COST: u64 = 160 << 10;
+
+/// A gateway, somebody whom it has to serve whatever happens, and what it takes to serve only that one.
+struct Scene {
+    house: House,
+    gateway: Launched,
+    friend: Web,
+    memory: u64,
+    descriptors: usize,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let house = House::with(Stage::leaf(), &["a"], &json!({}));
+        let (gateway, address, token) = serve(&house);
+        let friend = Web::new(address, "/mcp/a", &token).enter();
+        friend.tool("echo", &json!({ "message": "x" }));
+        let (memory, descriptors) = (rss_of(gateway.pid()), fds_of(gateway.pid()).len());
+        Self { house, gateway, friend, memory, descriptors }
+    }
+
+    fn serves_its_friend(&self) {
+        assert_eq!(self.friend.send("POST", &ping()).status, 200);
+    }
+
+    fn expect_cost(&self, most: u64) {
+        let cost = rss_of(self.gateway.pid()).saturating_sub(self.memory);
+        assert!(cost <= most, "{cost} KiB");
+    }
+
+    /// Everything is as it was.
+    fn end(mut self) {
+        wait_until("all connections are closed", PATIENCE, || {
+            fds_of(self.gateway.pid()).len() <= self.descriptors
+        });
+        self.serves_its_friend();
+        self.house.down_with(&mut self.gateway);
+    }
+}
+
+fn ping() -> String {
+    request(&json!(1), "ping", &json!({}))
+}
+
+/// This process and those that it starts may have so many descriptors.
+fn allow_descriptors(count: u64) {
+    let maximum = getrlimit(Resource::Nofile).maximum.map(|most| most.max(count));
+    let limit = Rlimit { current: Some(count), maximum };
+    setrlimit(Resource::Nofile, limit).expect("root may have as many descriptors as it wants");
+}
+
+#[test]
+fn ten_thousand_connections_cost_little_and_keep_nobody_waiting() {
+    allow_descriptors(CONNECTIONS as u64 + 2000);
+    let scene = Scene::new();
+    let head = format!("GET /mcp HTTP/1.1\r\nX: {}", "x".repeat(15 << 10));
+    let mut idle = Vec::new();
+    for number in 0..CONNECTIONS {
+        let mut stream = scene.friend.connect();
+        // Nothing, or a head that never ends.
+        if number % 2 == 0 {
+            stream.write_all(head.as_bytes()).unwrap();
+        }
+        idle.push(stream);
+        if number % 1000 == 0 {
+            scene.serves_its_friend();
+        }
+    }
+    scene.serves_its_friend();
+    let first = &mut idle[0];
+    assert!(matches!(first.read(&mut [0]), Ok(0) | Err(_)), "the oldest has given way");
+    wait_until("no more than those that may stay have stayed", PATIENCE, || {
+        fds_of(scene.gateway.pid()).len() <= scene.descriptors + KEPT
+    });
+    scene.expect_cost(CONNECTIONS_COST);
+    drop(idle);
+    scene.end();
+}
+
+#[test]
+fn bodies_that_never_end_take_a_bounded_room_and_keep_nobody_waiting() {
+    let scene = Scene::new();
+    let body = vec![b' '; 16 << 20];
+    let head = scene.friend.text("POST", "").replace("Length: 0", &format!("Length: {}", 16 << 20));
+    let slow: Vec<TcpStream> = (0..24)
+        .map(|_| {
+            let mut stream = scene.friend.connect();
+            stream.write_all(head.as_bytes()).unwrap();
+            offer(&mut stream, &body[1..]);
+            scene.serves_its_friend();
+            stream
+        })
+        .collect();
+    scene.expect_cost(BODIES_COST);
+    drop(slow);
+    scene.end();
+}
+
+/// Sends as much as is taken.
+fn offer(stream: &mut TcpStream, mut bytes: &[u8]) {
+    stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn without_descriptors_it_waits_and_serves_those_that_it_has() {
+    let scene = Scene::new();
+    let pid = scene.gateway.pid();
+    let mut kept = scene.friend.begin("POST", &ping());
+    kept = finished(kept);
+    let taken: Vec<u32> = fds_of(pid).into_iter().map(|(number, _)| number).collect();
+    let free = (0..).find(|number| !taken.contains(number)).unwrap();
+    let before = limit(pid, Rlimit { current: Some(free.into()), maximum: None });
+    let waiting: Vec<TcpStream> = (0..20).map(|_| scene.friend.begin("POST", &ping())).collect();
+    // Whoever tries without a pause burns a processor meanwhile.
+    let ticks = cpu_ticks_of(pid);
+    for _ in 0..20 {
+        kept.write_all(scene.friend.text("POST", &ping()).as_bytes()).unwrap();
+        kept = finished(kept);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let used = cpu_ticks_of(pid) - ticks;
+    assert!(used <= 50, "{used} ticks of 10 ms in a second or more");
+    limit(pid, before);
+    for stream in waiting {
+        assert_eq!(Reply::read(stream).unwrap().status, 200);
+    }
+    drop(kept);
+    scene.end();
+}
+
+/// The connection of a request, once that is answered.
+fn finished(stream: TcpStream) -> TcpStream {
+    let mut reply = Reply::read(stream).unwrap();
+    assert_eq!(reply.message()["id"], 1);
+    reply.into_stream()
+}
+
+/// Another limit on the descriptors of a process. The one before.
+fn limit(pid: u32, limit: Rlimit) -> Rlimit {
+    let pid = Pid::from_raw(pid.try_into().unwrap());
+    let maximum = limit.maximum.or(getrlimit(Resource::Nofile).maximum);
+    prlimit(pid, Resource::Nofile, Rlimit { maximum, ..limit }).unwrap()
+}

@@ -1,0 +1,108 @@
+//! Clients on HTTP whose connections are secured.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use ostler_testkit::web::{Reply, Web, hello};
+use ostler_testkit::{Authority, Launched, Stage};
+use serde_json::json;
+
+use crate::house::{House, PATIENCE, address_in, token_of};
+
+/// An authority, and what it has signed for a gateway.
+fn authority() -> Authority {
+    let authority = Authority::new();
+    authority.sign("gateway");
+    authority
+}
+
+/// The words that make a gateway use these files.
+fn words(authority: &Authority, certificate: &str, key: &str) -> [String; 6] {
+    let [certificate, key] =
+        [certificate, key].map(|name| authority.file(name).display().to_string());
+    let words = ["--listen", "127.0.0.1:0", "--tls-cert", &certificate, "--tls-key", &key];
+    words.map(ToOwned::to_owned)
+}
+
+fn serve(house: &House, authority: &Authority) -> (Launched, SocketAddr) {
+    let words = words(authority, "gateway.pem", "gateway.key");
+    let gateway = house.serve(&words.each_ref().map(String::as_str));
+    let address = address_in(&gateway.stderr());
+    (gateway, address)
+}
+
+/// The first line of the answer to a handshake, if the gateway is one that this authority knows.
+fn greet(house: &House, authority: &Authority, address: SocketAddr) -> Option<String> {
+    let web = Web::new(address, "/mcp/a", &token_of(house)).with("Connection", "close");
+    let mut command = Command::new("openssl");
+    command.args(["s_client", "-quiet", "-verify_return_error", "-verify_ip", "127.0.0.1"]);
+    command.arg("-CAfile").arg(authority.file("ca.pem")).arg("-connect").arg(address.to_string());
+    let mut client = Launched::start(&mut command);
+    // One that does not trust the gateway does not read it.
+    let _ = client.write(web.text("POST", &hello("2025-11-25", &json!({}))).as_bytes(), PATIENCE);
+    let line = client.line(PATIENCE).unwrap();
+    line.map(|line| String::from_utf8(line).unwrap().trim_end().to_owned())
+}
+
+#[test]
+fn a_client_that_trusts_the_certificate_is_served_and_nobody_else() {
+    let (authority, other) = (authority(), Authority::new());
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let (mut gateway, address) = serve(&house, &authority);
+    let said = gateway.stderr();
+    assert!(said.contains("serves https://"), "{said}");
+    assert_eq!(greet(&house, &authority, address).as_deref(), Some("HTTP/1.1 200 OK"));
+    assert_eq!(greet(&house, &other, address), None);
+    let plain = Web::new(address, "/mcp/a", &token_of(&house));
+    assert!(Reply::read(plain.begin("POST", "")).is_err(), "what is not secured is not answered");
+    house.down_with(&mut gateway);
+}
+
+#[test]
+fn files_that_can_not_be_used_are_said_before_anything_starts() {
+    let (authority, other) = (authority(), authority());
+    fs::copy(other.file("gateway.key"), authority.file("other.key")).unwrap();
+    fs::write(authority.file("empty.pem"), "").unwrap();
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let outcome = |words: &[String]| {
+        let mut command = house.command(house.program());
+        command.arg("serve").args(words).arg("--config").arg(house.config());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (certificate, key, expected) in [
+        ("missing.pem", "gateway.key", "missing.pem can't be used: "),
+        ("empty.pem", "gateway.key", "there is no certificate in "),
+        ("gateway.pem", "gateway.pem", "gateway.pem can't be used: "),
+        ("gateway.pem", "other.key", "other.key can't be used together: "),
+    ] {
+        let (code, said) = outcome(&words(&authority, certificate, key));
+        assert!(code == Some(1) && said.contains(expected), "{said}");
+        assert!(!said.contains("serves"), "{said}");
+    }
+    let both = words(&authority, "gateway.pem", "gateway.key");
+    for one in [&both[..4], &[&both[..2], &both[4..]].concat(), &both[2..]] {
+        assert_eq!(outcome(one).0, Some(2), "{one:?}");
+    }
+    house.expect_no_process();
+}
+
+#[test]
+fn a_reload_takes_over_the_certificate_unless_it_can_not_be_used() {
+    let (authority, other) = (authority(), authority());
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let (mut gateway, address) = serve(&house, &authority);
+    for name in ["gateway.pem", "gateway.key"] {
+        fs::copy(other.file(name), authority.file(name)).unwrap();
+    }
+    let said = house.ostler_json(&["reload", "--json"])["notices"].to_string();
+    assert!(!said.contains("certificate"), "{said}");
+    assert_eq!(greet(&house, &authority, address), None);
+    assert_eq!(greet(&house, &other, address).as_deref(), Some("HTTP/1.1 200 OK"));
+    fs::write(authority.file("gateway.key"), "broken").unwrap();
+    let said = house.ostler_json(&["reload", "--json"])["notices"].to_string();
+    assert!(said.contains("the certificate in force stays: "), "{said}");
+    assert_eq!(greet(&house, &other, address).as_deref(), Some("HTTP/1.1 200 OK"));
+    house.down_with(&mut gateway);
+}

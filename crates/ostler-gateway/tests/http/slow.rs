@@ -1,0 +1,131 @@
+//! Clients that take their time, and more of them than there is room for.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ostler::keeper::Sharing;
+use ostler_gateway::front::http::{Identity, Settings};
+use ostler_testkit::web::{Reply, Web, hello, request};
+use ostler_testkit::{Authority, wait_until};
+use serde_json::json;
+
+use crate::stage::{PATIENCE, Stage};
+
+/// Short, and far from what a test waits.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn ping() -> String {
+    request(&json!(1), "ping", &json!({}))
+}
+
+/// With so much time for whatever clients send.
+fn stage(change: impl Fn(&mut Settings)) -> Stage {
+    Stage::with(&["puppet"], Sharing::All, |settings| {
+        let limits = &mut settings.limits;
+        (limits.handshake, limits.head, limits.body) = (SHORT, SHORT, SHORT);
+        change(settings);
+    })
+}
+
+/// Sends one byte after the other until the connection ends. What was answered.
+fn drip(mut stream: TcpStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_millis(10))).expect("a limit");
+    let (begin, mut answer) = (Instant::now(), Vec::new());
+    while begin.elapsed() < PATIENCE {
+        let sent = stream.write_all(b"x");
+        let mut bytes = [0; 1024];
+        match stream.read(&mut bytes) {
+            Ok(0) => return String::from_utf8_lossy(&answer).into_owned(),
+            Ok(read) => answer.extend_from_slice(&bytes[..read]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock && sent.is_ok() => {}
+            Err(_) => return String::from_utf8_lossy(&answer).into_owned(),
+        }
+    }
+    panic!("it is listened to for ever: {answer:?}");
+}
+
+/// A connection on which so much was sent.
+fn begun(web: &Web, text: &str) -> TcpStream {
+    let mut stream = web.connect();
+    stream.write_all(text.as_bytes()).expect("room");
+    stream
+}
+
+#[test]
+fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
+    let stage = stage(|_| {});
+    let (web, _server) = stage.both();
+    for text in ["", "P", "POST /mcp/puppet HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] {
+        let answer = drip(begun(&web, text));
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    // Nor is one that does not begin.
+    assert_eq!(web.connect().read(&mut [0]).expect("an end"), 0);
+    assert_eq!(web.send("POST", &ping()).status, 200);
+}
+
+#[test]
+fn a_body_that_comes_byte_by_byte_is_not_waited_for() {
+    let stage = stage(|_| {});
+    let (web, _server) = stage.both();
+    let head = web.text("POST", "");
+    let known = head.replace("Content-Length: 0", "Content-Length: 1000000");
+    let chunked = head.replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    for text in [known, chunked + "f4240\r\n"] {
+        let answer = drip(begun(&web, &text));
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    }
+    assert_eq!(web.send("POST", &ping()).status, 200);
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_not_waited_for() {
+    let authority = Authority::new();
+    authority.sign("gateway");
+    let stage = stage(|settings| {
+        let [certificate, key] = ["gateway.pem", "gateway.key"].map(|name| authority.file(name));
+        let identity = Identity::read(certificate, key).expect("a certificate");
+        settings.identity = Some(Arc::new(identity));
+    });
+    let web = stage.web();
+    assert_eq!(web.connect().read(&mut [0]).expect("an end"), 0);
+    // The beginning of a long greeting.
+    let mut stream = web.connect();
+    stream.write_all(&[0x16, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb]).expect("room");
+    drip(stream);
+}
+
+#[test]
+fn a_session_that_is_away_gives_way_to_a_new_one_and_one_that_is_there_does_not() {
+    let stage = stage(|settings| settings.limits.sessions = 3);
+    let (away, _server) = stage.both();
+    let here: Vec<(Web, Reply)> = (0..2)
+        .map(|_| {
+            let web = stage.web().enter();
+            let listening = web.listen();
+            (web, listening)
+        })
+        .collect();
+    let third = stage.web().enter();
+    assert_eq!(away.send("POST", &ping()).status, 404);
+    let _listening = third.listen();
+    let refused = stage.web().send("POST", &hello("2025-11-25", &json!({})));
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    for (web, _) in &here {
+        assert_eq!(web.send("POST", &ping()).status, 200);
+    }
+}
+
+#[test]
+fn connections_that_are_in_use_do_not_give_way() {
+    let stage = stage(|settings| settings.limits.connections = 3);
+    let (web, _server) = stage.both();
+    let mut streams: Vec<Reply> = (0..3).map(|_| web.listen()).collect();
+    assert!(Reply::read(web.begin("POST", &ping())).is_err());
+    streams.remove(0).cut();
+    wait_until("there is room again", PATIENCE, || {
+        Reply::read(web.begin("POST", &ping())).is_ok_and(|reply| reply.status == 200)
+    });
+}

@@ -62,9 +62,9 @@ fn a_call_goes_on_when_its_client_is_cut_off() {
     let expected = json!([1, 2, 3, 4, 5, 6, 7, 8]);
     for script in SCRIPTED {
         let mut client = Launched::start(&mut script.command(&way, "cut"));
-        assert_eq!(said(&mut client), json!("begun"));
+        assert_eq!(client.message(PLAY), "begun");
         cut();
-        let seen = said(&mut client);
+        let seen = client.message(PLAY);
         assert_eq!(seen["steps"], expected, "{seen}");
         assert!(is_complete(&seen["long"]), "{seen}");
         assert!(client.wait_exit(PLAY).success(), "{}", client.stderr());
@@ -72,13 +72,6 @@ fn a_call_goes_on_when_its_client_is_cut_off() {
     let answer = rust::long_call(&way, cut);
     assert!(is_complete(&answer), "{answer}");
     gateway.down();
-}
-
-fn said(client: &mut Launched) -> Value {
-    let Ok(Some(line)) = client.line(PLAY) else {
-        panic!("it got no further: {}", client.stderr());
-    };
-    serde_json::from_slice(&line).unwrap()
 }
 
 fn is_complete(answer: &Value) -> bool {

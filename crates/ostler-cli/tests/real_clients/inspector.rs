@@ -94,10 +94,9 @@ fn target(way: &Way<'_>, command: &mut Command) {
             std::fs::write(&config, json!({ "mcpServers": { "s": server } }).to_string()).unwrap();
             command.arg("--config").arg(config).args(["--server", "s"]);
         }
-        Reach::Http(place) => {
-            let transport = if place.is_old { "sse" } else { "http" };
-            command.args(["--server-url", &place.url, "--transport", transport, "--header"]);
-            command.arg(format!("Authorization: Bearer {}", place.token));
+        Reach::Http { url, token } => {
+            command.args(["--server-url", url, "--transport", "http", "--header"]);
+            command.arg(format!("Authorization: Bearer {token}"));
             // It asks for the newest version of the protocol first.
             command.args(["--protocol-era", "auto"]);
         }

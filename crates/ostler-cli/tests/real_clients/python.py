@@ -156,7 +156,8 @@ async def cut(_session, call):
         if len(steps) == 1:
             print(json.dumps("begun"), flush=True)
 
-    return {"long": await call("trigger-long-running-operation", note, duration=4, steps=8), "steps": steps}
+    long = await call("trigger-long-running-operation", note, duration=4, steps=8)
+    return {"long": long, "steps": await until(lambda: ready(sorted(steps) if len(steps) == 8 else None))}
 
 
 @asynccontextmanager

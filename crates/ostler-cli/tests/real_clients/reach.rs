@@ -25,15 +25,10 @@ pub(crate) enum Reach {
     Itself(Vec<String>),
     /// The command of `ostler connect`.
     Connect(Vec<String>),
-    Http(Place),
-}
-
-/// Where a gateway listens to a client.
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) url: String,
-    pub(crate) token: String,
-    pub(crate) is_old: bool,
+    Http {
+        url: String,
+        token: String,
+    },
 }
 
 /// A gateway to both servers.
@@ -46,7 +41,8 @@ struct Listening {
     process: Launched,
     address: SocketAddr,
     token: String,
-    transport: Transport,
+    /// Where the names of servers go.
+    path: &'static str,
 }
 
 impl Gateway {
@@ -62,14 +58,16 @@ impl Gateway {
         UVX.fetch(&house);
         let servers = [NPX, UVX].map(|server| (server.name, server.entry(more)));
         house.configure_with(&servers, keys);
-        let listening = match transport {
+        let path = match transport {
             // It is started by its first client.
             Transport::Stdio => None,
-            Transport::StreamableHttp | Transport::Sse => {
-                let (process, address, token) = serve(&house);
-                Some(Listening { process, address, token, transport })
-            }
+            Transport::StreamableHttp => Some("/mcp"),
+            Transport::Sse => Some("/sse"),
         };
+        let listening = path.map(|path| {
+            let (process, address, token) = serve(&house);
+            Listening { process, address, token, path }
+        });
         Self { house, listening }
     }
 
@@ -92,11 +90,9 @@ impl Gateway {
             let words = words.chain(["--config".into(), config]);
             return Reach::Connect([self.house.program()].into_iter().chain(words).collect());
         };
-        let is_old = matches!(listening.transport, Transport::Sse);
-        let path = if is_old { "sse" } else { "mcp" };
         let server = server.map(|name| format!("/{name}")).unwrap_or_default();
-        let url = format!("http://{}/{path}{server}", listening.address);
-        Reach::Http(Place { url, token: listening.token.clone(), is_old })
+        let url = format!("http://{}{}{server}", listening.address, listening.path);
+        Reach::Http { url, token: listening.token.clone() }
     }
 
     /// Has clients on HTTP come by a cable.

@@ -176,9 +176,9 @@ impl<'a> Connected<'a> {
                 let (child, pipes) = start(way, words);
                 (user.clone().serve(pipes).await, Some(child))
             }
-            Reach::Http(place) => {
-                let config = StreamableHttpClientTransportConfig::with_uri(&*place.url);
-                let config = config.auth_header(&*place.token);
+            Reach::Http { url, token } => {
+                let config = StreamableHttpClientTransportConfig::with_uri(&**url);
+                let config = config.auth_header(token);
                 let transport = StreamableHttpClientTransport::from_config(config);
                 (user.clone().serve(transport).await, None)
             }

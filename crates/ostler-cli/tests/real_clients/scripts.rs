@@ -6,7 +6,6 @@ use std::path::Path;
 use std::process::Command;
 
 use ostler_testkit::{Launched, Stage};
-use serde_json::Value;
 
 use crate::{PLAY, Reach, Seen, Transport, Way, node, sees_the_same, tools};
 
@@ -51,7 +50,7 @@ impl Script {
         command.arg(part).arg(&way.prefix);
         match &way.reach {
             Reach::Itself(words) | Reach::Connect(words) => command.args(words),
-            Reach::Http(place) => command.arg(&place.url).env("TOKEN", &place.token),
+            Reach::Http { url, token } => command.arg(url).env("TOKEN", token),
         };
         command
     }
@@ -74,10 +73,7 @@ fn install(stage: &Stage) -> std::path::PathBuf {
 /// One client of each kind, all of which have used a server and hold on to it.
 pub(crate) fn meet(way: &Way<'_>) -> [Launched; SCRIPTED.len()] {
     let mut clients = SCRIPTED.map(|script| Launched::start(&mut script.command(way, "meet")));
-    let met = clients.each_mut().map(|client| match client.line(PLAY) {
-        Ok(Some(line)) => serde_json::from_slice::<Value>(&line).unwrap()["echo"]["content"].take(),
-        _ => panic!("it got no further: {}", client.stderr()),
-    });
+    let met = clients.each_mut().map(|client| client.message(PLAY)["echo"]["content"].take());
     assert!(met.iter().all(|one| one == &met[0] && one.is_array()), "{met:?}");
     clients
 }

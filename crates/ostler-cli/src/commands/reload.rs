@@ -17,7 +17,8 @@ Examples:
 
 The gateway does this by itself when the file changes. Servers that are unchanged keep running;
 changed and removed ones end when their calls in flight are answered. If something is wrong with the
-file, the configuration in force stays, and the exit status is 1.")]
+file, the configuration in force stays, and the exit status is 1. The certificate of --tls-cert is
+read again, too.")]
 pub(crate) struct ReloadArguments {
     /// Print JSON
     #[arg(long)]

@@ -9,8 +9,7 @@ use ostler_testkit::{Launched, Stage, cpu_ticks_of, fds_of, rss_of, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use serde_json::json;
 
-use crate::house::{House, PATIENCE};
-use crate::http::serve;
+use crate::house::{House, PATIENCE, serve};
 
 /// How many connections somebody opens, and how many of them a gateway keeps at most.
 const CONNECTIONS: usize = 10_000;

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fs;
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Command;
@@ -59,9 +60,16 @@ impl<S: Borrow<Stage>> House<S> {
     }
 
     pub(crate) fn configure(&self, servers: &[(&str, Value)]) {
+        self.configure_with(servers, &json!({}));
+    }
+
+    /// The same with further keys, beside those of servers.
+    pub(crate) fn configure_with(&self, servers: &[(&str, Value)], more: &Value) {
         let servers: serde_json::Map<String, Value> =
             servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
-        self.write(&json!({ "mcpServers": servers }).to_string());
+        let mut configuration = json!({ "mcpServers": servers });
+        configuration.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.write(&configuration.to_string());
     }
 
     /// As editors do it.
@@ -207,4 +215,23 @@ impl Client {
         let status = self.0.wait_exit(PATIENCE);
         assert!(status.success(), "{status}: {}", self.0.stderr());
     }
+}
+
+/// A gateway that listens, and what a client needs to reach it.
+pub(crate) fn serve(house: &House) -> (Launched, SocketAddr, String) {
+    let gateway = house.serve(&["--listen", "127.0.0.1:0"]);
+    let said = gateway.stderr();
+    (gateway, address_in(&said), token_of(house))
+}
+
+/// The token that was made.
+pub(crate) fn token_of(house: &House) -> String {
+    let token = fs::read_to_string(house.sandbox.state().join("ostler/token")).unwrap();
+    token.trim().to_owned()
+}
+
+/// Where a gateway that has said this listens.
+pub(crate) fn address_in(said: &str) -> SocketAddr {
+    let address = said.split("://").nth(1).and_then(|rest| rest.split('/').next());
+    address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{said}"))
 }

@@ -1,7 +1,5 @@
 //! Clients on HTTP, as the process table sees them.
 
-use std::fs;
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use ostler_testkit::web::{Reply, Web, request};
@@ -9,35 +7,14 @@ use ostler_testkit::{Launched, RUDE, Stage, rows, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
+use crate::house::{House, PATIENCE, serve};
 
 /// The time that a client may be away.
 const AWAY: &str = "300ms";
 
-/// A gateway that listens, and what a client needs to reach it.
-pub(crate) fn serve(house: &House) -> (Launched, SocketAddr, String) {
-    let gateway = house.serve(&["--listen", "127.0.0.1:0"]);
-    let said = gateway.stderr();
-    (gateway, address_in(&said), token_of(house))
-}
-
-/// The token that was made.
-pub(crate) fn token_of(house: &House) -> String {
-    let token = fs::read_to_string(house.sandbox.state().join("ostler/token")).unwrap();
-    token.trim().to_owned()
-}
-
-/// Where a gateway that has said this listens.
-pub(crate) fn address_in(said: &str) -> SocketAddr {
-    let address = said.split("://").nth(1).and_then(|rest| rest.split('/').next());
-    address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{said}"))
-}
-
 /// These servers, all for one session each, and clients that may be away for a moment.
 fn configure(house: &House, servers: &[(&str, Value)]) {
-    let servers: serde_json::Map<String, Value> =
-        servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
-    house.write(&json!({ "mcpServers": servers, "detachTimeout": AWAY }).to_string());
+    house.configure_with(servers, &json!({ "detachTimeout": AWAY }));
 }
 
 /// With one server.

@@ -8,8 +8,7 @@ use ostler_testkit::web::{Reply, Web, hello};
 use ostler_testkit::{Authority, Launched, Stage};
 use serde_json::json;
 
-use crate::house::{House, PATIENCE};
-use crate::http::{address_in, token_of};
+use crate::house::{House, PATIENCE, address_in, token_of};
 
 /// An authority, and what it has signed for a gateway.
 fn authority() -> Authority {

@@ -6,8 +6,8 @@ use ostler_testkit::web::{Web, hello, request};
 use ostler_testkit::{Launched, Stage, wait_until};
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
-use crate::http::{address_in, echo, serve};
+use crate::house::{House, PATIENCE, address_in, serve};
+use crate::http::echo;
 
 const CI: &str = "token-of-the-ci-0123";
 const TEAM: &str = "token-of-the-team-0123";

@@ -1,9 +1,11 @@
 //! The command line of the Inspector, which makes one connection for each thing that it does.
 
+use std::process::Command;
+
 use ostler_testkit::Launched;
 use serde_json::{Map, Value, json};
 
-use crate::{PLAY, Seen, Way, node, sees_the_same, tools};
+use crate::{PLAY, Reach, Seen, Transport, Way, node, sees_the_same, tools};
 
 /// What it does: how we call it, the method, and further words, the last of which is a name of the server's own.
 type Step = (&'static str, &'static str, &'static [&'static str]);
@@ -33,7 +35,12 @@ const TIME: [Step; 2] = [
 
 #[test]
 fn the_command_line_of_the_inspector() {
-    sees_the_same(play);
+    sees_the_same(Transport::Stdio, play);
+}
+
+#[test]
+fn the_command_line_of_the_inspector_on_http() {
+    sees_the_same(Transport::StreamableHttp, play);
 }
 
 fn play(way: &Way<'_>) -> Seen {
@@ -54,12 +61,10 @@ fn play(way: &Way<'_>) -> Seen {
 }
 
 fn step(way: &Way<'_>, method: &str, words: &[&str]) -> Value {
-    let config = way.stage.sandbox.file("inspector.json");
-    let server = json!({ "command": way.words[0], "args": way.words[1..], "env": variables(way) });
-    std::fs::write(&config, json!({ "mcpServers": { "s": server } }).to_string()).unwrap();
     let mut command = way.command(node());
-    command.arg(tools().join("node/node_modules/.bin/mcp-inspector")).args(["--cli", "--config"]);
-    command.arg(config).args(["--server", "s", "--format", "json", "-q", "--method", method]);
+    command.arg(tools().join("node/node_modules/.bin/mcp-inspector")).arg("--cli");
+    target(way, &mut command);
+    command.args(["--format", "json", "-q", "--method", method]);
     match words {
         [rest @ .., switch, name] if switch.ends_with("-name") => {
             command.args(rest).arg(switch).arg(format!("{}{name}", way.prefix));
@@ -70,14 +75,32 @@ fn step(way: &Way<'_>, method: &str, words: &[&str]) -> Value {
     }
     let mut client = Launched::start(&mut command);
     let Ok(Some(line)) = client.line(PLAY) else {
-        panic!("{method} of {:?} got no further: {}", way.words, client.stderr());
+        panic!("{method} of {:?} got no further: {}", way.reach, client.stderr());
     };
     // It waits for what a wrapper leaves behind.
-    if !way.is_direct() {
+    if !matches!(way.reach, Reach::Itself(_)) {
         let status = client.wait_exit(PLAY);
-        assert!(status.success(), "{method} of {:?}: {status}: {}", way.words, client.stderr());
+        assert!(status.success(), "{method} of {:?}: {status}: {}", way.reach, client.stderr());
     }
     serde_json::from_slice(&line).unwrap()
+}
+
+/// Says where the server is.
+fn target(way: &Way<'_>, command: &mut Command) {
+    match &way.reach {
+        Reach::Itself(words) | Reach::Connect(words) => {
+            let config = way.stage.sandbox.file("inspector.json");
+            let server = json!({ "command": words[0], "args": words[1..], "env": variables(way) });
+            std::fs::write(&config, json!({ "mcpServers": { "s": server } }).to_string()).unwrap();
+            command.arg("--config").arg(config).args(["--server", "s"]);
+        }
+        Reach::Http { url, token } => {
+            command.args(["--server-url", url, "--transport", "http", "--header"]);
+            command.arg(format!("Authorization: Bearer {token}"));
+            // It asks for the newest version of the protocol first.
+            command.args(["--protocol-era", "auto"]);
+        }
+    }
 }
 
 /// It gives its server only what its configuration names.

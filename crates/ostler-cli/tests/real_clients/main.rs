@@ -1,16 +1,19 @@
-//! Clients of others over `ostler connect`: each sees what it sees when it starts the server itself.
+//! Clients of others through a gateway: each sees what it sees when it starts the server itself.
 //!
 //! Every client plays the same part and writes down what it gets: once with the server started
-//! directly, once over `ostler connect SERVER`, and once over `ostler connect`, with all servers as one.
+//! directly, once through the gateway by the server's name, and once with all servers as one. It gets to the gateway
+//! by `ostler connect`, or on HTTP.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
+mod cut;
 #[expect(dead_code, reason = "it is shared with other tests")]
 #[path = "../gateway/house.rs"]
 mod house;
 mod inspector;
-mod old;
+mod killed;
 #[path = "../published/mod.rs"]
 mod published;
+mod reach;
 mod rust;
 mod scripts;
 mod together;
@@ -19,9 +22,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use house::House;
 use ostler_testkit::Stage;
 use published::{NPX, Published, UVX, offline};
+use reach::{Gateway, Reach, Transport};
 use serde_json::{Map, Value, json};
 
 /// For all that a client does; its server may be started three times on a busy machine.
@@ -34,17 +37,12 @@ type Seen = Map<String, Value>;
 struct Way<'a> {
     stage: &'a Stage,
     server: &'static Published,
-    /// What it has to start.
-    words: Vec<String>,
+    reach: Reach,
     /// What the names of the server's tools begin with.
     prefix: String,
 }
 
 impl Way<'_> {
-    fn is_direct(&self) -> bool {
-        self.words[0] == self.server.start[0]
-    }
-
     /// A program that may start what it has to.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = self.stage.command(program);
@@ -62,45 +60,26 @@ fn node() -> PathBuf {
     tools().join("node/node_modules/.bin/node")
 }
 
-/// A gateway to both servers; `more` is added to each.
-fn house(more: &Value) -> House {
-    let house = House::new(Stage::leaf());
-    NPX.fetch(&house);
-    UVX.fetch(&house);
-    house.configure(&[NPX, UVX].map(|server| (server.name, server.entry(more))));
-    house
-}
-
-fn connect(house: &House, words: &[&str]) -> Vec<String> {
-    let config = house.config().display().to_string();
-    let words = words.iter().map(ToString::to_string);
-    [house.program(), "connect".into()]
-        .into_iter()
-        .chain(words)
-        .chain(["--config".into(), config])
-        .collect()
-}
-
 /// The client sees the same each time, and nothing is left when it has gone.
-fn sees_the_same(play: impl Fn(&Way<'_>) -> Seen) {
-    let house = house(&json!({}));
+fn sees_the_same(transport: Transport, play: impl Fn(&Way<'_>) -> Seen) {
+    let gateway = Gateway::open(transport, &json!({}));
     for server in [&NPX, &UVX] {
         let direct = {
             // What a wrapper leaves behind without us is ended with its stage.
             let stage = Stage::leaf();
-            let words = server.start.iter().map(ToString::to_string).collect();
-            play(&Way { stage: &stage, server, words, prefix: String::new() })
+            let reach = Reach::Itself(server.start.iter().map(ToString::to_string).collect());
+            play(&Way { stage: &stage, server, reach, prefix: String::new() })
         };
-        let words = connect(&house, &[server.name]);
-        let one = play(&Way { stage: &house, server, words, prefix: String::new() });
+        let one = play(&gateway.way(server));
         compare(&direct, &one, "over its own name");
-        let (words, prefix) = (connect(&house, &[]), format!("{}__", server.name));
-        let mut all = play(&Way { stage: &house, server, words, prefix });
+        gateway.house.expect_no_server();
+        let mut all = play(&gateway.way_among_all(server));
         // Here it is the gateway that introduces itself.
         all.insert("server".into(), direct["server"].clone());
         compare(&direct, &all, "among all servers");
+        gateway.house.expect_no_server();
     }
-    house.down();
+    gateway.down();
 }
 
 fn compare(direct: &Seen, seen: &Seen, how: &str) {

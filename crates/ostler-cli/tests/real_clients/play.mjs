@@ -1,8 +1,16 @@
 // What a user's client does, written down. Run by typescript-v1.mjs and typescript-v2.mjs as
 //   node SCRIPT PLAY PREFIX COMMAND...
+//   TOKEN=... node SCRIPT PLAY PREFIX URL
 // PREFIX is what the names of this server's tools begin with.
 const [play, prefix, command, ...args] = process.argv.slice(2);
-export const server = { command, args, env: process.env };
+
+/** The way to the server, with one of the SDK's transports. */
+export function transportOf({ Stdio, Http, Sse }) {
+  if (!command.startsWith("http://")) return new Stdio({ command, args, env: process.env });
+  const url = new URL(command);
+  const requestInit = { headers: { Authorization: `Bearer ${process.env.TOKEN}` } };
+  return new (url.pathname.startsWith("/sse") ? Sse : Http)(url, { requestInit });
+}
 
 /** What the client says of itself. */
 export const info = { name: "real-client", version: "1.0.0" };
@@ -123,6 +131,16 @@ async function meet(client, call) {
   return {};
 }
 
+/** Says when a long call has begun, and then what came of it. */
+async function cut(client, call) {
+  wire.length = 0;
+  const onprogress = ({ progress }) => {
+    if (progress === 1) console.log(JSON.stringify("begun"));
+  };
+  const long = await call("trigger-long-running-operation", { duration: 4, steps: 8 }, { onprogress });
+  return { long, steps: wire.filter((one) => one !== "answer") };
+}
+
 export async function run(client, callTool) {
   const call = (name, given = {}, options) =>
     callTool(client, { name: prefix + name, arguments: given }, options);
@@ -134,8 +152,9 @@ export async function run(client, callTool) {
       const tools = own((await client.listTools()).tools);
       return tools.length > 0 && tools;
     }),
-    ...(await { everything, time, meet }[play](client, call)),
+    ...(await { everything, time, meet, cut }[play](client, call)),
   };
+  await client.transport.terminateSession?.();
   await client.close();
   console.log(JSON.stringify(seen));
   // A server that was started directly may live on behind its wrapper, and hold our pipes.

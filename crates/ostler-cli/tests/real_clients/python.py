@@ -1,15 +1,21 @@
 """What a user's client does, written down, with either line of the Python SDK.
 
-python SCRIPT PLAY PREFIX COMMAND...: PREFIX is what the names of this server's tools begin with.
+    python SCRIPT PLAY PREFIX COMMAND...
+    TOKEN=... python SCRIPT PLAY PREFIX URL
+
+PREFIX is what the names of this server's tools begin with.
 """
 
 import json
 import os
 import sys
+from contextlib import asynccontextmanager
 
 import anyio
 from mcp import ClientSession, StdioServerParameters, types
+from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
 PLAY, PREFIX, COMMAND, *ARGS = sys.argv[1:]
 URI = "demo://resource/dynamic/text/1"
@@ -141,8 +147,40 @@ async def meet(_session, call):
     return {}
 
 
+async def cut(_session, call):
+    """Says when a long call has begun, and then what came of it."""
+    steps = []
+
+    async def note(progress, _total, _message):
+        steps.append(int(progress))
+        if len(steps) == 1:
+            print(json.dumps("begun"), flush=True)
+
+    long = await call("trigger-long-running-operation", note, duration=4, steps=8)
+    return {"long": long, "steps": await until(lambda: ready(sorted(steps) if len(steps) == 8 else None))}
+
+
+@asynccontextmanager
+async def reach():
+    """The way to the server, as a pair of streams."""
+    if not COMMAND.startswith("http://"):
+        server = StdioServerParameters(command=COMMAND, args=ARGS, env=dict(os.environ))
+        async with stdio_client(server) as pipes:
+            yield pipes
+        return
+    headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
+    if "/sse" in COMMAND:
+        async with sse_client(COMMAND, headers) as streams:
+            yield streams
+        return
+    async with (
+        create_mcp_http_client(headers) as http,
+        streamable_http_client(COMMAND, http_client=http) as streams,
+    ):
+        yield streams[:2]
+
+
 async def main():
-    server = StdioServerParameters(command=COMMAND, args=ARGS, env=dict(os.environ))
     handlers = {
         "sampling_callback": sample,
         "elicitation_callback": elicit,
@@ -150,7 +188,7 @@ async def main():
         "logging_callback": log,
         "message_handler": hear,
     }
-    async with stdio_client(server) as pipes, ClientSession(*pipes, **handlers) as session:
+    async with reach() as streams, ClientSession(*streams, **handlers) as session:
 
         async def call(tool, progress_callback=None, **arguments):
             return plain(await session.call_tool(PREFIX + tool, arguments, progress_callback=progress_callback))
@@ -162,7 +200,8 @@ async def main():
         seen = {"server": plain(await session.initialize())}
         await session.send_ping()
         seen["tools"] = await until(tools)
-        seen.update(await {"everything": everything, "time": time, "meet": meet}[PLAY](session, call))
+        plays = {"everything": everything, "time": time, "meet": meet, "cut": cut}
+        seen.update(await plays[PLAY](session, call))
         print(json.dumps(seen), flush=True)
 
 

@@ -13,6 +13,8 @@ use rmcp::model::{
     SetLevelRequestParams, SubscribeRequestParams, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, PeerRequestOptions, RequestContext, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientHandler, ErrorData, RoleClient, ServiceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,9 +22,10 @@ use serde_json::{Value, json};
 use tokio::net::unix::pipe;
 use tokio::runtime::Runtime;
 
-use crate::{PLAY, Seen, Way, sees_the_same};
+use crate::{PLAY, Reach, Seen, Transport, Way, sees_the_same};
 
 const URI: &str = "demo://resource/dynamic/text/1";
+const LONG: &str = "trigger-long-running-operation";
 
 /// A client that writes down what it is asked and told.
 #[derive(Clone, Default)]
@@ -111,7 +114,50 @@ impl ClientHandler for User {
 
 #[test]
 fn the_sdk_for_rust() {
-    sees_the_same(|way| Runtime::new().unwrap().block_on(play(way)));
+    sees_the_same(Transport::Stdio, run);
+}
+
+#[test]
+fn the_sdk_for_rust_on_http() {
+    sees_the_same(Transport::StreamableHttp, run);
+}
+
+fn run(way: &Way<'_>) -> Seen {
+    Runtime::new().unwrap().block_on(async {
+        let (client, child) = Connected::new(way).await;
+        let seen = client.play().await;
+        if let Some(mut child) = child.filter(|_| matches!(way.reach, Reach::Connect(_))) {
+            let ended = || child.try_wait().unwrap().map(|status| assert!(status.success()));
+            wait_until("its end", PLAY, ended);
+        }
+        seen
+    })
+}
+
+/// The answer to a call, in the middle of which something happens.
+pub(crate) fn long_call(way: &Way<'_>, happen: impl FnOnce()) -> Value {
+    Runtime::new().unwrap().block_on(async {
+        let (client, _) = Connected::new(way).await;
+        let begun = async {
+            tokio::task::block_in_place(|| {
+                client.user.wait("a step", |notes| notes.progress.first().cloned());
+                happen();
+            });
+        };
+        let (answer, ()) =
+            tokio::join!(client.call(LONG, json!({ "duration": 4, "steps": 8 })), begun);
+        client.service.cancel().await.unwrap();
+        answer
+    })
+}
+
+fn start(way: &Way<'_>, words: &[String]) -> (Child, (pipe::Receiver, pipe::Sender)) {
+    let mut command = way.command(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let input = pipe::Receiver::from_owned_fd(stdout.into()).unwrap();
+    (child, (input, pipe::Sender::from_owned_fd(stdin.into()).unwrap()))
 }
 
 /// A client that is connected.
@@ -121,38 +167,39 @@ struct Connected<'a> {
     way: &'a Way<'a>,
 }
 
-async fn play(way: &Way<'_>) -> Seen {
-    let (mut child, pipes) = start(way);
-    let user = User::default();
-    let service = user.clone().serve(pipes).await.unwrap();
-    let client = Connected { service, user, way };
-    let mut seen = Seen::new();
-    seen.insert("server".into(), plain(client.service.peer_info()));
-    seen.insert("tools".into(), client.tools().await);
-    if way.server.name == "everything" {
-        client.everything(&mut seen).await;
-    } else {
-        let at =
-            json!({ "source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo" });
-        seen.insert("converted".into(), client.call("convert_time", at).await);
+impl<'a> Connected<'a> {
+    /// With the process that it has started, if it has.
+    async fn new(way: &'a Way<'a>) -> (Self, Option<Child>) {
+        let user = User::default();
+        let (service, child) = match &way.reach {
+            Reach::Itself(words) | Reach::Connect(words) => {
+                let (child, pipes) = start(way, words);
+                (user.clone().serve(pipes).await, Some(child))
+            }
+            Reach::Http { url, token } => {
+                let config = StreamableHttpClientTransportConfig::with_uri(&**url);
+                let config = config.auth_header(token);
+                let transport = StreamableHttpClientTransport::from_config(config);
+                (user.clone().serve(transport).await, None)
+            }
+        };
+        (Self { service: service.unwrap(), user, way }, child)
     }
-    client.service.cancel().await.unwrap();
-    if !way.is_direct() {
-        wait_until("its end", PLAY, || child.try_wait().unwrap().map(|s| assert!(s.success())));
+
+    async fn play(self) -> Seen {
+        let mut seen = Seen::new();
+        seen.insert("server".into(), plain(self.service.peer_info()));
+        seen.insert("tools".into(), self.tools().await);
+        if self.way.server.name == "everything" {
+            self.everything(&mut seen).await;
+        } else {
+            let at = json!({ "source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo" });
+            seen.insert("converted".into(), self.call("convert_time", at).await);
+        }
+        self.service.cancel().await.unwrap();
+        seen
     }
-    seen
-}
 
-fn start(way: &Way<'_>) -> (Child, (pipe::Receiver, pipe::Sender)) {
-    let mut command = way.command(&way.words[0]);
-    command.args(&way.words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let input = pipe::Receiver::from_owned_fd(stdout.into()).unwrap();
-    (child, (input, pipe::Sender::from_owned_fd(stdin.into()).unwrap()))
-}
-
-impl Connected<'_> {
     /// A server that is being started may be missing from the first list.
     async fn tools(&self) -> Value {
         loop {
@@ -222,14 +269,13 @@ impl Connected<'_> {
 
     /// One with progress, and one that is cancelled.
     async fn long_operations(&self) -> Value {
-        const TOOL: &str = "trigger-long-running-operation";
-        let mut answer = self.call(TOOL, json!({ "duration": 0.2, "steps": 4 })).await;
+        let mut answer = self.call(LONG, json!({ "duration": 0.2, "steps": 4 })).await;
         // This client looks at notifications in any order.
         let four = |notes: &Notes| (notes.progress.len() == 4).then(|| plain(&notes.progress));
         let mut steps = tokio::task::block_in_place(|| self.user.wait("four steps", four));
         steps.as_array_mut().unwrap().sort_by_key(Value::to_string);
         answer["steps"] = steps;
-        let params = self.params(TOOL, json!({ "duration": 60, "steps": 600 }));
+        let params = self.params(LONG, json!({ "duration": 60, "steps": 600 }));
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options();
         let call = self.service.send_cancellable_request(request, options).await.unwrap();

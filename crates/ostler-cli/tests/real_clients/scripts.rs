@@ -7,13 +7,20 @@ use std::process::Command;
 
 use ostler_testkit::{Launched, Stage};
 
-use crate::{PLAY, Seen, Way, node, sees_the_same, tools};
+use crate::{PLAY, Reach, Seen, Transport, Way, node, sees_the_same, tools};
 
-const SCRIPTS: [(&str, &str); 5] = [
+const TYPESCRIPT_1: Script = Script::TypeScript("typescript-v1.mjs");
+const TYPESCRIPT_2: Script = Script::TypeScript("typescript-v2.mjs");
+const PYTHON_1: Script = Script::Python("mcp-1");
+const PYTHON_2: Script = Script::Python("mcp-2");
+
+/// All clients that are scripts.
+pub(crate) const SCRIPTED: [Script; 4] = [TYPESCRIPT_1, TYPESCRIPT_2, PYTHON_1, PYTHON_2];
+
+const SCRIPTS: [(&str, &str); 4] = [
     ("play.mjs", include_str!("play.mjs")),
     ("typescript-v1.mjs", include_str!("typescript-v1.mjs")),
     ("typescript-v2.mjs", include_str!("typescript-v2.mjs")),
-    ("old.mjs", include_str!("old.mjs")),
     ("python.py", include_str!("python.py")),
 ];
 
@@ -40,7 +47,11 @@ impl Script {
                 command
             }
         };
-        command.arg(part).arg(&way.prefix).args(&way.words);
+        command.arg(part).arg(&way.prefix);
+        match &way.reach {
+            Reach::Itself(words) | Reach::Connect(words) => command.args(words),
+            Reach::Http { url, token } => command.arg(url).env("TOKEN", token),
+        };
         command
     }
 }
@@ -59,32 +70,74 @@ fn install(stage: &Stage) -> std::path::PathBuf {
     directory
 }
 
-pub(crate) fn play(script: Script, way: &Way<'_>) -> Seen {
+/// One client of each kind, all of which have used a server and hold on to it.
+pub(crate) fn meet(way: &Way<'_>) -> [Launched; SCRIPTED.len()] {
+    let mut clients = SCRIPTED.map(|script| Launched::start(&mut script.command(way, "meet")));
+    let met = clients.each_mut().map(|client| client.message(PLAY)["echo"]["content"].take());
+    assert!(met.iter().all(|one| one == &met[0] && one.is_array()), "{met:?}");
+    clients
+}
+
+fn play(script: Script, way: &Way<'_>) -> Seen {
     let mut client = Launched::start(&mut script.command(way, way.server.name));
     let Ok(Some(line)) = client.line(PLAY) else {
-        panic!("{:?} got no further: {}", way.words, client.stderr());
+        panic!("{:?} got no further: {}", way.reach, client.stderr());
     };
     let status = client.wait_exit(PLAY);
-    assert!(status.success(), "{:?}: {status}: {}", way.words, client.stderr());
+    assert!(status.success(), "{:?}: {status}: {}", way.reach, client.stderr());
     serde_json::from_slice(&line).unwrap()
+}
+
+fn plays_over(script: Script, transport: Transport) {
+    sees_the_same(transport, |way| play(script, way));
 }
 
 #[test]
 fn the_first_line_of_the_typescript_sdk() {
-    sees_the_same(|way| play(Script::TypeScript("typescript-v1.mjs"), way));
+    plays_over(TYPESCRIPT_1, Transport::Stdio);
+}
+
+#[test]
+fn the_first_line_of_the_typescript_sdk_on_http() {
+    plays_over(TYPESCRIPT_1, Transport::StreamableHttp);
+}
+
+#[test]
+fn the_first_line_of_the_typescript_sdk_on_http_in_the_old_way() {
+    plays_over(TYPESCRIPT_1, Transport::Sse);
 }
 
 #[test]
 fn the_second_line_of_the_typescript_sdk() {
-    sees_the_same(|way| play(Script::TypeScript("typescript-v2.mjs"), way));
+    plays_over(TYPESCRIPT_2, Transport::Stdio);
+}
+
+#[test]
+fn the_second_line_of_the_typescript_sdk_on_http() {
+    plays_over(TYPESCRIPT_2, Transport::StreamableHttp);
 }
 
 #[test]
 fn the_first_line_of_the_python_sdk() {
-    sees_the_same(|way| play(Script::Python("mcp-1"), way));
+    plays_over(PYTHON_1, Transport::Stdio);
+}
+
+#[test]
+fn the_first_line_of_the_python_sdk_on_http() {
+    plays_over(PYTHON_1, Transport::StreamableHttp);
+}
+
+#[test]
+fn the_first_line_of_the_python_sdk_on_http_in_the_old_way() {
+    plays_over(PYTHON_1, Transport::Sse);
 }
 
 #[test]
 fn the_second_line_of_the_python_sdk() {
-    sees_the_same(|way| play(Script::Python("mcp-2"), way));
+    plays_over(PYTHON_2, Transport::Stdio);
+}
+
+#[test]
+fn the_second_line_of_the_python_sdk_on_http() {
+    plays_over(PYTHON_2, Transport::StreamableHttp);
 }

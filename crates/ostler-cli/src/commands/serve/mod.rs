@@ -37,10 +37,13 @@ Examples:
   ostler serve
   ostler serve --config team.json --socket /run/user/1000/team.sock
   ostler serve --listen
+  ostler serve --listen 0.0.0.0:8639 --beyond-loopback --host-name tools.example \\
+    --tls-cert cert.pem --tls-key key.pem
 
 Clients reach it with `ostler connect`, and with --listen also on HTTP: all servers at /mcp, each at
-/mcp/NAME. They have to send a token, which is made at the first start. Servers are started when somebody needs them. Without a
-configuration it offers a small server of its own, so that a first client sees something.
+/mcp/NAME; older clients use /sse. They have to send a token, which is made at the first start. Servers
+are started when somebody needs them. Without a configuration it offers a small server of its own, so
+that a first client sees something.
 TERM or INT ends it when all calls are answered, at the latest after each server's drain time; a
 second one does not wait. Exit status: 4 if something was left, which is named.")]
 pub(crate) struct ServeArguments {

@@ -1,0 +1,113 @@
+//! How clients get to a gateway.
+
+use std::net::SocketAddr;
+
+use ostler_testkit::{Launched, Stage};
+use serde_json::{Value, json};
+
+use crate::cut::Cable;
+use crate::house::{House, serve};
+use crate::{NPX, Published, UVX, Way};
+
+/// What a client speaks over to a gateway.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transport {
+    Stdio,
+    StreamableHttp,
+    /// That of 2024-11-05.
+    Sse,
+}
+
+/// What a client has to know.
+#[derive(Debug)]
+pub(crate) enum Reach {
+    /// The command of the server itself.
+    Itself(Vec<String>),
+    /// The command of `ostler connect`.
+    Connect(Vec<String>),
+    Http {
+        url: String,
+        token: String,
+    },
+}
+
+/// A gateway to both servers.
+pub(crate) struct Gateway {
+    pub(crate) house: House,
+    listening: Option<Listening>,
+}
+
+struct Listening {
+    process: Launched,
+    address: SocketAddr,
+    token: String,
+    /// Where the names of servers go.
+    path: &'static str,
+}
+
+impl Gateway {
+    /// For clients that come like this; `more` is added to each server.
+    pub(crate) fn open(transport: Transport, more: &Value) -> Self {
+        Self::open_with(transport, more, &json!({}))
+    }
+
+    /// The same with further keys in the configuration.
+    pub(crate) fn open_with(transport: Transport, more: &Value, keys: &Value) -> Self {
+        let house = House::new(Stage::leaf());
+        NPX.fetch(&house);
+        UVX.fetch(&house);
+        let servers = [NPX, UVX].map(|server| (server.name, server.entry(more)));
+        house.configure_with(&servers, keys);
+        let path = match transport {
+            // It is started by its first client.
+            Transport::Stdio => None,
+            Transport::StreamableHttp => Some("/mcp"),
+            Transport::Sse => Some("/sse"),
+        };
+        let listening = path.map(|path| {
+            let (process, address, token) = serve(&house);
+            Listening { process, address, token, path }
+        });
+        Self { house, listening }
+    }
+
+    /// To one server, by its name.
+    pub(crate) fn way(&self, server: &'static Published) -> Way<'_> {
+        let reach = self.reach(Some(server.name));
+        Way { stage: &self.house, server, reach, prefix: String::new() }
+    }
+
+    /// To one server, where all are as one.
+    pub(crate) fn way_among_all(&self, server: &'static Published) -> Way<'_> {
+        let prefix = format!("{}__", server.name);
+        Way { stage: &self.house, server, reach: self.reach(None), prefix }
+    }
+
+    fn reach(&self, server: Option<&str>) -> Reach {
+        let Some(listening) = &self.listening else {
+            let config = self.house.config().display().to_string();
+            let words = ["connect".into()].into_iter().chain(server.map(ToOwned::to_owned));
+            let words = words.chain(["--config".into(), config]);
+            return Reach::Connect([self.house.program()].into_iter().chain(words).collect());
+        };
+        let server = server.map(|name| format!("/{name}")).unwrap_or_default();
+        let url = format!("http://{}{}{server}", listening.address, listening.path);
+        Reach::Http { url, token: listening.token.clone() }
+    }
+
+    /// Has clients on HTTP come by a cable.
+    pub(crate) fn behind_cable(&mut self) -> Cable {
+        let listening = self.listening.as_mut().unwrap();
+        let cable = Cable::to(listening.address);
+        listening.address = cable.address;
+        cable
+    }
+
+    /// Ends it, with proof.
+    pub(crate) fn down(mut self) {
+        match &mut self.listening {
+            None => self.house.down(),
+            Some(listening) => self.house.down_with(&mut listening.process),
+        }
+    }
+}

@@ -81,15 +81,14 @@ fn vs_code() {
 
 #[test]
 fn windsurf_and_antigravity() {
-    let said = complaint(
+    let file = file(
         r#"{ "mcpServers": { "remote": { "serverUrl": "https://example.invalid/mcp", "headers": { "A": "b" },
              "disabled": true, "disabledTools": ["x"] } } }"#,
     );
-    assert_eq!(
-        said.lines().next().unwrap(),
-        "ostler.json:1:31: mcpServers.remote.serverUrl: servers that are reached by HTTP can't be used yet"
-    );
-    assert_eq!(said.lines().count(), 3, "{said}");
+    let entry = &file.servers["remote"];
+    assert!(!entry.enabled && !entry.tools.permit("x"));
+    let Reach::Remote(remote) = &entry.reach else { panic!("expected a url") };
+    assert_eq!(remote.url.to_string(), "https://example.invalid/mcp");
 }
 
 #[test]

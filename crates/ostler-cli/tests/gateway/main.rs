@@ -8,5 +8,6 @@ mod configuration;
 mod containers;
 mod ends;
 mod house;
+mod remote;
 mod sharing;
 mod starting;

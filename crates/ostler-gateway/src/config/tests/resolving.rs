@@ -147,7 +147,8 @@ fn a_description_holds_no_secret() {
 
 #[test]
 fn a_server_elsewhere_is_another_one_with_other_credentials() {
-    let body = r#"{"url": "https://x.invalid/${P}", "headers": {"Authorization": "Bearer ${T:-none}"}}"#;
+    let body =
+        r#"{"url": "https://x.invalid/${P}", "headers": {"Authorization": "Bearer ${T:-none}"}}"#;
     let of = |variables: &[(&str, &str)]| resolved(body, variables).unwrap().fingerprint();
     let base = of(&[("P", "mcp"), ("T", "1")]);
     assert_eq!(base, of(&[("P", "mcp"), ("T", "1"), ("OTHER", "2")]));
@@ -169,7 +170,8 @@ fn a_server_elsewhere_is_another_one_with_other_credentials() {
 fn a_token_comes_from_a_file_and_nobody_sees_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ostler.json");
-    let text = r#"{"mcpServers": {"s": {"url": "https://x.invalid/s3cret", "bearerTokenFile": "token"}}}"#;
+    let text =
+        r#"{"mcpServers": {"s": {"url": "https://x.invalid/s3cret", "bearerTokenFile": "token"}}}"#;
     let entry = parse(text, &path).unwrap().servers.remove("s").unwrap();
     let resolve = || resolve(&entry, &environment(&[]), Path::new(CWD));
     assert!(resolve().unwrap_err().to_string().ends_with("/token"));

@@ -67,7 +67,7 @@ struct Elsewhere {
 #[serde(untagged)]
 enum Either {
     Here(Box<Row>),
-    Elsewhere(Elsewhere),
+    Elsewhere(Box<Elsewhere>),
 }
 
 pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
     let (here, elsewhere) = (rows(&overviews), elsewhere(&overviews));
     if arguments.json {
         let here = here.into_iter().map(|row| Either::Here(Box::new(row)));
-        let all = here.chain(elsewhere.into_iter().map(Either::Elsewhere));
+        let all = here.chain(elsewhere.into_iter().map(|row| Either::Elsewhere(Box::new(row))));
         return render::json(&all.collect::<Vec<_>>());
     }
     let mut text = if here.is_empty() && elsewhere.is_empty() {

@@ -10,6 +10,7 @@ mod house;
 mod inspector;
 #[path = "../published/mod.rs"]
 mod published;
+mod remote;
 mod rust;
 mod scripts;
 mod together;

@@ -58,7 +58,7 @@ fn install(stage: &Stage) -> std::path::PathBuf {
     directory
 }
 
-fn play(script: Script, way: &Way<'_>) -> Seen {
+pub(crate) fn play(script: Script, way: &Way<'_>) -> Seen {
     let mut client = Launched::start(&mut script.command(way, way.server.name));
     let Ok(Some(line)) = client.line(PLAY) else {
         panic!("{:?} got no further: {}", way.words, client.stderr());

@@ -95,8 +95,10 @@ pub(super) fn said(body: &[u8]) -> String {
         Text(String),
     }
     let text = match serde_json::from_slice::<Said>(body) {
-        Ok(Said { error_description: Some(text), .. }) => text,
-        Ok(Said { error: Some(Error::Object { message: text } | Error::Text(text)), .. }) => text,
+        Ok(
+            Said { error_description: Some(text), .. }
+            | Said { error: Some(Error::Object { message: text } | Error::Text(text)), .. },
+        ) => text,
         _ => String::from_utf8_lossy(body).into_owned(),
     };
     // A page for people says nothing in a line.

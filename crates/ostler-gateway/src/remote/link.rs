@@ -191,12 +191,12 @@ impl Link {
             question.headers.extend(key.map(|key| (AUTHORIZATION, key.clone())));
             question
         };
-        let key = keyring.key(&self.http).await;
+        let key = keyring.key().await;
         let answer = self.http.ask(with(key.as_ref())).await?;
         if answer.status() != StatusCode::UNAUTHORIZED {
             return self.check(answer, log_in).await;
         }
-        let newer = keyring.newer(key.as_ref(), &self.http).await.ok_or_else(log_in)?;
+        let newer = keyring.newer(key.as_ref()).await.ok_or_else(log_in)?;
         self.check(self.http.ask(with(Some(&newer))).await?, log_in).await
     }
 

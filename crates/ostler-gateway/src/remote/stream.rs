@@ -31,6 +31,7 @@ pub(super) async fn follow(
     let mut events = Events::new(link.limits.message);
     let mut vain = 0;
     loop {
+        let last = events.last_id.clone();
         match read(link, &mut body, &mut events, |frame| is_answer(frame, request)).await? {
             Read::Answered => {
                 // Its connection is of use to others if it ends by itself.
@@ -38,7 +39,8 @@ pub(super) async fn follow(
                 let _ = tokio::time::timeout(link.limits.linger, rest).await;
                 return Ok(());
             }
-            Read::Ended(0) => vain += 1,
+            Read::Ended(0) if events.last_id == last => vain += 1,
+            // A server may hang up as often as it likes while it gets on.
             Read::Ended(_) => vain = 1,
         }
         body = resume(link, &mut events, &mut vain).await?;
@@ -147,12 +149,11 @@ async fn read(
 
 /// Whether a message answers a request. Some servers write a number as a text.
 pub(super) fn is_answer(frame: &Frame, request: &Frame) -> bool {
-    let bare = |id: &[u8]| id.trim_ascii().strip_prefix(b"\"").map_or(id.to_vec(), <[u8]>::to_vec);
-    let bare = |id: &[u8]| {
-        let id = bare(id);
-        id.strip_suffix(b"\"").map_or(id.clone(), <[u8]>::to_vec)
-    };
     frame.kind() == Kind::Answer && bare(frame.id()) == bare(request.id())
+}
+
+fn bare(id: &[u8]) -> &[u8] {
+    id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id)
 }
 
 /// As the server says, or longer each time that it was in vain.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::{Reach, Share, parse};
-use super::{complaint, environment, file, notices};
+use super::{environment, file, notices};
 
 /// What each enabled server of a configuration would run.
 fn commands(text: &str) -> Vec<String> {

@@ -31,15 +31,13 @@ impl Far {
         Self { _server: server, port }
     }
 
-    fn entry(&self, path: &str, more: &Value) -> Value {
-        let mut entry = json!({ "url": format!("http://127.0.0.1:{}/{path}", self.port) });
-        entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        entry
+    fn entry(&self, path: &str) -> Value {
+        json!({ "url": format!("http://127.0.0.1:{}/{path}", self.port) })
     }
 }
 
 /// A client of the whole of `everything` sees the same over HTTP.
-fn everything_is_the_same(mode: &str, path: &str, more: &Value) {
+fn everything_is_the_same(mode: &str, path: &str) {
     let stage = Stage::leaf();
     NPX.fetch(&stage);
     let script = Script::TypeScript("typescript-v1.mjs");
@@ -48,7 +46,7 @@ fn everything_is_the_same(mode: &str, path: &str, more: &Value) {
     let words: Vec<&str> = NPX.start[1..].iter().copied().chain([mode]).collect();
     let far = Far::start(&stage, NPX.start[0], &words);
     let house = House::new(Stage::leaf());
-    house.configure(&[(NPX.name, far.entry(path, more))]);
+    house.configure(&[(NPX.name, far.entry(path))]);
     let words = connect(&house, &[NPX.name]);
     let mut seen = play(script, &Way { stage: &house, server: &NPX, words, prefix: String::new() });
     // Over HTTP it names the session, which has no name over stdio.
@@ -60,12 +58,12 @@ fn everything_is_the_same(mode: &str, path: &str, more: &Value) {
 
 #[test]
 fn everything_by_streamable_http() {
-    everything_is_the_same("streamableHttp", "mcp", &json!({}));
+    everything_is_the_same("streamableHttp", "mcp");
 }
 
 #[test]
 fn everything_by_old_sse() {
-    everything_is_the_same("sse", "sse", &json!({}));
+    everything_is_the_same("sse", "sse");
 }
 
 /// A server that is a script of the SDK for Python.
@@ -89,7 +87,7 @@ fn counts(transport: &str, form: &str, path: &str) {
     fs::write(&script, PYTHON).unwrap();
     let python = tools().join("mcp-1/bin/python").display().to_string();
     let far = Far::start(&house, &python, &[script.to_str().unwrap(), transport, form]);
-    house.configure(&[("python", far.entry(path, &json!({})))]);
+    house.configure(&[("python", far.entry(path))]);
     let mut client: Client = house.client(&["python"]);
     for to in [1, 50] {
         let counted = client.tool("count", &json!({ "to": to }));

@@ -57,7 +57,7 @@ fn it_is_shown_without_a_process_and_without_a_secret() {
     for text in &shown {
         assert!(!text.contains("s3cret"), "{text}");
     }
-    for text in [&shown[0], &shown[1], &shown[4], &shown[5]] {
+    for text in [&shown[0], &shown[1], &shown[2], &shown[4], &shown[5]] {
         assert!(text.contains(&fake.url("")), "{text}");
     }
     assert_eq!(fake.heard()[0].header("x-key"), "s3cret");

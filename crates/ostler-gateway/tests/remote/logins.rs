@@ -241,6 +241,10 @@ fn a_login_that_is_not_granted_says_why() {
     let nameless = inn.log_in(say_yes);
     assert!(matches!(nameless, Err(LoginError::NoRegistration)), "{nameless:?}");
 
+    let clear = settings("http://far.invalid/mcp", Path::new("/nowhere"));
+    let clear = log_in_with(&RemoteServer::new(clear), &LoginLimits::default(), say_yes);
+    assert!(matches!(clear, Err(LoginError::InTheClear(_))), "{clear:?}");
+
     let inn = Inn::new(Manners::default());
     let limits = LoginLimits { consent: Duration::from_millis(20), ..LoginLimits::default() };
     let late = inn.log_in_within(&limits, |_| {});

@@ -114,6 +114,9 @@ pub async fn log_in(
     if server.has_credentials() {
         return Err(LoginError::HasCredentials);
     }
+    if !server.address.is_secure() && !server.address.is_loopback() {
+        return Err(LoginError::InTheClear(server.address.origin()));
+    }
     let http = server.way.open();
     let logged_in = with(server, &http, browser, limits).await;
     http.close().await;

@@ -7,6 +7,7 @@ use crate::commands::check::CheckArguments;
 use crate::commands::connect::ConnectArguments;
 use crate::commands::down::DownArguments;
 use crate::commands::events::EventsArguments;
+use crate::commands::login::{LoginArguments, LogoutArguments};
 use crate::commands::ps::PsArguments;
 use crate::commands::reap::ReapArguments;
 use crate::commands::reload::ReloadArguments;
@@ -56,6 +57,10 @@ pub(crate) enum Command {
     Reap(ReapArguments),
     /// Say what is wrong with the configuration, or what would run
     Check(CheckArguments),
+    /// Log in to a server that somebody else runs
+    Login(LoginArguments),
+    /// Give such a login back and forget it
+    Logout(LogoutArguments),
     /// Print the JSON Schema of the configuration, for editors
     #[command(
         after_help = "Example:\n  ostler schema > ostler.schema.json\n\nThen, in ostler.json: \"$schema\": \"./ostler.schema.json\""

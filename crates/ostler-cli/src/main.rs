@@ -32,6 +32,8 @@ fn main() -> ExitCode {
         Command::Events(arguments) => commands::events::run(&arguments),
         Command::Reap(arguments) => commands::reap::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Login(arguments) => commands::login::run(&arguments),
+        Command::Logout(arguments) => commands::login::run_out(&arguments),
         Command::Schema => commands::schema::run(),
         Command::Demo => commands::demo::run(),
         Command::Completions { shell } => commands::completions::run(shell),

@@ -20,7 +20,7 @@ const LATELY: usize = 1000;
 pub struct Happening {
     /// When, in milliseconds since 1970.
     pub at: u64,
-    /// What: `queued`, `starting`, `running`, `ready`, `draining`, `stopping`, `gone`, `unverified`, `paid`,
+    /// What: `queued`, `starting`, `running`, `reached`, `ready`, `draining`, `stopping`, `gone`, `unverified`, `paid`,
     /// `backing_off`, `replaced` or `missed`.
     pub event: String,
     /// The server, if it is about one.
@@ -145,6 +145,7 @@ fn describe(what: &What) -> (&'static str, String) {
         What::Queued { by, .. } => ("queued", format!("for {by}")),
         What::Starting { key, by } => ("starting", format!("for {by}, shared by {}", key.whose)),
         What::Running { instance } => ("running", instance.to_string()),
+        What::Reached { place } => ("reached", place.clone()),
         What::Ready { after } => ("ready", format!("after {} ms", after.as_millis())),
         What::Draining(cause) => ("draining", cause.to_string()),
         What::Stopping(cause) => ("stopping", cause.to_string()),

@@ -168,7 +168,7 @@ fn token(asked: &BTreeMap<String, String>, manners: &Manners, books: &mut Books)
             let proof = URL_SAFE_NO_PAD.encode(Sha256::digest(&asked["code_verifier"]));
             let fits = ["redirect_uri", "client_id", "resource"];
             let is_same = |name: &&str| asked.get(*name) == granted.get(*name);
-            if granted["code_challenge"] != proof || !fits.iter().all(|name| is_same(name)) {
+            if granted["code_challenge"] != proof || !fits.iter().all(is_same) {
                 return refused;
             }
             manners.first_lifetime

@@ -22,9 +22,9 @@ Examples:
   ostler check --config ~/.config/ostler/ostler.json
   ostler check --json | jq '.servers[] | select(.disabled)'
 
-It says all that is wrong with the configuration, or what would run for a client with this directory
-and this environment. Nothing is started. Values of variables are not shown, nor words that might be
-secrets. The configuration is the one that --config or OSTLER_CONFIG names, else ./ostler.json, else
+It says all that is wrong with the configuration, or what would run, or be reached, for a client with
+this directory and this environment. Nothing is started, and nobody is asked. Values of variables are not
+shown, nor words that might be secrets; of a url only the host. The configuration is the one that --config or OSTLER_CONFIG names, else ./ostler.json, else
 ostler/ostler.json in the XDG config home (~/.config).")]
 pub(crate) struct CheckArguments {
     /// The configuration to check
@@ -121,7 +121,7 @@ fn text(path: &Path, servers: &[Description]) -> String {
     }
     text.push('\n');
     if !servers.is_empty() {
-        text.push_str(&render::table(["NAME", "SHARE", "RUNS"], &rows(servers)));
+        text.push_str(&render::table(["NAME", "SHARE", "RUNS OR REACHES"], &rows(servers)));
     }
     text
 }
@@ -130,7 +130,7 @@ fn rows(servers: &[Description]) -> Vec<[String; 3]> {
     let row = |server: &Description| {
         let runs = match &server.disabled {
             Some(reason) => format!("disabled: {reason}"),
-            None => server.command.join(" "),
+            None => server.url.clone().unwrap_or_else(|| server.command.join(" ")),
         };
         [server.name.clone(), server.share.to_string(), runs]
     };

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler::sweep::books;
-use ostler::{Census, Holding, Places, Process, View, snapshot};
+use ostler::{Census, Holding, InstanceId, Places, Process, View, snapshot};
 use ostler_gateway::admin::{InstanceLine, Overview, ServerLine};
 use ostler_gateway::front::Place;
 use serde::Serialize;
@@ -22,7 +22,7 @@ Examples:
   ostler ps --json | jq '.[].name'
 
 It reads the ledgers of all owners of this user, so that it needs no gateway; what gateways know of
-their servers is added.
+their servers is added, and the servers that they reach elsewhere, which have no processes here.
 States: starting, running, ending (its owner is dead), unverified (something has not gone yet, or
 its container engine does not say), orphaned (owner and guardian are dead: `ostler reap --yes` ends
 it; without a leaf only what still carries the instance's mark in its environment can be found).
@@ -50,22 +50,65 @@ struct Row {
     gateway: Option<InstanceLine>,
 }
 
+/// An instance that somebody else runs: it has no process here and is in no ledger.
+#[derive(Debug, Serialize)]
+struct Elsewhere {
+    instance: Option<InstanceId>,
+    name: String,
+    state: String,
+    /// The gateway's process.
+    #[serde(skip)]
+    owner: u32,
+    gateway: InstanceLine,
+}
+
+/// All of them, for programs.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Either {
+    Here(Box<Row>),
+    Elsewhere(Box<Elsewhere>),
+}
+
 pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
     let overviews = match arguments.which.overviews() {
         Ok(overviews) => overviews,
         Err(error) => return error.report(),
     };
-    let rows = rows(&overviews);
+    let (here, elsewhere) = (rows(&overviews), elsewhere(&overviews));
     if arguments.json {
-        return render::json(&rows);
+        let here = here.into_iter().map(|row| Either::Here(Box::new(row)));
+        let all = here.chain(elsewhere.into_iter().map(|row| Either::Elsewhere(Box::new(row))));
+        return render::json(&all.collect::<Vec<_>>());
     }
-    let mut text = match rows.as_slice() {
-        [] => "no servers\n".into(),
-        rows if arguments.tree => rows.iter().map(tree).collect(),
-        rows => table(rows),
+    let mut text = if here.is_empty() && elsewhere.is_empty() {
+        "no servers\n".into()
+    } else if arguments.tree {
+        here.iter().map(tree).chain(elsewhere.iter().map(leaf)).collect()
+    } else {
+        table(&here, &elsewhere)
     };
     text.extend(overviews.iter().flat_map(|(_, overview)| &overview.servers).filter_map(trouble));
     render::text(&text)
+}
+
+/// What gateways speak with and nobody has started here.
+fn elsewhere(overviews: &[(Place, Overview)]) -> Vec<Elsewhere> {
+    let all = overviews.iter().flat_map(|(_, overview)| {
+        overview
+            .instances
+            .iter()
+            .map(|line| (overview.pid, line))
+            .filter(|(_, line)| line.place.is_some())
+    });
+    all.map(|(owner, line)| Elsewhere {
+        instance: line.instance,
+        name: line.server.clone(),
+        state: line.state.clone(),
+        owner,
+        gateway: line.clone(),
+    })
+    .collect()
 }
 
 fn rows(overviews: &[(Place, Overview)]) -> Vec<Row> {
@@ -80,7 +123,7 @@ fn rows(overviews: &[(Place, Overview)]) -> Vec<Row> {
     views.into_iter().map(row).collect()
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(here: &[Row], elsewhere: &[Elsewhere]) -> String {
     let headers = [
         "NAME",
         "STATE",
@@ -98,7 +141,8 @@ fn table(rows: &[Row]) -> String {
         "OWNER",
         "CLIENT",
     ];
-    render::table(headers, &rows.iter().map(row).collect::<Vec<_>>())
+    let rows = here.iter().map(row).chain(elsewhere.iter().map(far_row));
+    render::table(headers, &rows.collect::<Vec<_>>())
 }
 
 fn row(Row { view, holding, gateway }: &Row) -> [String; 15] {
@@ -125,6 +169,31 @@ fn row(Row { view, holding, gateway }: &Row) -> [String; 15] {
         format!("{} ({})", view.owner.program, view.owner.process.pid),
         client.map_or("-".into(), |client| format!("{} ({})", client.name, client.process.pid)),
     ]
+}
+
+fn far_row(Elsewhere { name, state, owner, gateway: line, .. }: &Elsewhere) -> [String; 15] {
+    let none = || "-".to_owned();
+    [
+        name.clone(),
+        state.clone(),
+        none(),
+        none(),
+        none(),
+        none(),
+        none(),
+        render::duration(line.age),
+        line.leases.len().to_string(),
+        line.calls.to_string(),
+        line.restarts.to_string(),
+        line.key.clone(),
+        line.place.clone().unwrap_or_else(none),
+        format!("ostler serve ({owner})"),
+        none(),
+    ]
+}
+
+fn leaf(Elsewhere { name, state, gateway, .. }: &Elsewhere) -> String {
+    format!("{name} ({state}, at {})\n", gateway.place.as_deref().unwrap_or_default())
 }
 
 /// What is wrong with a server, if anything is.

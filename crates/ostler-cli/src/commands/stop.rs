@@ -57,56 +57,95 @@ struct Verdict {
     stopped: bool,
 }
 
+/// What is to be stopped.
+#[derive(Debug)]
+struct Target {
+    instance: InstanceId,
+    name: String,
+    /// As the ledger and the process table tell it; nothing for one that a gateway reaches elsewhere.
+    view: Option<View>,
+}
+
+impl Target {
+    fn all(places: &Places, which: &Which) -> Result<Vec<Self>, AskError> {
+        let here = snapshot(places).into_iter().map(|view| Self {
+            instance: view.instance,
+            name: view.name.clone(),
+            view: Some(view),
+        });
+        let elsewhere = elsewhere(which)?;
+        let elsewhere =
+            elsewhere.into_iter().map(|(instance, name)| Self { instance, name, view: None });
+        Ok(here.chain(elsewhere).collect())
+    }
+
+    fn is_called(&self, target: &str) -> bool {
+        self.name == target || self.view.as_ref().is_some_and(|view| has_pid(view, target))
+    }
+}
+
+/// The instances that gateways reach elsewhere, which are in no ledger.
+fn elsewhere(which: &Which) -> Result<Vec<(InstanceId, String)>, AskError> {
+    let lines = which.overviews()?.into_iter().flat_map(|(_, overview)| overview.instances);
+    let far = lines.filter(|line| line.place.is_some());
+    Ok(far.filter_map(|line| Some((line.instance?, line.server))).collect())
+}
+
 pub(crate) fn run(arguments: &StopArguments) -> ExitCode {
+    match stop(arguments) {
+        Ok(code) => code,
+        Err(error) => error.report(),
+    }
+}
+
+fn stop(arguments: &StopArguments) -> Result<ExitCode, AskError> {
     let places = Places::of_user();
-    let views = snapshot(&places);
+    let all = Target::all(&places, &arguments.which)?;
     let mut wanted = BTreeSet::new();
     for target in &arguments.targets {
-        let meant = meant_by(target, &views);
+        let meant = meant_by(target, &all);
         if meant.is_empty() {
             say(format_args!("there is no server '{target}'; `ostler ps` lists them"));
-            return exit::NOT_FOUND.into();
+            return Ok(exit::NOT_FOUND.into());
         }
         wanted.extend(meant);
     }
-    let is_target = |view: &View| arguments.all || wanted.contains(&view.instance);
-    let targets: Vec<View> = views.into_iter().filter(is_target).collect();
-    if let Err(error) = ask(&places, &targets, &arguments.which) {
-        return error.report();
-    }
-    let left = wait(&places, &targets, arguments.timeout);
-    report(&targets, &left, arguments.json)
+    let is_target = |one: &Target| arguments.all || wanted.contains(&one.instance);
+    let targets: Vec<Target> = all.into_iter().filter(is_target).collect();
+    ask(&places, &targets, &arguments.which)?;
+    let left = wait(&places, &targets, arguments);
+    Ok(report(&targets, &left, arguments.json))
 }
 
 /// A pid may by chance be the beginning of another server's id, so that names and pids come first.
-fn meant_by(target: &str, views: &[View]) -> Vec<InstanceId> {
-    let by = |is_meant: &dyn Fn(&View) -> bool| -> Vec<InstanceId> {
-        views.iter().filter(|view| is_meant(view)).map(|view| view.instance).collect()
+fn meant_by(target: &str, all: &[Target]) -> Vec<InstanceId> {
+    let by = |is_meant: &dyn Fn(&Target) -> bool| -> Vec<InstanceId> {
+        all.iter().filter(|one| is_meant(one)).map(|one| one.instance).collect()
     };
-    let exactly = by(&|view| is_called(view, target));
+    let exactly = by(&|one| one.is_called(target));
     if !exactly.is_empty() || target.len() < SHORTEST_ID {
         return exactly;
     }
-    by(&|view| view.instance.to_string().starts_with(target))
+    by(&|one| one.instance.to_string().starts_with(target))
 }
 
-fn is_called(view: &View, target: &str) -> bool {
+fn has_pid(view: &View, target: &str) -> bool {
     let is_pid = |pid: i32| target == pid.to_string();
-    view.name == target
-        || view.processes.iter().any(|process| is_pid(process.pid))
+    view.processes.iter().any(|process| is_pid(process.pid))
         || view.guardian.as_ref().is_some_and(|guardian| is_pid(guardian.pid))
         || is_pid(view.owner.process.pid)
 }
 
-fn ask(places: &Places, targets: &[View], which: &Which) -> Result<(), AskError> {
+fn ask(places: &Places, targets: &[Target], which: &Which) -> Result<(), AskError> {
     let asked = ask_gateways(targets, which)?;
-    let others = targets.iter().filter(|view| !asked.contains(&view.instance));
+    let here = || targets.iter().filter_map(|one| one.view.as_ref());
+    let others = here().filter(|view| !asked.contains(&view.instance));
     for guardian in others.filter_map(|view| view.guardian.as_ref()) {
         // A guardian that is gone meanwhile has ended its server.
         let _ = guardian.ask();
     }
     // Without a guardian there is nobody to ask: then it is a dead owner's, or about to be.
-    if targets.iter().any(|view| view.guardian.is_none()) {
+    if here().any(|view| view.guardian.is_none()) {
         for owner in dead_owners(places) {
             owner.settle(&Processes, Limits::default().proof);
         }
@@ -115,13 +154,13 @@ fn ask(places: &Places, targets: &[View], which: &Which) -> Result<(), AskError>
 }
 
 /// A gateway that is asked itself knows that nothing has failed. Says who is on its way then.
-fn ask_gateways(targets: &[View], which: &Which) -> Result<BTreeSet<InstanceId>, AskError> {
+fn ask_gateways(targets: &[Target], which: &Which) -> Result<BTreeSet<InstanceId>, AskError> {
     let mut asked = BTreeSet::new();
     for (place, overview) in which.overviews()? {
-        let own = |view: &&View| {
-            overview.instances.iter().any(|line| line.instance == Some(view.instance))
+        let own = |one: &&Target| {
+            overview.instances.iter().any(|line| line.instance == Some(one.instance))
         };
-        let own: Vec<InstanceId> = targets.iter().filter(own).map(|view| view.instance).collect();
+        let own: Vec<InstanceId> = targets.iter().filter(own).map(|one| one.instance).collect();
         if own.is_empty() {
             continue;
         }
@@ -135,14 +174,22 @@ fn ask_gateways(targets: &[View], which: &Which) -> Result<BTreeSet<InstanceId>,
 }
 
 /// Who is still there when the time is up.
-fn wait(places: &Places, targets: &[View], timeout: Duration) -> BTreeSet<InstanceId> {
-    let wanted: BTreeSet<InstanceId> = targets.iter().map(|view| view.instance).collect();
+fn wait(
+    places: &Places,
+    targets: &[Target],
+    StopArguments { timeout, which, .. }: &StopArguments,
+) -> BTreeSet<InstanceId> {
+    let wanted: BTreeSet<InstanceId> = targets.iter().map(|one| one.instance).collect();
+    let is_far = targets.iter().any(|one| one.view.is_none());
     let begin = Instant::now();
     let mut told = false;
     loop {
         let there = snapshot(places).into_iter().map(|view| view.instance);
+        // A gateway that is gone reaches nobody.
+        let far = if is_far { elsewhere(which).unwrap_or_default() } else { Vec::new() };
+        let there = there.chain(far.into_iter().map(|(instance, _)| instance));
         let left: BTreeSet<InstanceId> = there.filter(|id| wanted.contains(id)).collect();
-        if left.is_empty() || begin.elapsed() > timeout {
+        if left.is_empty() || begin.elapsed() > *timeout {
             return left;
         }
         if begin.elapsed() > Duration::from_secs(1) && !told && std::io::stderr().is_terminal() {
@@ -153,11 +200,11 @@ fn wait(places: &Places, targets: &[View], timeout: Duration) -> BTreeSet<Instan
     }
 }
 
-fn report(targets: &[View], left: &BTreeSet<InstanceId>, as_json: bool) -> ExitCode {
-    let stopped = |view: &View| Verdict {
-        instance: view.instance,
-        name: view.name.clone(),
-        stopped: !left.contains(&view.instance),
+fn report(targets: &[Target], left: &BTreeSet<InstanceId>, as_json: bool) -> ExitCode {
+    let stopped = |one: &Target| Verdict {
+        instance: one.instance,
+        name: one.name.clone(),
+        stopped: !left.contains(&one.instance),
     };
     let all: Vec<Verdict> = targets.iter().map(stopped).collect();
     let line = |one: &Verdict| {

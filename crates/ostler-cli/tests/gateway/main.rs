@@ -10,6 +10,7 @@ mod ends;
 mod hostile;
 mod house;
 mod http;
+mod remote;
 mod sharing;
 mod starting;
 mod tls;

@@ -14,6 +14,7 @@ mod killed;
 #[path = "../published/mod.rs"]
 mod published;
 mod reach;
+mod remote;
 mod rust;
 mod scripts;
 mod together;
@@ -62,12 +63,13 @@ fn node() -> PathBuf {
 
 /// The client sees the same each time, and nothing is left when it has gone.
 fn sees_the_same(transport: Transport, play: impl Fn(&Way<'_>) -> Seen) {
-    let gateway = Gateway::open(transport, &json!({}));
+    // Not all of them say goodbye.
+    let gateway = Gateway::open_with(transport, &json!({}), &json!({ "detachTimeout": "3s" }));
     for server in [&NPX, &UVX] {
         let direct = {
             // What a wrapper leaves behind without us is ended with its stage.
             let stage = Stage::leaf();
-            let reach = Reach::Itself(server.start.iter().map(ToString::to_string).collect());
+            let reach = Reach::itself(server);
             play(&Way { stage: &stage, server, reach, prefix: String::new() })
         };
         let one = play(&gateway.way(server));

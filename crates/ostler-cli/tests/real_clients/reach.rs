@@ -31,6 +31,21 @@ pub(crate) enum Reach {
     },
 }
 
+impl Reach {
+    /// A server without a gateway.
+    pub(crate) fn itself(server: &Published) -> Self {
+        Self::Itself(server.start.iter().map(ToString::to_string).collect())
+    }
+
+    /// One server of a gateway, or all.
+    pub(crate) fn connect(house: &House, server: Option<&str>) -> Self {
+        let config = house.config().display().to_string();
+        let words = [house.program(), "connect".into()].into_iter();
+        let words = words.chain(server.map(ToOwned::to_owned));
+        Self::Connect(words.chain(["--config".into(), config]).collect())
+    }
+}
+
 /// A gateway to both servers.
 pub(crate) struct Gateway {
     pub(crate) house: House,
@@ -84,12 +99,7 @@ impl Gateway {
     }
 
     fn reach(&self, server: Option<&str>) -> Reach {
-        let Some(listening) = &self.listening else {
-            let config = self.house.config().display().to_string();
-            let words = ["connect".into()].into_iter().chain(server.map(ToOwned::to_owned));
-            let words = words.chain(["--config".into(), config]);
-            return Reach::Connect([self.house.program()].into_iter().chain(words).collect());
-        };
+        let Some(listening) = &self.listening else { return Reach::connect(&self.house, server) };
         let server = server.map(|name| format!("/{name}")).unwrap_or_default();
         let url = format!("http://{}{}{server}", listening.address, listening.path);
         Reach::Http { url, token: listening.token.clone() }

@@ -78,7 +78,7 @@ pub(crate) fn meet(way: &Way<'_>) -> [Launched; SCRIPTED.len()] {
     clients
 }
 
-fn play(script: Script, way: &Way<'_>) -> Seen {
+pub(crate) fn play(script: Script, way: &Way<'_>) -> Seen {
     let mut client = Launched::start(&mut script.command(way, way.server.name));
     let Ok(Some(line)) = client.line(PLAY) else {
         panic!("{:?} got no further: {}", way.reach, client.stderr());

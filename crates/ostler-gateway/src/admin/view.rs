@@ -63,6 +63,9 @@ pub struct InstanceLine {
     pub cause: Option<String>,
     /// Its process, once it runs.
     pub pid: Option<i32>,
+    /// Where it is, if somebody else runs it.
+    #[serde(default)]
+    pub place: Option<String>,
     /// Who has asked for it first.
     pub by: String,
     /// Who holds a lease on it.
@@ -145,6 +148,7 @@ impl InstanceLine {
             state: state.to_owned(),
             cause,
             pid: view.pid(),
+            place: view.place().map(ToOwned::to_owned),
             by: view.by.to_string(),
             leases: view.leases.iter().map(Who::to_string).collect(),
             calls: view.uses,

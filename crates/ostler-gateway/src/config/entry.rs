@@ -161,9 +161,7 @@ impl ServerEntry {
             Reach::Process(launch) => {
                 (launch.templates().collect(), launch.inherit.iter().collect())
             }
-            Reach::Remote(remote) => {
-                (remote.templates().collect(), Remote::surroundings().collect())
-            }
+            Reach::Remote(remote) => (remote.templates().collect(), VARIABLES.to_vec()),
         };
         let named = templates.into_iter().flat_map(Template::variables);
         named.chain(inherited).map(str::to_owned).collect()
@@ -176,12 +174,6 @@ impl Remote {
         let OAuth { client_id, client_secret, .. } = &self.oauth;
         let others = self.token_file.iter().chain(client_id).chain(client_secret);
         self.headers.values().chain([&self.url]).chain(others)
-    }
-
-    /// The variables that say how anything is reached. Each is also known in lower case.
-    fn surroundings() -> impl Iterator<Item = &'static str> {
-        let proxies = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
-        VARIABLES.iter().copied().chain(proxies)
     }
 }
 

@@ -97,7 +97,7 @@ impl Setting for NonZeroU16 {
     fn read(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         let port = u16::try_from(whole(value, 1, reader)?).ok();
         if port.is_none() {
-            reader.wrong(value.range(), "expected a number up to 65535");
+            reader.wrong_word(value.range(), "write a whole number from 1 to 65535");
         }
         Self::new(port?)
     }

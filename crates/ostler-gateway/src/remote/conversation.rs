@@ -121,7 +121,7 @@ impl Conversation {
     async fn tell(&self, message: &Frame) {
         match self.link.tell(message).await {
             Ok(()) => {}
-            Err(failure @ Failure::Forgotten) => self.link.lose(&failure.to_string()),
+            Err(failure @ Failure::Forgotten(_)) => self.link.lose(&failure),
             Err(failure) => {
                 self.link.out.complain(&format!("a message did not arrive: {failure}")).await;
             }

@@ -78,8 +78,8 @@ impl tower_service::Service<Uri> for Dialler {
     fn call(&mut self, to: Uri) -> Self::Future {
         let dialler = self.clone();
         Box::pin(async move {
-            let dialled = tokio::time::timeout(dialler.limit, dialler.dial(&to)).await;
-            dialled.unwrap_or(Err(DialError::Late(dialler.limit)))
+            let line = tokio::time::timeout(dialler.limit, dialler.dial(&to)).await;
+            line.unwrap_or(Err(DialError::Late(dialler.limit)))
         })
     }
 }

@@ -30,8 +30,11 @@ pub(super) enum Failure {
         what: String,
     },
     /// It does not know the session any more.
-    #[error("it has forgotten the session (HTTP 404)")]
-    Forgotten,
+    #[error("it has forgotten the session (HTTP {0})")]
+    Forgotten(StatusCode),
+    /// An old server's only stream is gone.
+    #[error("its stream of events has ended")]
+    Ended,
     /// The line broke before the answer came, and it can't be had again.
     #[error("the line broke before it answered, and it may or may not have done it")]
     Dropped,
@@ -59,7 +62,9 @@ impl Failure {
             Self::Http(_) | Self::NotTaken(_) => "upstream_unreachable",
             Self::LogIn(_) | Self::Credentials => "login_required",
             Self::Status { .. } => "upstream_refused",
-            Self::Forgotten | Self::Dropped | Self::NotResumed(_) => "upstream_dropped",
+            Self::Forgotten(_) | Self::Ended | Self::Dropped | Self::NotResumed(_) => {
+                "upstream_dropped"
+            }
             Self::Long(_) | Self::NoMessage(_) | Self::Endpoint(_) => "upstream_invalid",
         }
     }
@@ -69,6 +74,17 @@ impl Failure {
         let said = said(body);
         let what = if said.is_empty() { said } else { format!(": {said}") };
         Self::Status { status, what }
+    }
+
+    /// Whether a session that it knew is unknown to it. Some servers say so with another number, and in words.
+    pub(super) fn forgets(&self) -> bool {
+        match self {
+            Self::Status { status: StatusCode::NOT_FOUND, .. } => true,
+            Self::Status { status: StatusCode::BAD_REQUEST, what } => {
+                what.to_lowercase().contains("session")
+            }
+            _ => false,
+        }
     }
 
     /// Whether trying it again is pointless.
@@ -95,8 +111,10 @@ pub(super) fn said(body: &[u8]) -> String {
         Text(String),
     }
     let text = match serde_json::from_slice::<Said>(body) {
-        Ok(Said { error_description: Some(text), .. }) => text,
-        Ok(Said { error: Some(Error::Object { message: text } | Error::Text(text)), .. }) => text,
+        Ok(
+            Said { error_description: Some(text), .. }
+            | Said { error: Some(Error::Object { message: text } | Error::Text(text)), .. },
+        ) => text,
         _ => String::from_utf8_lossy(body).into_owned(),
     };
     // A page for people says nothing in a line.

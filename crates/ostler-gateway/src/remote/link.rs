@@ -134,6 +134,10 @@ impl Link {
     }
 
     pub(super) fn note_version(&self, answer: &Frame) {
+        // The first answer is that to the handshake, and no other is looked into.
+        if self.state.version.get().is_some() {
+            return;
+        }
         let found = message::find(answer.bytes(), answer.body_edges(), &["protocolVersion"]);
         let text = found.and_then(|edges| serde_json::from_slice(&answer.bytes()[edges]).ok());
         let text: Option<String> = text.filter(|_| answer.kind() == Kind::Answer);
@@ -143,8 +147,11 @@ impl Link {
     }
 
     /// The session can't go on. The first reason is the one that counts.
-    pub(super) fn lose(&self, reason: &str) {
-        let _ = self.state.lost.set(reason.to_owned());
+    pub(super) fn lose(&self, reason: &Failure) {
+        if matches!(reason, Failure::Forgotten(_)) {
+            let _ = self.state.is_forgotten.set(());
+        }
+        let _ = self.state.lost.set(reason.to_string());
         self.state.has_lost.notify_one();
     }
 
@@ -160,8 +167,8 @@ impl Link {
 
     /// A request will have no other answer than this.
     pub(super) async fn fail(&self, request: &Frame, failure: &Failure) {
-        if matches!(failure, Failure::Forgotten) || request.method() == b"initialize" {
-            return self.lose(&failure.to_string());
+        if matches!(failure, Failure::Forgotten(_)) || request.method() == b"initialize" {
+            return self.lose(failure);
         }
         let text = format!("{}: {failure}", self.name);
         let error = message::error(request.id(), code::INTERNAL, &text, Some(failure.reason()));
@@ -191,12 +198,12 @@ impl Link {
             question.headers.extend(key.map(|key| (AUTHORIZATION, key.clone())));
             question
         };
-        let key = keyring.key(&self.http).await;
+        let key = keyring.key().await;
         let answer = self.http.ask(with(key.as_ref())).await?;
         if answer.status() != StatusCode::UNAUTHORIZED {
             return self.check(answer, log_in).await;
         }
-        let newer = keyring.newer(key.as_ref(), &self.http).await.ok_or_else(log_in)?;
+        let newer = keyring.newer(key.as_ref()).await.ok_or_else(log_in)?;
         self.check(self.http.ask(with(Some(&newer))).await?, log_in).await
     }
 
@@ -212,12 +219,10 @@ impl Link {
         if status == StatusCode::UNAUTHORIZED {
             return Err(unknown());
         }
-        if status == StatusCode::NOT_FOUND && self.state.session.get().is_some() {
-            let _ = self.state.is_forgotten.set(());
-            return Err(Failure::Forgotten);
-        }
         let body = whole(answer.into_body(), self.limits.small).await.unwrap_or_default();
-        Err(Failure::status(status, &body))
+        let failure = Failure::status(status, &body);
+        let is_known = self.state.session.get().is_some();
+        Err(if is_known && failure.forgets() { Failure::Forgotten(status) } else { failure })
     }
 }
 

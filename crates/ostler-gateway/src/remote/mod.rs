@@ -76,7 +76,7 @@ impl RemoteServer {
     pub fn new(settings: RemoteSettings) -> Self {
         let RemoteSettings { name, address, headers, carrier, client, store, .. } = settings;
         let way = Way::new(settings.surroundings, settings.limits);
-        let keyring = || Keyring::new(store.clone(), &name, address.resource(), settings.limits);
+        let keyring = || Keyring::new(store.clone(), &name, address.resource(), way.clone());
         let keyring = (!headers.contains_key(AUTHORIZATION)).then(keyring);
         Self { name, address, headers, carrier, client, way, store, keyring }
     }
@@ -101,7 +101,7 @@ impl Remote for RemoteServer {
         let carrier = format!("{:?}", self.carrier);
         let mut text = String::new();
         // Each part with its length: so that no two different lists look alike.
-        let mut part = |said: &str| text.push_str(&format!("{}:{said}", said.len()));
+        let mut part = |said: &str| text.extend([&*said.len().to_string(), ":", said]);
         [&*self.name, &*uri, &*carrier].into_iter().chain(self.way.said()).for_each(&mut part);
         for (name, value) in &self.headers {
             part(name.as_str());

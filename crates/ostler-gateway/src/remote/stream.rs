@@ -6,6 +6,7 @@ use http_body_util::BodyExt as _;
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use ostler::{Frame, Kind};
+use tokio::time::Instant;
 
 use super::events::Events;
 use super::failure::Failure;
@@ -31,6 +32,7 @@ pub(super) async fn follow(
     let mut events = Events::new(link.limits.message);
     let mut vain = 0;
     loop {
+        let last = events.last_id.clone();
         match read(link, &mut body, &mut events, |frame| is_answer(frame, request)).await? {
             Read::Answered => {
                 // Its connection is of use to others if it ends by itself.
@@ -38,7 +40,8 @@ pub(super) async fn follow(
                 let _ = tokio::time::timeout(link.limits.linger, rest).await;
                 return Ok(());
             }
-            Read::Ended(0) => vain += 1,
+            Read::Ended(0) if events.last_id == last => vain += 1,
+            // A server may hang up as often as it likes while it gets on.
             Read::Ended(_) => vain = 1,
         }
         body = resume(link, &mut events, &mut vain).await?;
@@ -58,7 +61,6 @@ async fn resume(link: &Link, events: &mut Events, vain: &mut u32) -> Result<Inco
                 events.restart();
                 return Ok(body);
             }
-            Err(Failure::Forgotten) => return Err(Failure::Forgotten),
             Err(failure) if failure.is_final() => {
                 return Err(Failure::NotResumed(failure.to_string()));
             }
@@ -70,31 +72,36 @@ async fn resume(link: &Link, events: &mut Events, vain: &mut u32) -> Result<Inco
 /// Hears what the server says unasked, for as long as the session lasts.
 pub(super) async fn listen(link: &Link) {
     let mut events = Events::new(link.limits.message);
-    let (mut vain, mut failures) = (0, 0);
+    let (mut vain, mut failures, mut was_open) = (0, 0, false);
     loop {
         match link.stream(events.last_id.as_deref()).await {
             Ok(mut body) => {
-                failures = 0;
+                (failures, was_open) = (0, true);
                 events.restart();
+                let begin = Instant::now();
                 match read(link, &mut body, &mut events, |_| false).await {
-                    Ok(Read::Ended(1..)) => vain = 0,
-                    Ok(_) => vain += 1,
-                    Err(failure) => return link.lose(&failure.to_string()),
+                    // One that nobody had anything to say on was not in vain if it was there for long.
+                    Ok(Read::Ended(0)) if begin.elapsed() < link.limits.retry_most => vain += 1,
+                    Ok(_) => vain = 0,
+                    Err(failure) => return link.lose(&failure),
                 }
             }
-            Err(failure @ Failure::Forgotten) => return link.lose(&failure.to_string()),
-            Err(Failure::Status { status: StatusCode::METHOD_NOT_ALLOWED, .. }) => return,
+            Err(failure @ Failure::Forgotten(_)) if was_open => return link.lose(&failure),
+            // It offers none: some say that they have no such page. If it is the session that is gone, the next
+            // call finds out.
+            Err(
+                Failure::Status { status: StatusCode::METHOD_NOT_ALLOWED, .. }
+                | Failure::Forgotten(_),
+            ) => return,
             Err(failure) if failure.is_final() => {
-                return link
-                    .out
-                    .complain(&format!("what it says unasked is not heard: {failure}"))
-                    .await;
+                let text = format!("what it says unasked is not heard: {failure}");
+                return link.out.complain(&text).await;
             }
             Err(failure) => {
                 failures += 1;
                 vain += 1;
                 if failures > link.limits.attempts {
-                    return link.lose(&failure.to_string());
+                    return link.lose(&failure);
                 }
             }
         }
@@ -105,8 +112,8 @@ pub(super) async fn listen(link: &Link) {
 /// Reads the stream of an old server, on which all answers come. It can't be had again.
 pub(super) async fn hear_all(link: &Link, mut body: Incoming, mut events: Events) {
     match read(link, &mut body, &mut events, |_| false).await {
-        Ok(_) => link.lose("its stream of events has ended"),
-        Err(failure) => link.lose(&failure.to_string()),
+        Ok(_) => link.lose(&Failure::Ended),
+        Err(failure) => link.lose(&failure),
     }
 }
 
@@ -147,12 +154,11 @@ async fn read(
 
 /// Whether a message answers a request. Some servers write a number as a text.
 pub(super) fn is_answer(frame: &Frame, request: &Frame) -> bool {
-    let bare = |id: &[u8]| id.trim_ascii().strip_prefix(b"\"").map_or(id.to_vec(), <[u8]>::to_vec);
-    let bare = |id: &[u8]| {
-        let id = bare(id);
-        id.strip_suffix(b"\"").map_or(id.clone(), <[u8]>::to_vec)
-    };
     frame.kind() == Kind::Answer && bare(frame.id()) == bare(request.id())
+}
+
+fn bare(id: &[u8]) -> &[u8] {
+    id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id)
 }
 
 /// As the server says, or longer each time that it was in vain.

@@ -8,9 +8,19 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 
 use crate::config::Environment;
 
-/// The variables that say it. Each is also known in lower case.
-pub(crate) const VARIABLES: &[&str] =
-    &["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"];
+/// The variables that say it.
+pub(crate) const VARIABLES: [&str; 10] = [
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
 
 /// Proxies, and whom to trust.
 pub struct Surroundings {
@@ -25,23 +35,21 @@ impl Surroundings {
     /// As these variables say.
     pub fn new(environment: &Environment) -> Self {
         let get = |name: &str| {
-            // The lower case is older and has the last word everywhere else.
-            let found = environment.get(name.to_lowercase()).or_else(|| environment.get(name));
-            found
-                .map(|value| value.to_string_lossy().into_owned())
-                .filter(|value| !value.is_empty())
+            let found = environment.get(name).map(|value| value.to_string_lossy().into_owned());
+            found.filter(|value| !value.is_empty())
         };
-        let said: Vec<Option<String>> = VARIABLES.iter().map(|name| get(name)).collect();
         let path = |name: &str| get(name).map(PathBuf::from);
-        let word = |name: &str| get(name).unwrap_or_default();
+        // The lower case is older, and has the first word everywhere else.
+        let proxy =
+            |name: &str| get(name).or_else(|| get(&name.to_uppercase())).unwrap_or_default();
         let proxies = Matcher::builder()
-            .http(word("HTTP_PROXY"))
-            .https(word("HTTPS_PROXY"))
-            .all(word("ALL_PROXY"))
-            .no(word("NO_PROXY"))
+            .http(proxy("http_proxy"))
+            .https(proxy("https_proxy"))
+            .all(proxy("all_proxy"))
+            .no(proxy("no_proxy"))
             .build();
         let (cert_file, cert_dir) = (path("SSL_CERT_FILE"), path("SSL_CERT_DIR"));
-        let said = said.into_iter().map(Option::unwrap_or_default).collect();
+        let said = VARIABLES.iter().map(|name| get(name).unwrap_or_default()).collect();
         Self { proxies, cert_file, cert_dir, said }
     }
 

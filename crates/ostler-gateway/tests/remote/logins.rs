@@ -13,7 +13,7 @@ use ostler_testkit::{FakeHttp, FakeIssuer, LineClient, Manners, get, standard};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::stage::{PATIENCE, Stage, answer, call, settings};
+use crate::stage::{Stage, answer, call, settings};
 
 /// A server that lets in who has logged in, and a place for logins.
 struct Inn {
@@ -44,8 +44,7 @@ impl Inn {
 
     /// Logs in, with a browser that does this with the page.
     fn log_in(&self, browse: impl Fn(&str) + Send + 'static) -> Result<Login, LoginError> {
-        let limits = LoginLimits { consent: PATIENCE, ..LoginLimits::default() };
-        self.log_in_within(&limits, browse)
+        self.log_in_within(&LoginLimits::default(), browse)
     }
 
     fn log_in_within(
@@ -53,14 +52,7 @@ impl Inn {
         limits: &LoginLimits,
         browse: impl Fn(&str) + Send + 'static,
     ) -> Result<Login, LoginError> {
-        let (page, pages) = mpsc::channel::<String>();
-        let browser = std::thread::spawn(move || pages.iter().for_each(|url| browse(&url)));
-        let mut played = Played(move |url: &str| page.send(url.to_owned()).unwrap());
-        let runtime = Runtime::new().unwrap();
-        let logged_in = runtime.block_on(log_in(&self.remote(), &mut played, limits));
-        drop(played);
-        browser.join().unwrap();
-        logged_in
+        log_in_with(&self.remote(), limits, browse)
     }
 
     fn stage(&self) -> Stage {
@@ -73,6 +65,22 @@ impl Inn {
         let files = std::fs::read_dir(self.logins.path()).unwrap().flatten();
         files.map(|file| file.path()).collect()
     }
+}
+
+/// Logs in, with a browser that does this with the page.
+fn log_in_with(
+    remote: &RemoteServer,
+    limits: &LoginLimits,
+    browse: impl Fn(&str) + Send + 'static,
+) -> Result<Login, LoginError> {
+    let (page, pages) = mpsc::channel::<String>();
+    let browse = move || pages.iter().for_each(|url| browse(&url));
+    let browser = std::thread::Builder::new().spawn(browse).unwrap();
+    let mut played = Played(move |url: &str| page.send(url.to_owned()).unwrap());
+    let logged_in = Runtime::new().unwrap().block_on(log_in(remote, &mut played, limits));
+    drop(played);
+    browser.join().unwrap();
+    logged_in
 }
 
 fn say_yes(url: &str) {
@@ -233,6 +241,10 @@ fn a_login_that_is_not_granted_says_why() {
     let nameless = inn.log_in(say_yes);
     assert!(matches!(nameless, Err(LoginError::NoRegistration)), "{nameless:?}");
 
+    let clear = settings("http://far.invalid/mcp", Path::new("/nowhere"));
+    let clear = log_in_with(&RemoteServer::new(clear), &LoginLimits::default(), say_yes);
+    assert!(matches!(clear, Err(LoginError::InTheClear(_))), "{clear:?}");
+
     let inn = Inn::new(Manners::default());
     let limits = LoginLimits { consent: Duration::from_millis(20), ..LoginLimits::default() };
     let late = inn.log_in_within(&limits, |_| {});
@@ -266,14 +278,7 @@ fn a_client_with_a_name_does_not_ask_for_one() {
         scopes: Some(vec!["a".into(), "b".into()]),
         ..ClientSettings::default()
     };
-    let (page, pages) = mpsc::channel::<String>();
-    let browser = std::thread::spawn(move || pages.iter().for_each(|url| say_yes(&url)));
-    let mut played = Played(move |url: &str| page.send(url.to_owned()).unwrap());
-    let limits = LoginLimits { consent: PATIENCE, ..LoginLimits::default() };
-    let remote = RemoteServer::new(settings);
-    Runtime::new().unwrap().block_on(log_in(&remote, &mut played, &limits)).unwrap();
-    drop(played);
-    browser.join().unwrap();
+    log_in_with(&RemoteServer::new(settings), &LoginLimits::default(), say_yes).unwrap();
     let page = inn.issuer.http.wait_for("the page", |heard| heard.path.starts_with("/authorize"));
     assert!(page.path.contains("client_id=known") && page.path.contains("scope=a%20b"));
 }

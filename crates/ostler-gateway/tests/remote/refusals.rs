@@ -127,7 +127,7 @@ fn a_server_that_takes_nothing_hurts_only_itself() {
     let fake = FakeHttp::new(|heard| {
         let reply = standard(heard);
         if heard.is_call("notifications/initialized") {
-            return Reply::status(202).and(Part::Pause(Duration::from_secs(3600)));
+            return Reply::status(202).and(Part::Pause(Duration::from_hours(1)));
         }
         reply
     });

@@ -78,6 +78,39 @@ fn a_forgotten_session_fails_its_call_once_and_the_next_one_has_another() {
 }
 
 #[test]
+fn a_session_may_be_forgotten_in_words() {
+    let words =
+        r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"No valid session ID provided"}}"#;
+    let fake = FakeHttp::new(move |heard| {
+        if heard.is_call("tools/call") && heard.message()["params"]["arguments"]["n"] == 1 {
+            return Reply::json(&serde_json::from_str(words).unwrap()).as_status(400);
+        }
+        standard(heard)
+    });
+    let stage = Stage::new(&fake);
+    let mut client = stage.guest();
+    assert!(call(&mut client, 1)["error"].is_object());
+    assert!(call(&mut client, 2)["result"].is_object());
+    assert_eq!(fake.count(|heard| heard.is_call("initialize")), 2);
+}
+
+#[test]
+fn a_server_without_a_page_for_streams_is_no_server_that_forgets() {
+    let fake =
+        FakeHttp::new(
+            |heard| {
+                if heard.method == "GET" { Reply::status(404) } else { standard(heard) }
+            },
+        );
+    let stage = Stage::new(&fake);
+    let mut client = stage.guest();
+    call(&mut client, 1);
+    fake.wait_for("a stream is asked for", |heard| heard.method == "GET");
+    (2..10).for_each(|id| assert!(call(&mut client, id)["result"].is_object()));
+    assert_eq!(fake.count(|heard| heard.is_call("initialize")), 1);
+}
+
+#[test]
 fn connections_are_used_again() {
     let fake = FakeHttp::new(standard);
     let stage = Stage::new(&fake);

@@ -68,6 +68,18 @@ fn a_broken_stream_is_taken_up_where_it_broke() {
 }
 
 #[test]
+fn a_server_may_hang_up_as_often_as_it_likes_while_it_gets_on() {
+    let polls = AtomicUsize::new(1);
+    let fake = breaking(move |_, id| match polls.fetch_add(1, Ordering::SeqCst) {
+        20 => Reply::stream([Part::event(&result(id))]),
+        poll => Reply::stream([Part::Text(format!("id: p-{poll}\ndata:\n\n"))]),
+    });
+    let stage = Stage::new(&fake);
+    assert_eq!(call(&mut stage.guest(), 1)["result"], json!({ "done": true }));
+    assert_eq!(sent(&fake, 1), 1);
+}
+
+#[test]
 fn what_can_not_be_taken_up_fails_and_is_not_asked_again() {
     let refusing = breaking(|_, _| Reply::status(400));
     let in_vain = breaking(|_, _| Reply::stream([Part::Cut]));

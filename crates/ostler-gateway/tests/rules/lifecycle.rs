@@ -62,7 +62,7 @@ fn t1_a_call_that_takes_too_long_fails_and_progress_gives_it_time() {
 #[test]
 fn a_server_that_can_not_be_started_is_an_error_with_its_reason() {
     let stage = Stage::with(&["puppet"], |server| {
-        server.spec_mut().unwrap().program = "no-such-program".into()
+        server.spec_mut().unwrap().program = "no-such-program".into();
     });
     let mut client = stage.client();
     client.hello(&json!({}));

@@ -231,14 +231,18 @@ async fn answer(
     request: Request<Incoming>,
     shared: Arc<Shared>,
 ) -> Result<Response<Body>, Infallible> {
-    let (head, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text =
         |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into();
     let heard = Heard {
-        method: head.method.to_string(),
-        path: head.uri.to_string(),
-        headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+        method: parts.method.to_string(),
+        path: parts.uri.to_string(),
+        headers: parts
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect(),
         body: String::from_utf8_lossy(&body).into_owned(),
     };
     shared.heard.lock().expect("a list").push(heard.clone());

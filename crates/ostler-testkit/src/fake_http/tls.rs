@@ -1,9 +1,9 @@
 //! Certificates of one test's own.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -14,11 +14,7 @@ use tokio_rustls::server::TlsStream;
 
 /// A certificate that nobody but the test knows.
 #[derive(Debug)]
-pub struct Certificate {
-    cert: String,
-    key: String,
-    directory: tempfile::TempDir,
-}
+pub struct Certificate(tempfile::TempDir);
 
 /// Who secures connections.
 #[derive(Clone)]
@@ -27,22 +23,25 @@ pub(super) struct Secured(TlsAcceptor);
 impl Certificate {
     /// For this host.
     pub fn new(host: &str) -> Self {
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed([host.to_owned()]).expect("a certificate");
-        let (cert, key) = (cert.pem(), signing_key.serialize_pem());
         let directory = tempfile::tempdir().expect("a directory");
-        std::fs::write(directory.path().join("ca.pem"), &cert).expect("a file");
-        Self { cert, key, directory }
+        let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+        let mut openssl = Command::new("openssl");
+        openssl.args(new.split(' ')).args(["-subj", "/CN=test", "-keyout", "key.pem"]);
+        openssl.args(["-out", "ca.pem", "-addext", "basicConstraints=critical,CA:FALSE"]);
+        openssl.args(["-addext", &format!("subjectAltName=DNS:{host}")]);
+        let made = openssl.current_dir(directory.path()).output().expect("openssl");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Self(directory)
     }
 
     /// What has to be in `SSL_CERT_FILE` to trust it.
     pub fn file(&self) -> PathBuf {
-        self.directory.path().join("ca.pem")
+        self.0.path().join("ca.pem")
     }
 
     pub(super) fn acceptor(&self) -> Secured {
-        let cert = CertificateDer::from_pem_slice(self.cert.as_bytes()).expect("a certificate");
-        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("a key");
+        let cert = CertificateDer::from_pem_file(self.file()).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(self.0.path().join("key.pem")).expect("a key");
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .expect("versions")

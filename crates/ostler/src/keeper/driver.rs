@@ -19,6 +19,7 @@ use super::phase::{Act, Phase, Sign};
 use super::plan::Manner;
 use super::shell::Shell;
 use super::starter::{Life, Notice, Started};
+use crate::backend::Whereabouts;
 use crate::fence::{Event, Outcome, Proof};
 use crate::ladder::Step;
 
@@ -166,8 +167,10 @@ impl Course {
         match news {
             News::Sign(sign) => Some(sign),
             News::Notice(Notice::Fenced(event)) => self.digest(event).await,
-            News::Notice(Notice::Reached(whereabouts)) => {
-                self.driver.shell.whereabouts(self.driver.number, whereabouts);
+            News::Notice(Notice::Reached(place)) => {
+                let (shell, number) = (&self.driver.shell, self.driver.number);
+                shell.whereabouts(number, Whereabouts::Remote { place: place.clone() });
+                shell.tell(number, What::Reached { place });
                 Some(Sign::Running)
             }
             News::Notice(Notice::Lost(reason)) => Some(Sign::Faulty(Fault::Lost(reason))),

@@ -44,6 +44,11 @@ pub enum What {
         /// Under this id in the ledger.
         instance: InstanceId,
     },
+    /// It runs elsewhere, and is spoken with.
+    Reached {
+        /// Where it is, for people to see.
+        place: String,
+    },
     /// It can be used.
     Ready {
         /// How long that took.

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::key::Fingerprint;
 use super::starter::{BoxFuture, Life, Notice, Started};
-use crate::backend::Whereabouts;
 use crate::fence::{Outcome, Proof};
 use crate::id::InstanceId;
 use crate::ladder::Step;
@@ -65,7 +64,7 @@ pub(super) fn start(remote: &dyn Remote, grace: Duration) -> std::io::Result<Sta
     let leave = CancellationToken::new();
     let ends = RemoteEnds { input, output, complaints, leave: leave.clone() };
     let life = Reached {
-        whereabouts: Some(Whereabouts::Remote { place: remote.place() }),
+        place: Some(remote.place()),
         task: Task(tokio::spawn(remote.speak(ends))),
         reason: None,
         leave,
@@ -79,7 +78,7 @@ pub(super) fn start(remote: &dyn Remote, grace: Duration) -> std::io::Result<Sta
 /// A keeper's hold on a conversation.
 struct Reached {
     /// Until it is told.
-    whereabouts: Option<Whereabouts>,
+    place: Option<String>,
     task: Task,
     /// Why it ended, once it has.
     reason: Option<String>,
@@ -117,8 +116,8 @@ impl Reached {
 
 impl Life for Reached {
     fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<Notice> {
-        if let Some(whereabouts) = self.whereabouts.take() {
-            return Poll::Ready(Notice::Reached(whereabouts));
+        if let Some(place) = self.place.take() {
+            return Poll::Ready(Notice::Reached(place));
         }
         let has_told = self.reason.is_some();
         ready!(self.poll_end(cx));

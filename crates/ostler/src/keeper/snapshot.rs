@@ -133,6 +133,14 @@ impl InstanceView {
         Some(self.whereabouts.as_ref()?.server()?.pid)
     }
 
+    /// Where it is, once it is spoken with, if somebody else runs it.
+    pub fn place(&self) -> Option<&str> {
+        match self.whereabouts.as_ref()? {
+            Whereabouts::Remote { place } => Some(place),
+            Whereabouts::Process { .. } => None,
+        }
+    }
+
     /// Below its guardian, which is the parent of all that it causes.
     fn has(&self, pid: i32) -> bool {
         let Some(guardian) = self.whereabouts.as_ref().and_then(Whereabouts::guardian) else {

@@ -17,7 +17,6 @@ use super::config::{Server, Target};
 use super::line::Input;
 use super::readiness::Readiness;
 use super::remote;
-use crate::backend::Whereabouts;
 use crate::fence::{Event, Outcome, Pipe, Residue, ServerStdio, StartError};
 use crate::id::InstanceId;
 use crate::instance::{Instance, Owner};
@@ -47,7 +46,7 @@ pub(super) enum Notice {
     /// What its guardian says.
     Fenced(Event),
     /// It is spoken with, where it is.
-    Reached(Whereabouts),
+    Reached(String),
     /// It can't be spoken with any more, for this reason.
     Lost(String),
     /// Nobody speaks with it any more, as was asked for.

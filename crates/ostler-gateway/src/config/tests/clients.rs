@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::{Reach, Share, parse};
-use super::{complaint, environment, file, notices};
+use super::{environment, file, notices};
 
 /// What each enabled server of a configuration would run.
 fn commands(text: &str) -> Vec<String> {
@@ -81,15 +81,14 @@ fn vs_code() {
 
 #[test]
 fn windsurf_and_antigravity() {
-    let said = complaint(
+    let file = file(
         r#"{ "mcpServers": { "remote": { "serverUrl": "https://example.invalid/mcp", "headers": { "A": "b" },
              "disabled": true, "disabledTools": ["x"] } } }"#,
     );
-    assert_eq!(
-        said.lines().next().unwrap(),
-        "ostler.json:1:31: mcpServers.remote.serverUrl: servers that are reached by HTTP can't be used yet"
-    );
-    assert_eq!(said.lines().count(), 3, "{said}");
+    let entry = &file.servers["remote"];
+    assert!(!entry.enabled && !entry.tools.permit("x"));
+    let Reach::Remote(remote) = &entry.reach else { panic!("expected a url") };
+    assert_eq!(remote.url.to_string(), "https://example.invalid/mcp");
 }
 
 #[test]

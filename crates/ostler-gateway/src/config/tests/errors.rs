@@ -173,15 +173,9 @@ ostler.json:6:16: servers.a: another server has this name
   "token": { "command": "x", "bearer_token_env_var": "TOKEN" }
 } }
 "# => r#"
-ostler.json:2:29: mcpServers.both.url: servers that are reached by HTTP can't be used yet
-  2 |   "both": { "command": "…", "url": "…" },
-    |                             ^^^^^
 ostler.json:2:29: mcpServers.both.url: a server has a `command` or a `url`, and not both
   2 |   "both": { "command": "…", "url": "…" },
     |                             ^^^^^
-ostler.json:3:20: mcpServers.processKeys.url: servers that are reached by HTTP can't be used yet
-  3 |   "processKeys": { "url": "…", "args": ["…"], "env": {}, "limits": {} },
-    |                    ^^^^^
 ostler.json:3:53: mcpServers.processKeys.args: is for servers with a `command`, and this one has a `url`
   3 |   "processKeys": { "url": "…", "args": ["…"], "env": {}, "limits": {} },
     |                                ^^^^^^
@@ -191,18 +185,12 @@ ostler.json:3:73: mcpServers.processKeys.env: is for servers with a `command`, a
 ostler.json:3:84: mcpServers.processKeys.limits: is for servers with a `command`, and this one has a `url`
   3 | …sKeys": { "url": "…", "args": ["…"], "env": {}, "limits": {} },
     |                                                  ^^^^^^^^
-ostler.json:4:17: mcpServers.noScheme.url: servers that are reached by HTTP can't be used yet
-  4 |   "noScheme": { "url": "…" },
-    |                 ^^^^^
 ostler.json:4:24: mcpServers.noScheme: its url has to begin with http:// or https://
   4 |   "noScheme": { "url": "…" },
     |                        ^^^
 ostler.json:5:22: mcpServers.stdio: a server with a `url` is not reached by stdio
   5 |   "stdio": { "type": "stdio", "url": "…" },
     |                      ^^^^^^^
-ostler.json:5:31: mcpServers.stdio.url: servers that are reached by HTTP can't be used yet
-  5 |   "stdio": { "type": "…", "url": "…" },
-    |                           ^^^^^
 ostler.json:6:32: mcpServers.headers.headers: is for servers with a `url`, and this one has a `command`
   6 |   "headers": { "command": "…", "headers": { "A": "…" }, "type": "…" },
     |                                ^^^^^^^^^
@@ -216,30 +204,49 @@ ostler.json:7:30: mcpServers.token.bearer_token_env_var: is for servers with a `
     not_yet: r#"
 {
   "mcpServers": {
-    "remote": { "url": "https://s3cret.invalid/mcp" },
     "modern": { "command": "x", "era": "modern" }
   }
 }
 "# => r#"
-ostler.json:3:17: mcpServers.remote.url: servers that are reached by HTTP can't be used yet
-  3 |     "remote": { "url": "…" },
-    |                 ^^^^^
-ostler.json:4:40: mcpServers.modern: this generation of the protocol can't be spoken yet
-  4 |     "modern": { "command": "…", "era": "modern" }
+ostler.json:3:40: mcpServers.modern: this generation of the protocol can't be spoken yet
+  3 |     "modern": { "command": "…", "era": "modern" }
     |                                        ^^^^^^^^
 "#
     never_here: r#"
-{ "mcpServers": { "a": { "command": "x", "oauth": { "id": "s3cret" }, "sslVerify": false, "sandbox": {} } } }
+{ "mcpServers": { "a": { "command": "x", "scopes": ["s3cret"], "sslVerify": false, "sandbox": {} } } }
 "# => r#"
-ostler.json:1:42: mcpServers.a.oauth: there is no log-in on a server's behalf; put what it wants into `headers`
-  1 | { "mcpServers": { "a": { "command": "…", "oauth": { "id": "…" }, "sslVerify": false, "sandbox": …
-    |                                          ^^^^^^^
-ostler.json:1:71: mcpServers.a.sslVerify: certificates are always checked
-  1 | … "a": { "command": "…", "oauth": { "id": "…" }, "sslVerify": false, "sandbox": {} } } }
+ostler.json:1:42: mcpServers.a.scopes: write `oauth`, with `scopes` in it
+  1 | { "mcpServers": { "a": { "command": "…", "scopes": ["…"], "sslVerify": false, "sandbox": {} } } }
+    |                                          ^^^^^^^^
+ostler.json:1:64: mcpServers.a.sslVerify: certificates are always checked
+  1 | …ers": { "a": { "command": "…", "scopes": ["…"], "sslVerify": false, "sandbox": {} } } }
     |                                                  ^^^^^^^^^^^
-ostler.json:1:91: mcpServers.a.sandbox: there is no such sandbox; `containment` and `limits` say what there is
-  1 | ……", "oauth": { "id": "…" }, "sslVerify": false, "sandbox": {} } } }
+ostler.json:1:84: mcpServers.a.sandbox: there is no such sandbox; `containment` and `limits` say what there is
+  1 | …and": "…", "scopes": ["…"], "sslVerify": false, "sandbox": {} } } }
     |                                                  ^^^^^^^^^
+"#
+    logins: r#"
+{ "mcpServers": {
+  "process": { "command": "x", "oauth": {}, "bearerTokenFile": "s3cret" },
+  "twice": { "url": "https://s3cret.invalid", "headers": { "authorization": "s3cret" }, "bearerTokenFile": "s3cret" },
+  "odd": { "url": "https://s3cret.invalid", "oauth": { "clientID": "s3cret", "callbackPort": 70000 } }
+} }
+"# => r#"
+ostler.json:2:32: mcpServers.process.oauth: is for servers with a `url`, and this one has a `command`
+  2 |   "process": { "command": "…", "oauth": {}, "bearerTokenFile": "…" },
+    |                                ^^^^^^^
+ostler.json:2:45: mcpServers.process.bearerTokenFile: is for servers with a `url`, and this one has a `command`
+  2 |   "process": { "command": "…", "oauth": {}, "bearerTokenFile": "…" },
+    |                                             ^^^^^^^^^^^^^^^^^
+ostler.json:3:89: mcpServers.twice.bearerTokenFile: another key has said this already
+  3 | …url": "…", "headers": { "authorization": "…" }, "bearerTokenFile": "…" },
+    |                                                  ^^^^^^^^^^^^^^^^^
+ostler.json:4:56: mcpServers.odd.oauth.clientID: unknown key; did you mean `clientId`?
+  4 |   "odd": { "url": "…", "oauth": { "clientID": "…", "callbackPort": … } }
+    |                                   ^^^^^^^^^^
+ostler.json:4:94: mcpServers.odd.oauth.callbackPort: write a whole number from 1 to 65535
+  4 | ……", "oauth": { "clientID": "…", "callbackPort": 70000 } }
+    |                                                  ^^^^^
 "#
     said_twice_in_other_words: r#"
 { "mcpServers": { "a": {

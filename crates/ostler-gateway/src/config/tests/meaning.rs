@@ -108,12 +108,7 @@ fn nothing_that_is_shown_holds_a_secret() {
 
 /// A server with a url, which is not refused for being one.
 fn remote(body: &str) -> super::super::Remote {
-    let text = format!(r#"{{"mcpServers": {{"s": {body}}}}}"#);
-    let mut reader = super::super::Reader::new(&text);
-    let path = std::path::Path::new("ostler.json");
-    let file = super::super::read(&text, path, &mut reader).unwrap();
-    assert_eq!(reader.problems.len(), 1, "{:?}", reader.problems);
-    match file.servers.into_values().next().unwrap().reach {
+    match server(body).reach {
         Reach::Remote(remote) => remote,
         Reach::Process(_) => panic!("expected a url"),
     }
@@ -138,6 +133,13 @@ fn servers_that_are_reached_by_http_are_understood() {
         let said = remote.headers.iter().map(|(name, value)| format!("{name}: {value}"));
         assert_eq!(said.collect::<Vec<_>>().join(", "), headers, "{body}");
     }
+}
+
+#[test]
+fn a_session_elsewhere_is_one_clients_own_unless_it_is_said_to_be_shared() {
+    assert_eq!(server(r#"{"url": "https://x.invalid"}"#).share, Share::Session);
+    assert_eq!(server(r#"{"url": "https://x.invalid", "share": "all"}"#).share, Share::All);
+    assert_eq!(server(r#"{"command": "x"}"#).share, Share::Agent);
 }
 
 #[test]

@@ -144,3 +144,42 @@ fn a_description_holds_no_secret() {
     assert_eq!(description.disabled, None);
     assert!(!serde_json::to_string(&description).unwrap().contains("s3cret"));
 }
+
+#[test]
+fn a_server_elsewhere_is_another_one_with_other_credentials() {
+    let body =
+        r#"{"url": "https://x.invalid/${P}", "headers": {"Authorization": "Bearer ${T:-none}"}}"#;
+    let of = |variables: &[(&str, &str)]| resolved(body, variables).unwrap().fingerprint();
+    let base = of(&[("P", "mcp"), ("T", "1")]);
+    assert_eq!(base, of(&[("P", "mcp"), ("T", "1"), ("OTHER", "2")]));
+    for others in [
+        [("P", "mcp"), ("T", "2")],
+        [("P", "other"), ("T", "1")],
+        [("P", "mcp"), ("HTTPS_PROXY", "http://x.invalid")],
+    ] {
+        assert_ne!(base, of(&others));
+    }
+    assert_eq!(resolved(body, &[]).unwrap_err().to_string(), "P is not set");
+    let broken = resolved(body, &[("P", "mcp"), ("T", "s3cret\n")]).unwrap_err().to_string();
+    assert_eq!(broken, "the header Authorization has a value that can't be sent");
+    let server = resolved(body, &[("P", "mcp"), ("T", "s3cret")]).unwrap();
+    assert!(!format!("{server:?}").contains("s3cret"), "{server:?}");
+}
+
+#[test]
+fn a_token_comes_from_a_file_and_nobody_sees_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ostler.json");
+    let text =
+        r#"{"mcpServers": {"s": {"url": "https://x.invalid/s3cret", "bearerTokenFile": "token"}}}"#;
+    let entry = parse(text, &path).unwrap().servers.remove("s").unwrap();
+    let resolve = || resolve(&entry, &environment(&[]), Path::new(CWD));
+    assert!(resolve().unwrap_err().to_string().ends_with("/token"));
+    fs::write(directory.path().join("token"), "s3cret\n").unwrap();
+    let server = resolve().unwrap();
+    fs::write(directory.path().join("token"), "s3cret-2\n").unwrap();
+    assert_ne!(server.fingerprint(), resolve().unwrap().fingerprint());
+    let described = describe(&entry, &environment(&[]), Path::new(CWD));
+    assert_eq!(described.url.as_deref(), Some("https://x.invalid"));
+    assert!(!format!("{server:?} {described:?}").contains("s3cret"));
+}

@@ -34,17 +34,16 @@ fn parameters(mut text: &str) -> Vec<(String, String)> {
     while let Some(at) = text.find('=') {
         let name = text[..at].rsplit([' ', ',', '\t']).next().unwrap_or_default();
         let rest = &text[at + 1..];
-        let (value, after) = match rest.strip_prefix('"') {
-            Some(rest) => quoted(rest),
-            None => {
-                let end = rest.find([',', ' ']).unwrap_or(rest.len());
-                (rest[..end].to_owned(), &rest[end..])
-            }
-        };
+        let (value, after) = rest.strip_prefix('"').map_or_else(|| bare(rest), quoted);
         found.push((name.to_ascii_lowercase(), value));
         text = after;
     }
     found
+}
+
+fn bare(text: &str) -> (String, &str) {
+    let (value, after) = text.split_at(text.find([',', ' ']).unwrap_or(text.len()));
+    (value.to_owned(), after)
 }
 
 fn quoted(text: &str) -> (String, &str) {

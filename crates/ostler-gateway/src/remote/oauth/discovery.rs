@@ -14,7 +14,8 @@ use crate::remote::limits::RemoteLimits;
 /// Somebody who lets users in (RFC 8414).
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Issuer {
-    pub(super) issuer: String,
+    #[serde(rename = "issuer")]
+    pub(super) name: String,
     pub(super) authorization_endpoint: String,
     pub(super) token_endpoint: String,
     pub(super) registration_endpoint: Option<String>,
@@ -31,7 +32,8 @@ pub(super) struct Issuer {
 /// What a server says about itself (RFC 9728).
 #[derive(Clone, Debug, Deserialize)]
 struct Resource {
-    resource: String,
+    #[serde(rename = "resource")]
+    name: String,
     #[serde(default)]
     authorization_servers: Vec<String>,
     #[serde(default)]
@@ -63,7 +65,7 @@ impl Search<'_> {
     ) -> Result<Found, LoginError> {
         let resource = self.resource(server, challenge.resource_metadata.as_deref()).await?;
         let (issuer, name, scopes) = match resource {
-            Some(Resource { resource, authorization_servers, scopes_supported }) => {
+            Some(Resource { name: resource, authorization_servers, scopes_supported }) => {
                 let first = authorization_servers.into_iter().next();
                 (
                     first.ok_or(LoginError::Metadata("authorization_servers"))?,
@@ -94,8 +96,8 @@ impl Search<'_> {
                 server.join(&place).map_err(|_| LoginError::Metadata("resource_metadata"))?;
             if let Some(found) = self.get::<Resource>(place).await? {
                 // Else a key for somebody else could be fetched in this server's name.
-                if !is_part(server, &found.resource) {
-                    return Err(LoginError::OtherResource(found.resource));
+                if !is_part(server, &found.name) {
+                    return Err(LoginError::OtherResource(found.name));
                 }
                 return Ok(Some(found));
             }
@@ -141,8 +143,8 @@ impl Search<'_> {
 
 impl Issuer {
     fn check(self, name: &str) -> Result<Self, LoginError> {
-        if self.issuer.trim_end_matches('/') != name.trim_end_matches('/') {
-            return Err(LoginError::OtherIssuer(self.issuer));
+        if self.name.trim_end_matches('/') != name.trim_end_matches('/') {
+            return Err(LoginError::OtherIssuer(self.name));
         }
         if !self.code_challenge_methods_supported.iter().any(|method| method == "S256") {
             return Err(LoginError::NoProof);

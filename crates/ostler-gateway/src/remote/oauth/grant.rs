@@ -1,7 +1,7 @@
 //! Keys: fetched, renewed, given back.
 
-use hyper::Method;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Method, StatusCode};
 use serde::Deserialize;
 
 use super::client::Client;
@@ -26,8 +26,9 @@ pub enum NoGrant {
     NoToken,
 }
 
+/// A key, as it is given.
 #[derive(Deserialize)]
-pub(super) struct Token {
+pub(super) struct Granted {
     pub(super) access_token: String,
     token_type: String,
     expires_in: Option<u64>,
@@ -35,7 +36,7 @@ pub(super) struct Token {
     pub(super) scope: Option<String>,
 }
 
-impl Token {
+impl Granted {
     /// In seconds since 1970.
     pub(super) fn expires_at(&self) -> Option<u64> {
         self.expires_in.map(|seconds| now().saturating_add(seconds))
@@ -55,9 +56,9 @@ pub(super) async fn ask(
     endpoint: &str,
     client: &Client,
     grant: &[(&str, &str)],
-) -> Result<Token, NoGrant> {
+) -> Result<Granted, NoGrant> {
     let body = post(http, limits, endpoint, client, grant).await?;
-    let token: Token = serde_json::from_slice(&body).map_err(|_| NoGrant::NoToken)?;
+    let token: Granted = serde_json::from_slice(&body).map_err(|_| NoGrant::NoToken)?;
     if token.token_type.eq_ignore_ascii_case("bearer") { Ok(token) } else { Err(NoGrant::NoToken) }
 }
 
@@ -117,8 +118,11 @@ async fn post(
         let body = whole(answer.into_body(), limits.small).await?;
         match status {
             _ if status.is_success() => Ok(body),
-            _ if status.is_server_error() => Err(NoGrant::Unreachable(format!("HTTP {status}"))),
-            _ => Err(NoGrant::Refused(format!("HTTP {status}: {}", said(&body)))),
+            StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Err(NoGrant::Refused(format!("HTTP {status}: {}", said(&body))))
+            }
+            // It may do it another time.
+            _ => Err(NoGrant::Unreachable(format!("HTTP {status}: {}", said(&body)))),
         }
     };
     let late = NoGrant::Unreachable("no answer in time".into());

@@ -7,8 +7,7 @@ use tokio::sync::Mutex;
 
 use super::grant::{NoGrant, renew};
 use super::store::{Login, Store};
-use crate::remote::http::Http;
-use crate::remote::limits::RemoteLimits;
+use crate::remote::http::Way;
 
 /// The key to one server. What it holds is on disk, so that a login counts from the moment of its end.
 #[derive(Clone, Debug)]
@@ -16,44 +15,49 @@ pub(crate) struct Keyring {
     store: Store,
     server: String,
     resource: String,
-    limits: RemoteLimits,
+    way: Way,
     /// Only one fetches a new key; the others find it.
     turn: Arc<Mutex<()>>,
 }
 
 impl Keyring {
-    pub(crate) fn new(store: Store, server: &str, resource: String, limits: RemoteLimits) -> Self {
-        Self { store, server: server.to_owned(), resource, limits, turn: Arc::default() }
+    pub(crate) fn new(store: Store, server: &str, resource: String, way: Way) -> Self {
+        Self { store, server: server.to_owned(), resource, way, turn: Arc::default() }
     }
 
     /// The key, if there is one. One that is about to be of no use is renewed before.
-    pub(crate) async fn key(&self, http: &Http) -> Option<HeaderValue> {
+    pub(crate) async fn key(&self) -> Option<HeaderValue> {
         let login = self.read()?;
-        if !login.is_stale() {
-            return key_of(&login);
+        let key = key_of(&login);
+        if !login.is_stale() || login.refresh_token.is_none() {
+            return key;
         }
-        let old = key_of(&login);
         // Whether it is really of no use is for the server to say.
-        self.newer(old.as_ref(), http).await.or(old)
+        self.newer(key.as_ref()).await.or(key)
     }
 
     /// Another key than this one, which was not taken.
-    pub(crate) async fn newer(
-        &self,
-        old: Option<&HeaderValue>,
-        http: &Http,
-    ) -> Option<HeaderValue> {
+    pub(crate) async fn newer(&self, old: Option<&HeaderValue>) -> Option<HeaderValue> {
+        let (keyring, old) = (self.clone(), old.cloned());
+        // Also if nobody waits any more: a refresh token that is used and not replaced is the last one.
+        tokio::spawn(async move { keyring.find_newer(old).await }).await.ok().flatten()
+    }
+
+    async fn find_newer(&self, old: Option<HeaderValue>) -> Option<HeaderValue> {
+        let limits = &self.way.limits;
         let _turn = self.turn.lock().await;
-        let locked = self.store.lock(&self.server, &self.resource, self.limits.taken).await;
-        let _lock = locked.ok()?;
+        let _lock = self.store.lock(&self.server, &self.resource, limits.taken).await.ok()?;
         let login = self.read()?;
         let key = key_of(&login);
-        if key.as_ref() != old {
+        if key != old {
             return key;
         }
-        match renew(http, &self.limits, &login).await {
+        let http = self.way.open();
+        let renewed = renew(&http, limits, &login).await;
+        http.close().await;
+        match renewed {
             Ok(login) => {
-                // A key that can't be kept is good for now; the old refresh token may be used up.
+                // A key that can't be kept is good for now.
                 let _ = self.store.write(&login);
                 key_of(&login)
             }

@@ -114,6 +114,9 @@ pub async fn log_in(
     if server.has_credentials() {
         return Err(LoginError::HasCredentials);
     }
+    if !server.address.is_secure() && !server.address.is_loopback() {
+        return Err(LoginError::InTheClear(server.address.origin()));
+    }
     let http = server.way.open();
     let logged_in = with(server, &http, browser, limits).await;
     http.close().await;
@@ -156,7 +159,7 @@ async fn with(
     let returned = returned.map_err(|_| LoginError::Late(limits.consent))?;
     let returned = returned.map_err(LoginError::NoCallback)?;
     let always = issuer.authorization_response_iss_parameter_supported;
-    let code = code_of(returned, &issuer.issuer, always)?;
+    let code = code_of(returned, &issuer.name, always)?;
     let grant = [
         ("grant_type", "authorization_code"),
         ("code", &code),
@@ -169,7 +172,7 @@ async fn with(
         server: server.name.clone(),
         resource: server.address.resource(),
         known_as: resource,
-        issuer: issuer.issuer,
+        issuer: issuer.name,
         token_endpoint: issuer.token_endpoint,
         revocation_endpoint: issuer.revocation_endpoint,
         client,

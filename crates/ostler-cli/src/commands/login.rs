@@ -1,0 +1,184 @@
+//! `ostler login` and `ostler logout`.
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use clap::Args;
+use ostler::duration;
+use ostler_gateway::config::{
+    self, Asker, Disabled, Environment, LoadError, NotFound, Reach, Search, resolve_remote,
+};
+use ostler_gateway::remote::RemoteServer;
+use ostler_gateway::remote::oauth::{Browser, LoginError, LoginLimits, log_in, log_out};
+
+use crate::say::{chain, say};
+use crate::{exit, render};
+
+/// What `ostler login` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler login search
+  ostler login search --no-browser
+
+For a server with a `url` that answers \"who are you?\" (HTTP 401). The page where you say yes is opened
+in a browser, or printed; it has to be opened on this machine, because it leads back here. What comes back
+is kept in the XDG state directory (ostler/logins), for you alone, and renewed when it is too old. Clients
+that are connected have it from their next call on; `ostler restart SERVER` if calls fail still.
+Exit status: 3 if there is no such server.")]
+pub(crate) struct LoginArguments {
+    #[command(flatten)]
+    whose: ServerArguments,
+    /// Only print the page's address
+    #[arg(long)]
+    no_browser: bool,
+    /// How long to wait for your yes
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
+    timeout: Duration,
+}
+
+/// What `ostler logout` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler logout search
+
+What `ostler login` has brought is given back, if the server takes it back, and forgotten.
+Exit status: 3 if there is no such server, or no login.")]
+pub(crate) struct LogoutArguments {
+    #[command(flatten)]
+    whose: ServerArguments,
+}
+
+#[derive(Debug, Args)]
+struct ServerArguments {
+    /// The server, as the configuration calls it
+    server: String,
+    /// The configuration that has it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Why nobody was logged in or out.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("this directory can't be found")]
+    Directory(#[source] io::Error),
+    #[error("nothing can be waited for")]
+    Runtime(#[source] io::Error),
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("there is no server '{0}'; `ostler check` lists them")]
+    NoServer(String),
+    #[error("{0} is started here, and nobody logs in to it: it has a `command` and no `url`")]
+    NoRemote(String),
+    #[error("{0} is not available")]
+    Disabled(String, #[source] Disabled),
+    #[error("{0}: nobody is logged in")]
+    NoLogin(String),
+    #[error("{0}")]
+    Login(String, #[source] LoginError),
+}
+
+pub(crate) fn run(arguments: &LoginArguments) -> ExitCode {
+    answer(arguments.log_in())
+}
+
+pub(crate) fn run_out(arguments: &LogoutArguments) -> ExitCode {
+    answer(arguments.log_out())
+}
+
+fn answer(done: Result<String, Failure>) -> ExitCode {
+    match done {
+        Ok(text) => render::text(&text),
+        Err(error) => {
+            say(chain(&error));
+            match error {
+                Failure::NoServer(_) | Failure::NoLogin(_) => exit::NOT_FOUND.into(),
+                _ => exit::FAILED.into(),
+            }
+        }
+    }
+}
+
+impl LoginArguments {
+    fn log_in(&self) -> Result<String, Failure> {
+        let (name, server) = (&self.whose.server, self.whose.find()?);
+        let limits = LoginLimits { consent: self.timeout, ..LoginLimits::default() };
+        let mut screen = Screen { opens: !self.no_browser && has_screen() };
+        match runtime()?.block_on(log_in(&server, &mut screen, &limits)) {
+            Ok(login) => {
+                let scope = login.scope.map_or(String::new(), |scope| format!(", for {scope}"));
+                Ok(format!("{name}: logged in by {}{scope}\n", login.issuer))
+            }
+            Err(LoginError::NotNeeded) => Ok(format!("{name}: {}\n", LoginError::NotNeeded)),
+            Err(error) => Err(Failure::Login(name.clone(), error)),
+        }
+    }
+}
+
+impl LogoutArguments {
+    fn log_out(&self) -> Result<String, Failure> {
+        let (name, server) = (&self.whose.server, self.whose.find()?);
+        let done = runtime()?.block_on(log_out(&server));
+        let (was_there, problem) = done.map_err(|error| Failure::Login(name.clone(), error))?;
+        if !was_there {
+            return Err(Failure::NoLogin(name.clone()));
+        }
+        if let Some(problem) = problem {
+            say(format_args!("{name}: it was not taken back, and ends by itself: {problem}"));
+        }
+        Ok(format!("{name}: logged out\n"))
+    }
+}
+
+impl ServerArguments {
+    fn find(&self) -> Result<RemoteServer, Failure> {
+        let environment = Environment::of_process();
+        let directory = std::env::current_dir().map_err(Failure::Directory)?;
+        let given = self.config.as_deref();
+        let (asker, directory) = (Asker::Person, &*directory);
+        let search = Search { given, asker, environment: &environment, directory };
+        let file = config::load(&search.find()?)?;
+        let name = &self.server;
+        let entry = file.servers.get(name).ok_or_else(|| Failure::NoServer(name.clone()))?;
+        let Reach::Remote(remote) = &entry.reach else {
+            return Err(Failure::NoRemote(name.clone()));
+        };
+        let found = resolve_remote(name, remote, &environment, directory);
+        found.map_err(|reason| Failure::Disabled(name.clone(), reason))
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(Failure::Runtime)
+}
+
+/// The user's screen, or terminal.
+struct Screen {
+    opens: bool,
+}
+
+fn has_screen() -> bool {
+    let is_there = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    io::stderr().is_terminal() && (is_there("DISPLAY") || is_there("WAYLAND_DISPLAY"))
+}
+
+impl Browser for Screen {
+    fn show(&mut self, url: &str) {
+        say("open this page to log in; it leads back here:");
+        // Who can't write it down can't go there.
+        let _ = render::text(&format!("{url}\n"));
+        if self.opens {
+            let mut open = Command::new("xdg-open");
+            let open = open.arg(url).stdin(Stdio::null()).stdout(Stdio::null());
+            // The page's address is on the screen already.
+            let _ = open.stderr(Stdio::null()).spawn();
+        }
+    }
+}

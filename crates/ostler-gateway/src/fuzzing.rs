@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use ostler::Frame;
 
+pub use crate::front::http::fuzzing::Front;
 use crate::message;
 
 /// Where a request says by which token it wants to hear of its progress.

@@ -1,21 +1,14 @@
 //! The end of the gateway.
 
-use ostler_testkit::{RUDE, STUBBORN, Stage, rows, wait_until};
+use ostler_testkit::{STUBBORN, Stage, rows, wait_until};
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::house::{Client, House, PATIENCE};
 
 /// A server of each rude kind, and a client of each.
 fn rude(stage: Stage) -> (House, Vec<Client>) {
-    let house = House::new(stage);
-    let names: Vec<String> = (0..RUDE.len()).map(|number| format!("rude{number}")).collect();
-    let entry = |(name, switches): (&String, &&str)| {
-        house.stub(name, &switches.split_whitespace().collect::<Vec<_>>(), &json!({}))
-    };
-    let entries: Vec<Value> = names.iter().zip(&RUDE).map(entry).collect();
-    let servers: Vec<(&str, Value)> = names.iter().map(String::as_str).zip(entries).collect();
-    house.configure(&servers);
+    let (house, names) = House::rude(stage);
     let mut clients: Vec<Client> = names.iter().map(|name| house.client(&[name])).collect();
     clients.iter_mut().for_each(Client::echo);
     (house, clients)

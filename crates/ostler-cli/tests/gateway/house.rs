@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use ostler_testkit::{Launched, Process, Stage, binary, pids_in, wait_until};
+use ostler_testkit::{Launched, Process, RUDE, Stage, binary, pids_in, wait_until};
 use serde_json::{Value, json};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,6 +39,19 @@ impl<S: Borrow<Stage>> House<S> {
             &servers.iter().map(|name| (*name, house.stub(name, &[], more))).collect::<Vec<_>>(),
         );
         house
+    }
+
+    /// With a server of each rude kind; their names as well.
+    pub(crate) fn rude(stage: S) -> (Self, Vec<String>) {
+        let house = Self::new(stage);
+        let names: Vec<String> = (0..RUDE.len()).map(|number| format!("rude{number}")).collect();
+        let entry = |(name, switches): (&String, &&str)| {
+            house.stub(name, &switches.split_whitespace().collect::<Vec<_>>(), &json!({}))
+        };
+        let entries: Vec<Value> = names.iter().zip(&RUDE).map(entry).collect();
+        let servers: Vec<(&str, Value)> = names.iter().map(String::as_str).zip(entries).collect();
+        house.configure(&servers);
+        (house, names)
     }
 
     /// A stub that writes down each of its starts, as an entry of a configuration.

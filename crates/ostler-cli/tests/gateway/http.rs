@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use ostler_testkit::web::{Reply, Web, request};
-use ostler_testkit::{Launched, RUDE, Stage, rows, wait_until};
+use ostler_testkit::{Launched, Stage, rows, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -27,18 +27,11 @@ fn one(stage: Stage, entry: impl FnOnce(&House) -> Value) -> (House, Launched, W
 
 /// A server of each rude kind, and a session with each, one of which listens.
 fn rude(stage: Stage) -> (House, Launched, Vec<(Web, Reply)>) {
-    let house = House::new(stage);
-    let names: Vec<String> = (0..RUDE.len()).map(|number| format!("rude{number}")).collect();
-    let entry = |(name, switches): (&String, &&str)| {
-        house.stub(name, &switches.split_whitespace().collect::<Vec<_>>(), &json!({}))
-    };
-    let entries: Vec<Value> = names.iter().zip(&RUDE).map(entry).collect();
-    let servers: Vec<(&str, Value)> = names.iter().map(String::as_str).zip(entries).collect();
-    configure(&house, &servers);
+    let (house, names) = House::rude(stage);
     let (gateway, address, token) = serve(&house);
     let client = |name: &String| {
         let web = Web::new(address, &format!("/mcp/{name}"), &token).enter();
-        web.tool("echo", &json!({ "message": "x" }));
+        echo(&web);
         let listening = web.listen();
         (web, listening)
     };

@@ -65,12 +65,20 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
 }
 
 async fn converse(stream: TcpStream, connection: &Arc<Connection>, http: &Arc<Http>) {
+    // Buffers are for those who have something to say.
+    if !matches!(timeout(http.limits.head, stream.readable()).await, Ok(Ok(()))) {
+        return;
+    }
     let Some(identity) = &http.identity else {
         return answer_all(stream, connection, http).await;
     };
-    if let Ok(Ok(stream)) = timeout(http.limits.handshake, identity.secure(stream)).await {
-        answer_all(stream, connection, http).await;
-    }
+    // On the heap, so that connections without it don't have room for it as well.
+    Box::pin(async {
+        if let Ok(Ok(stream)) = timeout(http.limits.handshake, identity.secure(stream)).await {
+            answer_all(stream, connection, http).await;
+        }
+    })
+    .await;
 }
 
 /// Answers all requests of a connection.

@@ -13,6 +13,8 @@
 
 mod body;
 mod connections;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod guard;
 mod headers;
 mod limits;
@@ -82,18 +84,24 @@ pub async fn serve(
     listener.set_nonblocking(true)?;
     rustix::net::listen(&listener, PENDING)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let Settings { passes, names, identity, limits } = settings;
-    if let Some(identity) = &identity {
-        house.keep(identity);
-    }
-    let http = Arc::new(Http {
-        house: Arc::clone(house),
-        guard: Guard::new(passes, names),
-        lobby: Arc::default(),
-        room: Room::new(limits.body),
-        identity,
-        limits,
-    });
+    let http = Http::new(settings, house);
     listen::serve(listener, &http).await;
     Ok(())
+}
+
+impl Http {
+    fn new(settings: Settings, house: &Arc<House>) -> Arc<Self> {
+        let Settings { passes, names, identity, limits } = settings;
+        if let Some(identity) = &identity {
+            house.keep(identity);
+        }
+        Arc::new(Self {
+            house: Arc::clone(house),
+            guard: Guard::new(passes, names),
+            lobby: Arc::default(),
+            room: Room::new(limits.body),
+            identity,
+            limits,
+        })
+    }
 }

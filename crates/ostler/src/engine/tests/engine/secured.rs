@@ -30,7 +30,7 @@ fn engine(of: &Authority, port: u16) -> Engine {
 
 #[test]
 fn l23_behind_tls_it_is_asked_as_docker_would_ask_it() {
-    let (authority, other) = (authority(), self::authority());
+    let (authority, other) = (authority(), authority());
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let scene = Scene::on(engine(&authority, port));
     scene.start(&[], &["sleep", "1000"]);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ostler::{Owner, Places};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -28,7 +29,9 @@ impl Front {
     pub fn new(sessions: usize) -> io::Result<Self> {
         let owner = Owner::new(Places::new(["/nowhere".into()]), "fuzzing")?;
         let house = House::new(owner, Supply::Fixed(BTreeMap::new()), None, None);
-        let limits = Limits { sessions, ..Limits::default() };
+        // Whoever has sent more behind a request for a stream is missed only when it is told something.
+        let keep_alive = Duration::from_millis(200);
+        let limits = Limits { sessions, keep_alive, ..Limits::default() };
         let passes = vec![Pass::new("main", TOKEN.into())];
         let settings = Settings { passes, names: Vec::new(), identity: None, limits };
         let connections = Connections::new(limits.connections);

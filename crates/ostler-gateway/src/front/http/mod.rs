@@ -3,7 +3,7 @@
 //! # Theory of operation
 //!
 //! A request is looked at by the guard before anything else of it is: what it calls this machine, whose page it comes
-//! from, and its token. A client's handshake begins a [stay](stay), whose id the client sends along from then on. What it posts
+//! from, and its token. A client's handshake begins a stay, whose id the client sends along from then on. What it posts
 //! goes to its session of the gateway as if it came from a pipe; what it is told goes into its mail, which knows
 //! the streams that it reads: one for each request that is not answered yet, and those on which it only listens. The
 //! answer to a request is plain JSON if nothing has to be said before it, and a stream of events otherwise.

@@ -19,20 +19,11 @@ impl Line {
         self.waiting.pop_front().or_else(hear)
     }
 
-    pub(crate) fn say(&mut self, message: &Value) {
-        // Whoever does not listen any more has ended this server's input as well.
-        let _ = writeln!(std::io::stdout(), "{message}");
-    }
-
-    pub(crate) fn notify(&mut self, method: &str, params: &Value) {
-        self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
-    }
-
     /// Asks the client, and waits for its answer.
     pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Option<Value> {
         self.asked += 1;
         let id = format!("asked-{}", self.asked);
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         loop {
             let mut message = hear()?;
             if message["id"] == *id && message.get("method").is_none() {
@@ -41,6 +32,17 @@ impl Line {
             self.waiting.push_back(message);
         }
     }
+}
+
+/// Says something to the client.
+pub(crate) fn say(message: &Value) {
+    // Whoever does not listen any more has ended this server's input as well.
+    let _ = writeln!(std::io::stdout(), "{message}");
+}
+
+/// Tells the client something.
+pub(crate) fn notify(method: &str, params: &Value) {
+    say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
 }
 
 fn hear() -> Option<Value> {

@@ -17,14 +17,13 @@ fn main() {
     while let Some(message) = line.next() {
         let Some(id) = message.get("id") else { continue };
         let (method, params) = (message["method"].as_str().unwrap_or_default(), &message["params"]);
-        let answer = match answer(method, params, &mut line) {
-            Some(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-            None => {
-                let error = json!({ "code": -32601, "message": "there is no such thing" });
-                json!({ "jsonrpc": "2.0", "id": id, "error": error })
-            }
+        let answer = if let Some(result) = answer(method, params, &mut line) {
+            json!({ "jsonrpc": "2.0", "id": id, "result": result })
+        } else {
+            let error = json!({ "code": -32601, "message": "there is no such thing" });
+            json!({ "jsonrpc": "2.0", "id": id, "error": error })
         };
-        line.say(&answer);
+        line::say(&answer);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::PICTURE;
-use crate::line::Line;
+use crate::line::{Line, notify};
 
 /// Between two steps of a tool that has some.
 const STEP: Duration = Duration::from_millis(50);
@@ -76,8 +76,8 @@ pub(crate) fn call(params: &Value, line: &mut Line) -> Option<Value> {
             let mixed = resource("test://mixed-content-resource", "application/json", data);
             vec![text("Multiple content types test:"), image(), mixed]
         }
-        "test_tool_with_logging" => log(line),
-        "test_tool_with_progress" => progress(&params["_meta"]["progressToken"], line),
+        "test_tool_with_logging" => log(),
+        "test_tool_with_progress" => progress(&params["_meta"]["progressToken"]),
         "test_error_handling" => {
             let said = "This tool intentionally returns an error for testing";
             return Some(json!({ "isError": true, "content": [text(said)] }));
@@ -97,19 +97,19 @@ pub(crate) fn call(params: &Value, line: &mut Line) -> Option<Value> {
     Some(json!({ "content": content }))
 }
 
-fn log(line: &mut Line) -> Vec<Value> {
+fn log() -> Vec<Value> {
     for said in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
-        line.notify("notifications/message", &json!({ "level": "info", "data": said }));
+        notify("notifications/message", &json!({ "level": "info", "data": said }));
         std::thread::sleep(STEP);
     }
     vec![text("it has logged")]
 }
 
-fn progress(token: &Value, line: &mut Line) -> Vec<Value> {
+fn progress(token: &Value) -> Vec<Value> {
     for progress in [0, 50, 100] {
         if !token.is_null() {
             let params = json!({ "progressToken": token, "progress": progress, "total": 100 });
-            line.notify("notifications/progress", &params);
+            notify("notifications/progress", &params);
         }
         std::thread::sleep(STEP);
     }

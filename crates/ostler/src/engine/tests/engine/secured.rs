@@ -10,7 +10,9 @@ use crate::engine::Tls;
 /// An authority that has signed the certificates of an engine and of a client.
 fn authority() -> Authority {
     let authority = Authority::new();
-    ["engine", "client"].iter().for_each(|name| authority.sign(name));
+    for name in ["engine", "client"] {
+        authority.sign(name);
+    }
     authority
 }
 

@@ -58,7 +58,7 @@ fn check_says_what_would_run() {
         stdout,
         format!(
             "{path}: 4 servers, 2 disabled\n\
-             NAME        SHARE  RUNS\n\
+             NAME        SHARE  RUNS OR REACHES\n\
              everything  agent  npx -y everything --token … ${{TOKEN}}\n\
              lacking     agent  disabled: MISSING is not set\n\
              off         agent  disabled: the configuration says `enabled: false`\n\
@@ -86,7 +86,7 @@ fn check_tells_programs_as_well() {
         report["servers"][3],
         json!({
             "name": "shared", "disabled": null, "command": ["/bin/x"], "env": ["HOME", "KEY", "PATH"],
-            "cwd": null, "share": "all", "containment": "auto",
+            "url": null, "headers": [], "cwd": null, "share": "all", "containment": "auto",
         })
     );
 }

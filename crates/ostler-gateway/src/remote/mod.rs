@@ -1,6 +1,6 @@
 //! Servers that somebody else runs, reached by HTTP.
 //!
-//! To the keeper such a server is like any other: its instance is a [`conversation`] that reads lines and writes
+//! To the keeper such a server is like any other: its instance is a conversation that reads lines and writes
 //! lines, and carries them as the protocol's HTTP transports say. One instance is one session at the other end.
 //! Nothing that changes anything is ever sent twice.
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use ostler::Frame;
 
 pub(crate) mod pipe;
 
@@ -49,7 +50,16 @@ pub(crate) trait Outlet: fmt::Debug + Send + Sync {
 pub(crate) trait Source {
     /// Gives each message that is there to `each`, and waits for one if there is none. May be dropped while
     /// it waits.
-    async fn hear(&mut self, each: impl FnMut(Bytes)) -> Result<(), End>;
+    async fn hear(&mut self, each: impl FnMut(Words)) -> Result<(), End>;
+}
+
+/// What a client says.
+#[derive(Debug)]
+pub(crate) enum Words {
+    /// As it came.
+    Line(Bytes),
+    /// One message, by somebody who had to look into it.
+    Message(Frame),
 }
 
 /// Why a client says nothing more.

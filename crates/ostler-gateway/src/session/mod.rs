@@ -116,7 +116,7 @@ impl Session {
                 }
                 heard = source.hear(|message| said.push(message)) => {
                     for message in said.drain(..) {
-                        self.hear(&message);
+                        self.hear(message);
                     }
                     if let Err(end) = heard {
                         break end;

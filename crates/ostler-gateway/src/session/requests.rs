@@ -15,15 +15,20 @@ use crate::hub::LISTS;
 use crate::log_level;
 use crate::message::{self, code};
 use crate::terms;
+use crate::transport::Words;
 use crate::version;
 
 impl Session {
-    pub(super) fn hear(&mut self, line: &Bytes) {
+    pub(super) fn hear(&mut self, words: Words) {
+        let line = match words {
+            Words::Message(frame) => return self.message(frame),
+            Words::Line(line) => line,
+        };
         match Frame::parse(line.clone()) {
             Ok(frame) => self.message(frame),
-            Err(_) if line.first() == Some(&b'[') => self.batch(line),
+            Err(_) if line.first() == Some(&b'[') => self.batch(&line),
             Err(error) => {
-                let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
+                let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_ok();
                 let code = if is_json { code::INVALID_REQUEST } else { code::PARSE };
                 self.client.fail(b"", code, &error.to_string(), None);
             }

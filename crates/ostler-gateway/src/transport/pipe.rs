@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ostler::pipe::{Lines, Outbox, ReadError};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{About, End, Outlet, Source, Weight};
+use super::{About, End, Outlet, Source, Weight, Words};
 
 /// The longest message of a client.
 const LARGEST: usize = 64 << 20;
@@ -34,8 +34,8 @@ impl<I> Input<I> {
 }
 
 impl<I: AsyncRead + Unpin> Source for Input<I> {
-    async fn hear(&mut self, mut each: impl FnMut(Bytes)) -> Result<(), End> {
-        let each = |line: &[u8]| each(Bytes::copy_from_slice(line));
+    async fn hear(&mut self, mut each: impl FnMut(Words)) -> Result<(), End> {
+        let each = |line: &[u8]| each(Words::Line(Bytes::copy_from_slice(line)));
         self.lines.read(&mut self.pipe, LARGEST, each).await.map_err(|error| match error {
             ReadError::End => End::Input,
             ReadError::LongLine(_) | ReadError::Failed(_) => End::Gone,

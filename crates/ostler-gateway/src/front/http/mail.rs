@@ -25,7 +25,7 @@ pub(super) struct Mail(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     /// Every stream that somebody reads, or may take up again.
-    tracks: BTreeMap<u64, Track>,
+    tracks: BTreeMap<u64, Box<Track>>,
     /// Which stream a request of the client came with.
     posts: HashMap<Bytes, u64>,
     /// The streams on which it only listens, the newest last.
@@ -128,7 +128,7 @@ impl Mail {
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.has_ended = true;
-        state.tracks.values_mut().for_each(Track::wake);
+        state.tracks.values_mut().for_each(|track| track.wake());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -144,7 +144,7 @@ impl State {
 
     fn open(&mut self, mail: &Arc<Mail>, kind: Kind) -> Reader {
         let (track, number) = (self.next(), self.next());
-        self.tracks.insert(track, Track::new(kind, number));
+        self.tracks.insert(track, Box::new(Track::new(kind, number)));
         Reader { mail: Arc::clone(mail), track, number }
     }
 
@@ -169,7 +169,7 @@ impl State {
     fn tidy(&mut self) {
         let now = Instant::now();
         self.tracks.retain(|_, track| !track.is_over(now, KEPT_FOR));
-        let mut kept: usize = self.tracks.values().map(Track::kept).sum();
+        let mut kept: usize = self.tracks.values().map(|track| track.kept()).sum();
         for track in self.tracks.values_mut() {
             if kept <= KEPT {
                 return;
@@ -179,7 +179,7 @@ impl State {
     }
 
     /// Takes these requests off the list of those in flight. Their stream, if it is still there.
-    fn answered(&mut self, ids: &[Bytes]) -> Option<&mut Track> {
+    fn answered(&mut self, ids: &[Bytes]) -> Option<&mut Box<Track>> {
         let mut found = None;
         for id in ids {
             found = self.posts.remove(id).or(found);
@@ -197,7 +197,7 @@ impl State {
 
     /// Whether so much may wait for this client.
     fn has_room(&self, length: usize, weight: Weight) -> bool {
-        let waiting: usize = self.tracks.values().map(Track::waiting).sum();
+        let waiting: usize = self.tracks.values().map(|track| track.waiting()).sum();
         match weight {
             Weight::Needed => waiting + length <= BACKLOG.max(length),
             Weight::Notice => waiting + length <= BACKLOG / 2,
@@ -217,7 +217,8 @@ impl Outlet for Mail {
             About::Answers(ids) => state.answered(ids),
             About::Request(id) => {
                 let track = state.posts.get(id).copied();
-                let is_read = |track: &u64| state.tracks.get(track).is_some_and(Track::is_wanted);
+                let is_read =
+                    |track: &u64| state.tracks.get(track).is_some_and(|track| track.is_wanted());
                 let track = track.filter(is_read).or(state.listeners.last().copied());
                 track.and_then(|track| state.tracks.get_mut(&track))
             }

@@ -53,8 +53,8 @@ impl Http {
         let stay = stay.ok_or(Refusal::UnknownSession)?;
         let track = *stay.only.get().ok_or(Refusal::UnknownSession)?;
         let body = self.room.read(body).await?;
-        let Said { line, ids, .. } = Said::parse(&body, &stay.version)?;
-        stay.say(Letter { line, ids, track })?;
+        let Said { words, ids } = Said::parse(&body, &stay.version)?;
+        stay.say(Letter { words: Some(words), ids, track })?;
         Ok(status(StatusCode::ACCEPTED))
     }
 }

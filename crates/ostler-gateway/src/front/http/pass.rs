@@ -69,9 +69,9 @@ impl Pass {
         self.withdrawn.cancel();
     }
 
-    /// Waits until it is withdrawn.
-    pub(super) async fn withdrawn(&self) {
-        self.withdrawn.cancelled().await;
+    /// Cancelled when it is withdrawn.
+    pub(super) fn withdrawn(&self) -> &CancellationToken {
+        &self.withdrawn
     }
 
     /// The same, for clients of this agent.

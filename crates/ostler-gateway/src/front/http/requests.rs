@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
@@ -74,7 +73,7 @@ impl Http {
         server: Option<String>,
         said: Said,
     ) -> Result<Response<Body>, Refusal> {
-        let hello = said.one.as_ref().filter(|_| said.is_hello()).ok_or(Refusal::NoSession)?;
+        let hello = said.hello().ok_or(Refusal::NoSession)?;
         let requested = message::text_param(hello, &["protocolVersion"]).unwrap_or_default();
         let stay = self.open(caller, server, version::agreed(&requested))?;
         let newcomer = Newcomer { stay: &stay, lobby: &self.lobby, is_told: false };
@@ -116,7 +115,7 @@ impl Http {
         let resumed = last.and_then(|(track, number)| stay.mail.resume(track, number));
         let reader = resumed.unwrap_or_else(|| stay.mail.listen());
         // Its session may have ended because it was away. If there is no room, somebody has said the same.
-        let _ = stay.say(Letter { line: Bytes::new(), ids: Vec::new(), track: 0 });
+        let _ = stay.say(Letter::default());
         Ok(events(Stream::new(reader, opening(&stay), attendance)))
     }
 
@@ -149,13 +148,14 @@ impl Http {
 /// Brings what a client has said to its session, and waits for what it is told.
 async fn say(stay: &Arc<Stay>, said: Said) -> Result<Response<Body>, Refusal> {
     let attendance = stay.attend();
-    let Said { line, ids, .. } = said;
+    let Said { words, ids } = said;
+    let words = Some(words);
     if ids.is_empty() {
-        stay.say(Letter { line, ids, track: 0 })?;
+        stay.say(Letter { words, ids, track: 0 })?;
         return Ok(status(StatusCode::ACCEPTED));
     }
     let reader = stay.mail.post();
-    stay.say(Letter { line, ids, track: reader.track() })?;
+    stay.say(Letter { words, ids, track: reader.track() })?;
     let first = timeout(stay.limits.patience, reader.first()).await;
     Ok(match first.unwrap_or(First::Several) {
         First::Answer(line) => json(line),

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::limits::{BODIES, BODY, SMALL_BODY};
 use super::refusal::Refusal;
+use crate::transport::Words;
 use crate::version;
 
 /// Room for bodies that are being read, of which there may be only so many at one time.
@@ -26,12 +27,10 @@ pub(super) struct Room {
 /// One or several messages that came as one.
 #[derive(Debug)]
 pub(super) struct Said {
-    /// All of it, as a line without its end.
-    pub(super) line: Bytes,
+    /// All of it.
+    pub(super) words: Words,
     /// The requests in it, by their ids.
     pub(super) ids: Vec<Bytes>,
-    /// The message, if it is one.
-    pub(super) one: Option<Frame>,
 }
 
 impl Room {
@@ -52,7 +51,8 @@ impl Room {
             Limited::new(body, BODY).collect().await
         };
         match timeout(self.limit, read).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
+            // A part of the connection's own buffer would keep all of it.
+            Ok(Ok(body)) => Ok(Bytes::copy_from_slice(&body.to_bytes())),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::Large),
             Ok(Err(_)) => Err(Refusal::Unreadable),
             Err(_) => Err(Refusal::Slow),
@@ -70,7 +70,7 @@ impl Said {
         let frame = Frame::parse(line.clone()).map_err(|error| wrong(&line, &error))?;
         let is_request = frame.kind() == Kind::Request;
         let ids = is_request.then(|| frame.bytes().slice(frame.id_edges())).into_iter().collect();
-        Ok(Self { line: frame.bytes().clone(), ids, one: Some(frame) })
+        Ok(Self { words: Words::Message(frame), ids })
     }
 
     fn batch(line: Bytes, version: &str) -> Result<Self, Refusal> {
@@ -97,13 +97,17 @@ impl Said {
             }
             ids.push(id);
         }
-        Ok(Self { line, ids, one: None })
+        Ok(Self { words: Words::Line(line), ids })
     }
 
-    /// Whether it is the beginning of a session.
-    pub(super) fn is_hello(&self) -> bool {
-        let is_hello = |one: &Frame| one.kind() == Kind::Request && one.method() == b"initialize";
-        self.one.as_ref().is_some_and(is_hello)
+    /// The beginning of a session, if it is one.
+    pub(super) fn hello(&self) -> Option<&Frame> {
+        match &self.words {
+            Words::Message(one) if one.kind() == Kind::Request => {
+                Some(one).filter(|one| one.method() == b"initialize")
+            }
+            Words::Message(_) | Words::Line(_) => None,
+        }
     }
 }
 

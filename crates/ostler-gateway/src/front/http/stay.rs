@@ -19,7 +19,7 @@ use super::refusal::Refusal;
 use crate::client::Memory;
 use crate::gateway::{Visitor, lock};
 use crate::house::House;
-use crate::transport::{End, Source};
+use crate::transport::{End, Source, Words};
 
 /// Between two looks whether a client is there, at least.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
@@ -37,7 +37,8 @@ pub(super) struct Stay {
     pub(super) limits: Limits,
     /// The stream of a client that has only one, for all that it is told.
     pub(super) only: OnceLock<u64>,
-    inbox: mpsc::Sender<Letter>,
+    /// Boxed, because room for many is made at once.
+    inbox: mpsc::Sender<Box<Letter>>,
     presence: Mutex<Presence>,
     end: CancellationToken,
 }
@@ -64,10 +65,10 @@ struct Presence {
 pub(super) struct Attendance(Arc<Stay>);
 
 /// Something that a client has said.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Letter {
     /// Nothing, if it only shows that its client is there.
-    pub(super) line: Bytes,
+    pub(super) words: Option<Words>,
     /// The requests in it.
     pub(super) ids: Vec<Bytes>,
     /// The stream for the answers to them.
@@ -76,8 +77,8 @@ pub(super) struct Letter {
 
 /// What a client has said, as its session hears it.
 struct Inbox<'a> {
-    first: Option<Letter>,
-    rest: &'a mut mpsc::Receiver<Letter>,
+    first: Option<Box<Letter>>,
+    rest: &'a mut mpsc::Receiver<Box<Letter>>,
     mail: &'a Mail,
 }
 
@@ -87,10 +88,11 @@ impl Stay {
         id: u128,
         arrival: Arrival,
         limits: Limits,
-    ) -> (Arc<Self>, mpsc::Receiver<Letter>) {
+    ) -> (Arc<Self>, mpsc::Receiver<Box<Letter>>) {
         let (inbox, letters) = mpsc::channel(INBOX);
         let stay = Self {
             id,
+            end: arrival.pass.withdrawn().child_token(),
             pass: arrival.pass,
             server: arrival.server,
             version: arrival.version,
@@ -99,7 +101,6 @@ impl Stay {
             only: OnceLock::new(),
             inbox,
             presence: Mutex::new(Presence { count: 0, since: Instant::now() }),
-            end: CancellationToken::new(),
         };
         (Arc::new(stay), letters)
     }
@@ -121,7 +122,7 @@ impl Stay {
         if self.mail.in_flight() + letter.ids.len() > REQUESTS {
             return Err(Refusal::Busy);
         }
-        self.inbox.try_send(letter).map_err(|error| match error {
+        self.inbox.try_send(Box::new(letter)).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refusal::Busy,
             mpsc::error::TrySendError::Closed(_) => Refusal::UnknownSession,
         })
@@ -137,7 +138,7 @@ impl Stay {
     pub(super) async fn live(
         self: &Arc<Self>,
         visitor: Visitor,
-        mut letters: mpsc::Receiver<Letter>,
+        mut letters: mpsc::Receiver<Box<Letter>>,
         house: &House,
     ) {
         let mut memory = Memory::default();
@@ -158,7 +159,11 @@ impl Stay {
     }
 
     /// What is said next, if its client comes back.
-    async fn next(&self, letters: &mut mpsc::Receiver<Letter>, house: &House) -> Option<Letter> {
+    async fn next(
+        &self,
+        letters: &mut mpsc::Receiver<Box<Letter>>,
+        house: &House,
+    ) -> Option<Box<Letter>> {
         tokio::select! {
             biased;
             () = self.over(house) => None,
@@ -171,7 +176,6 @@ impl Stay {
     async fn over(&self, house: &House) {
         tokio::select! {
             () = self.end.cancelled() => {}
-            () = self.pass.withdrawn() => {}
             () = house.closed().cancelled() => {}
         }
     }
@@ -206,27 +210,24 @@ impl Drop for Attendance {
 }
 
 impl Source for Inbox<'_> {
-    async fn hear(&mut self, mut each: impl FnMut(Bytes)) -> Result<(), End> {
+    async fn hear(&mut self, mut each: impl FnMut(Words)) -> Result<(), End> {
         let letter = match self.first.take() {
             Some(letter) => letter,
             // Somebody who can say something holds the other end.
             None => self.rest.recv().await.ok_or(End::Gone)?,
         };
-        open(letter, self.mail, &mut each);
+        open(*letter, self.mail, &mut each);
         while let Ok(letter) = self.rest.try_recv() {
-            open(letter, self.mail, &mut each);
+            open(*letter, self.mail, &mut each);
         }
         Ok(())
     }
 }
 
-fn open(letter: Letter, mail: &Mail, each: &mut impl FnMut(Bytes)) {
-    let Letter { line, ids, track } = letter;
-    if line.is_empty() {
-        return;
-    }
+fn open(letter: Letter, mail: &Mail, each: &mut impl FnMut(Words)) {
+    let Letter { words: Some(words), ids, track } = letter else { return };
     if mail.expect(&ids, track) {
-        each(line);
+        each(words);
     } else if let Some(id) = ids.first() {
         mail.refuse(id, track, "a request with this id is in flight already");
     }

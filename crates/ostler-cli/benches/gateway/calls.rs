@@ -7,9 +7,11 @@ use ostler_testkit::measure::table::Table;
 use ostler_testkit::measure::{Effort, machine};
 
 use crate::Result;
+use crate::bare;
 use crate::client::Client;
 use crate::house::{House, direct};
 use crate::load::{Caller, Load};
+use crate::web::Web;
 
 /// The number of clients that the goals are about.
 const GOAL_AT: usize = 10;
@@ -18,28 +20,67 @@ const GOAL_AT: usize = 10;
 struct Way {
     title: &'static str,
     reached: &'static str,
+    /// What the columns are called.
+    header: [&'static str; 8],
+    /// How many instances there are then.
+    instances: u32,
     /// How many times the calls per second direct pipes may have.
-    share: (&'static str, f64),
+    share: Option<(&'static str, f64)>,
     /// In microseconds.
-    added: (&'static str, f64),
-    /// In microseconds, if there is such a goal.
+    added: Option<(&'static str, f64)>,
+    /// In microseconds.
     slowest: Option<(&'static str, f64)>,
 }
 
+const GATEWAY: [&str; 8] = [
+    "clients",
+    "calls/s direct",
+    "calls/s gateway",
+    "direct / gateway",
+    "p50 direct",
+    "p50 gateway",
+    "p99 direct",
+    "p99 gateway",
+];
+
 const PIPES: Way = Way {
     title: "Calls",
-    reached: "through a gateway",
-    share: ("direct pipes have at most 2.5 times the calls per second, 10 clients", 2.5),
-    added: ("at most 100 microseconds added at p50, 10 clients", 100.0),
+    reached: "through a gateway, all on one instance (`share: all`)",
+    header: GATEWAY,
+    instances: 1,
+    share: Some(("direct pipes have at most 2.5 times the calls per second, 10 clients", 2.5)),
+    added: Some(("at most 100 microseconds added at p50, 10 clients", 100.0)),
     slowest: None,
 };
 
 const HTTP: Way = Way {
     title: "Calls on HTTP",
-    reached: "through a gateway on HTTP, each in a session of its own on a connection that is kept",
-    share: ("direct pipes have at most 4 times the calls per second, 10 clients", 4.0),
-    added: ("at most 160 microseconds added at p50, 10 clients", 160.0),
+    reached: "through a gateway on HTTP, each in a session of its own on a connection that is kept, all on one \
+              instance (`share: all`)",
+    header: GATEWAY,
+    instances: 1,
+    share: Some(("direct pipes have at most 4 times the calls per second, 10 clients", 4.0)),
+    added: Some(("at most 160 microseconds added at p50, 10 clients", 160.0)),
     slowest: Some(("at most 1.5 milliseconds at p99, 10 clients", 1500.0)),
+};
+
+const BARE: Way = Way {
+    title: "Calls on HTTP with nothing behind it",
+    reached: "to an HTTP server that gives everybody the same answer",
+    header: [
+        "clients",
+        "calls/s direct",
+        "calls/s bare",
+        "direct / bare",
+        "p50 direct",
+        "p50 bare",
+        "p99 direct",
+        "p99 bare",
+    ],
+    instances: 0,
+    share: None,
+    added: None,
+    slowest: None,
 };
 
 pub(crate) fn on_pipes(effort: Effort) -> Result<Table> {
@@ -48,6 +89,11 @@ pub(crate) fn on_pipes(effort: Effort) -> Result<Table> {
 
 pub(crate) fn on_http(effort: Effort) -> Result<Table> {
     at_once(effort, &HTTP, House::web)
+}
+
+pub(crate) fn on_bare_http(effort: Effort) -> Result<Table> {
+    let address = bare::start()?;
+    at_once(effort, &BARE, |_| Web::meet(address, "nobody asks for it"))
 }
 
 fn at_once<C: Caller>(
@@ -59,25 +105,14 @@ fn at_once<C: Caller>(
     let (rounds, time) =
         effort.choose((10, Duration::from_millis(500)), (2, Duration::from_millis(100)));
     let what = format!(
-        "Each client has one call of `echo` in flight, for {rounds} times {time:?}, in turns: {}, all \
-         on one instance (`share: all`), and each through pipes to a server of its own. The clients are one \
-         thread of one process. Times are in microseconds.",
+        "Each client has one call of `echo` in flight, for {rounds} times {time:?}, in turns: {}, and each \
+         through pipes to a server of its own. The clients are one thread of one process. Times are in microseconds.",
         way.reached
     );
-    let header = [
-        "clients",
-        "calls/s direct",
-        "calls/s gateway",
-        "direct / gateway",
-        "p50 direct",
-        "p50 gateway",
-        "p99 direct",
-        "p99 gateway",
-    ];
-    let mut table = Table::new(way.title, what, &header);
+    let mut table = Table::new(way.title, what, &way.header);
     for count in counts {
         eprintln!("{}: {count} clients, load {}", way.title, machine::load());
-        let (direct, gateway) = compare(*count, rounds, time, &client)?;
+        let (direct, gateway) = compare(*count, rounds, time, way.instances, &client)?;
         let factor = direct.per_second() / gateway.per_second();
         let (alone, shared) = (
             Sample::of(direct.latencies.iter().copied()),
@@ -94,10 +129,15 @@ fn at_once<C: Caller>(
         ];
         table.row(count.to_string(), values);
         if *count == GOAL_AT {
-            table.goal(way.share.0, factor, way.share.1);
-            table.goal(way.added.0, shared.p50() - alone.p50(), way.added.1);
-            if let Some((what, goal)) = way.slowest {
-                table.goal(what, shared.p99(), goal);
+            let goals = [
+                (way.share, factor),
+                (way.added, shared.p50() - alone.p50()),
+                (way.slowest, shared.p99()),
+            ];
+            for (goal, value) in goals {
+                if let Some((what, goal)) = goal {
+                    table.goal(what, value, goal);
+                }
             }
         }
     }
@@ -108,6 +148,7 @@ fn compare<C: Caller>(
     count: usize,
     rounds: u32,
     time: Duration,
+    instances: u32,
     client: impl Fn(&House) -> Result<C>,
 ) -> Result<(Load, Load)> {
     let house = House::open(r#""share":"all","maxInstances":1"#)?;
@@ -122,7 +163,7 @@ fn compare<C: Caller>(
         direct.add(&mut alone, time)?;
     }
     match house.instances()? {
-        1 => Ok((direct, gateway)),
-        many => Err(format!("{many} instances instead of one").into()),
+        count if count == instances => Ok((direct, gateway)),
+        many => Err(format!("{many} instances instead of {instances}").into()),
     }
 }

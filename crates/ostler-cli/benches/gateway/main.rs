@@ -14,6 +14,7 @@
     reason = "tables and progress are what a benchmark is run for"
 )]
 
+mod bare;
 mod calls;
 mod client;
 mod cold;
@@ -33,13 +34,15 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 enum Benchmark {
     Calls,
     Http,
+    Bare,
     Memory,
     Cold,
 }
 
-const ALL: [(Benchmark, &str); 4] = [
+const ALL: [(Benchmark, &str); 5] = [
     (Benchmark::Calls, "calls"),
     (Benchmark::Http, "http"),
+    (Benchmark::Bare, "bare"),
     (Benchmark::Memory, "memory"),
     (Benchmark::Cold, "cold"),
 ];
@@ -70,6 +73,7 @@ fn run(benchmarks: &[Benchmark], effort: Effort) -> Result<()> {
         let table = match benchmark {
             Benchmark::Calls => calls::on_pipes(effort)?,
             Benchmark::Http => calls::on_http(effort)?,
+            Benchmark::Bare => calls::on_bare_http(effort)?,
             Benchmark::Memory => memory::of_clients(effort)?,
             Benchmark::Cold => cold::first_call(effort)?,
         };

@@ -23,10 +23,11 @@ Examples:
   ostler login search
   ostler login search --no-browser
 
-For a server with a `url` that answers \"who are you?\" (HTTP 401). The page where you say yes is opened
-in a browser, or printed; it has to be opened on this machine, because it leads back here. What comes back
-is kept in the XDG state directory (ostler/logins), for you alone, and renewed when it is too old. Clients
-that are connected have it from their next call on; `ostler restart SERVER` if calls fail still.
+For a server with a `url` that answers \"who are you?\" (HTTP 401). The page where you say yes is
+opened in a browser, or printed; it has to be opened on this machine, because it leads back here.
+What comes back is kept in the XDG state directory (ostler/logins), for you alone, and renewed when
+it is too old. Clients that are connected have it from their next call on; `ostler restart SERVER`
+if calls fail still.
 Exit status: 3 if there is no such server.")]
 pub(crate) struct LoginArguments {
     #[command(flatten)]

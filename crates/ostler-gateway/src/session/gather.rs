@@ -15,6 +15,9 @@ use crate::transport::{About, Weight};
 
 /// How long a list waits for servers that were never seen. They are added when they are.
 const GATHER: Duration = Duration::from_secs(5);
+/// How long a request waits for the server that it names, which may have to be fetched before it starts. One that
+/// fails to start is not waited for.
+const NAMED: Duration = Duration::from_mins(2);
 
 /// What waits for servers to say what they have.
 pub(super) struct Gather {
@@ -66,7 +69,11 @@ impl Session {
             self.failures.remove(&server);
             self.reach_for(&server);
         }
-        let until = Instant::now() + GATHER;
+        let limit = match wants {
+            Wants::List => GATHER,
+            Wants::Named(..) => NAMED,
+        };
+        let until = Instant::now() + limit;
         self.gathers.push(Gather { id: id.clone(), method, until, wants });
         self.finish_gathers();
     }
@@ -108,13 +115,21 @@ impl Session {
             }
             Wants::Named(frame, path, name) => {
                 if !self.forward_known(&frame, method, path, &name) {
-                    let reason = self.missing(method, &Wants::Named(frame, path, name.clone()));
-                    let reason = reason.iter().find_map(|server| self.failures.get(server));
-                    let text =
-                        reason.cloned().unwrap_or_else(|| format!("nothing is called {name}"));
+                    let silent = self.missing(method, &Wants::Named(frame, path, name.clone()));
+                    let text = self.why_unknown(&silent, &name);
                     self.client.fail(&id, code::INVALID_PARAMS, &text, None);
                 }
             }
+        }
+    }
+
+    /// Why nobody is known to have what is called like this.
+    fn why_unknown(&self, silent: &[Arc<str>], name: &str) -> String {
+        let reason = silent.iter().find_map(|server| self.failures.get(server));
+        match (reason, silent.first()) {
+            (Some(reason), _) => reason.clone(),
+            (None, Some(server)) => format!("{server} has not said in time what it has"),
+            (None, None) => format!("nothing is called {name}"),
         }
     }
 

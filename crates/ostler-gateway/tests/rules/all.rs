@@ -163,3 +163,22 @@ fn who_got_a_list_without_a_slow_server_hears_when_it_is_there() {
     assert_eq!(client.message()["result"]["tools"].as_array().map(Vec::len), Some(2));
     client.assert_silence();
 }
+
+/// A server may have to be fetched before it starts.
+#[test]
+fn a_call_waits_longer_for_the_server_that_it_means_than_a_list_for_all() {
+    let stage = Stage::with(&["slow"], |server| server.sharing = Sharing::All);
+    let mut client = stage.client_of_all();
+    client.enter();
+    client.request(&json!(1), "tools/call", &json!({ "name": "slow__t", "arguments": {} }));
+    let mut slow = stage.puppets["slow"].next();
+    client.request(&json!(2), "tools/list", &json!({}));
+    assert_eq!(client.message()["id"], 2, "the list comes without it");
+    slow.greet(&json!({ "tools": {} }));
+    let list = slow.expect("tools/list");
+    slow.answer(&list, &tools(&["t"]));
+    client.expect("notifications/tools/list_changed");
+    let call = slow.expect("tools/call");
+    slow.answer(&call, &json!({}));
+    assert_eq!(client.message()["id"], 1);
+}

@@ -3,10 +3,9 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Instant;
 
 use crate::Result;
-use crate::load::Caller;
+use crate::load::{Caller, Turns};
 
 pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -18,15 +17,7 @@ pub(crate) struct Client {
     input: Option<ChildStdin>,
     output: ChildStdout,
     heard: Vec<u8>,
-    next: u64,
-    since: Instant,
-}
-
-/// A call of the tool that is measured.
-pub(crate) fn echo(id: u64) -> String {
-    format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{{"message":"hello"}}}}}}"#
-    )
+    turns: Turns,
 }
 
 impl Client {
@@ -35,7 +26,7 @@ impl Client {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
         let output = child.stdout.take().ok_or("it has no output")?;
-        Ok(Self { child, input, output, heard: Vec::new(), next: 1, since: Instant::now() })
+        Ok(Self { child, input, output, heard: Vec::new(), turns: Turns::new() })
     }
 
     /// The same, after its handshake.
@@ -56,11 +47,6 @@ impl Client {
         while !self.has_heard()? {}
         Ok(())
     }
-
-    fn say(&mut self, line: &str) -> Result<()> {
-        let input = self.input.as_mut().ok_or("its input is closed")?;
-        Ok(input.write_all(format!("{line}\n").as_bytes())?)
-    }
 }
 
 impl AsFd for Client {
@@ -70,11 +56,13 @@ impl AsFd for Client {
 }
 
 impl Caller for Client {
-    fn begin(&mut self) -> Result<()> {
-        let id = self.next;
-        self.next += 1;
-        self.since = Instant::now();
-        self.say(&echo(id))
+    fn say(&mut self, line: &str) -> Result<()> {
+        let input = self.input.as_mut().ok_or("its input is closed")?;
+        Ok(input.write_all(format!("{line}\n").as_bytes())?)
+    }
+
+    fn turns(&mut self) -> &mut Turns {
+        &mut self.turns
     }
 
     fn has_heard(&mut self) -> Result<bool> {
@@ -92,10 +80,6 @@ impl Caller for Client {
         let text = String::from_utf8_lossy(&self.heard).into_owned();
         self.heard.clear();
         if is_answer { Ok(true) } else { Err(format!("it refused: {text}").into()) }
-    }
-
-    fn since(&self) -> Instant {
-        self.since
     }
 }
 

@@ -18,14 +18,20 @@ pub(crate) struct Load {
 
 /// Somebody who calls, and waits for the answer.
 pub(crate) trait Caller: AsFd {
+    /// Says something, and does not wait for an answer.
+    fn say(&mut self, line: &str) -> Result<()>;
+
+    /// Its calls.
+    fn turns(&mut self) -> &mut Turns;
+
     /// Asks for an echo, and does not wait for it.
-    fn begin(&mut self) -> Result<()>;
+    fn begin(&mut self) -> Result<()> {
+        let id = self.turns().next();
+        self.say(&echo(id))
+    }
 
     /// Reads once. Whether the answer is complete.
     fn has_heard(&mut self) -> Result<bool>;
-
-    /// When it has asked.
-    fn since(&self) -> Instant;
 
     /// One call and its answer.
     fn call(&mut self) -> Result<()> {
@@ -33,6 +39,33 @@ pub(crate) trait Caller: AsFd {
         while !self.has_heard()? {}
         Ok(())
     }
+}
+
+/// The calls of one client.
+pub(crate) struct Turns {
+    last: u64,
+    /// When the last was begun.
+    since: Instant,
+}
+
+impl Turns {
+    pub(crate) fn new() -> Self {
+        Self { last: 0, since: Instant::now() }
+    }
+
+    /// The id of the next, which begins now.
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.since = Instant::now();
+        self.last
+    }
+}
+
+/// A call of the tool that is measured.
+fn echo(id: u64) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{{"message":"hello"}}}}}}"#
+    )
 }
 
 impl Load {
@@ -56,7 +89,7 @@ impl Load {
                     continue;
                 }
                 self.calls += 1;
-                self.latencies.push(client.since().elapsed().as_secs_f64() * 1e6);
+                self.latencies.push(client.turns().since.elapsed().as_secs_f64() * 1e6);
                 if begin.elapsed() < time {
                     client.begin()?;
                 } else {

@@ -3,11 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
 
 use crate::Result;
-use crate::client::{INITIALIZE, INITIALIZED, echo};
-use crate::load::Caller;
+use crate::client::{INITIALIZE, INITIALIZED};
+use crate::load::{Caller, Turns};
 
 /// More than any answer here.
 const CHUNK: usize = 4 << 10;
@@ -17,8 +16,7 @@ pub(crate) struct Web {
     /// All of a request before its length.
     head: String,
     heard: Vec<u8>,
-    next: u64,
-    since: Instant,
+    turns: Turns,
 }
 
 impl Web {
@@ -30,17 +28,12 @@ impl Web {
             "POST /mcp/echo HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
              Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
         );
-        let mut web = Self { stream, head, heard: Vec::new(), next: 1, since: Instant::now() };
+        let mut web = Self { stream, head, heard: Vec::new(), turns: Turns::new() };
         let welcome = web.ask(INITIALIZE)?;
         let header = welcome.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
         web.head = format!("{}Mcp-Session-Id: {}\r\n", web.head, header.ok_or("no session")?);
         web.ask(INITIALIZED)?;
         Ok(web)
-    }
-
-    fn say(&mut self, body: &str) -> Result<()> {
-        let text = format!("{}Content-Length: {}\r\n\r\n{body}", self.head, body.len());
-        Ok(self.stream.write_all(text.as_bytes())?)
     }
 
     fn ask(&mut self, body: &str) -> Result<String> {
@@ -84,18 +77,16 @@ impl AsFd for Web {
 }
 
 impl Caller for Web {
-    fn begin(&mut self) -> Result<()> {
-        let id = self.next;
-        self.next += 1;
-        self.since = Instant::now();
-        self.say(&echo(id))
+    fn say(&mut self, body: &str) -> Result<()> {
+        let text = format!("{}Content-Length: {}\r\n\r\n{body}", self.head, body.len());
+        Ok(self.stream.write_all(text.as_bytes())?)
+    }
+
+    fn turns(&mut self) -> &mut Turns {
+        &mut self.turns
     }
 
     fn has_heard(&mut self) -> Result<bool> {
         Ok(self.read()?.is_some())
-    }
-
-    fn since(&self) -> Instant {
-        self.since
     }
 }

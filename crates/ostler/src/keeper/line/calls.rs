@@ -52,6 +52,11 @@ impl Calls {
         self.pending.remove(&id)
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.pending.len()
+    }
+
     /// How many messages the server has sent.
     pub(super) fn heard(&self) -> u64 {
         self.heard

@@ -174,8 +174,14 @@ impl Line {
         line: impl FnOnce(CallId) -> Bytes,
         reply: Reply,
     ) -> Result<CallId, CallError> {
-        let id = lock(&self.calls).enter(reply).ok_or(CallError::Closed)?;
-        let sent = self.send(line(id));
+        let (id, is_alone) = {
+            let mut calls = lock(&self.calls);
+            let id = calls.enter(reply).ok_or(CallError::Closed)?;
+            (id, calls.count() == 1)
+        };
+        // A server that has something to do need not be woken for each of several calls.
+        let way = if is_alone { Outbox::send } else { Outbox::send_along };
+        let sent = self.send_by(way, line(id));
         if let Err(error) = sent {
             self.forget(id);
             return Err(error);
@@ -207,8 +213,16 @@ impl Line {
     }
 
     fn send(&self, line: Bytes) -> Result<(), CallError> {
+        self.send_by(Outbox::send, line)
+    }
+
+    fn send_by(
+        &self,
+        way: fn(&Outbox, Bytes, usize) -> Result<(), SendError>,
+        line: Bytes,
+    ) -> Result<(), CallError> {
         let limit = self.limits().backlog;
-        self.outbox.send(line, limit).map_err(|error| match error {
+        way(&self.outbox, line, limit).map_err(|error| match error {
             SendError::Closed => CallError::Closed,
             SendError::Full(waiting) => CallError::Backlog(waiting),
         })

@@ -15,10 +15,10 @@ use crate::client::{Client, Memory};
 use crate::hub::Hub;
 use crate::menu::{Filled, Menu, Naming, Offers};
 use crate::message;
-use crate::session::{Route, Session};
+use crate::session::{Desk, Route, Session};
 use crate::tools::Tools;
 use crate::transport::pipe::{Input, Output};
-use crate::transport::{About, Outlet, Source, Weight};
+use crate::transport::{About, Outlet, Weight};
 
 /// A server as the gateway offers it.
 #[derive(Clone, Debug)]
@@ -162,18 +162,18 @@ impl Gateway {
                 () = flushed.flush() => {}
             }
         };
-        self.attend(visitor, Memory::default(), Input::new(input), output, gone).await;
+        let desk = self.attend(visitor, Memory::default(), output);
+        desk.serve(Input::new(input), gone).await;
+        desk.close();
     }
 
-    /// Serves a client until it goes, from where it was the last time. Returns where it is now.
-    pub(crate) async fn attend(
+    /// A session for a client, from where it was the last time.
+    pub(crate) fn attend(
         self: &Arc<Self>,
         visitor: Visitor,
         memory: Memory,
-        source: impl Source,
         out: Arc<dyn Outlet>,
-        gone: impl Future<Output = ()>,
-    ) -> Memory {
+    ) -> Desk {
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
         let client = Arc::new(Client::new(number, out, memory));
         let scope = match &visitor.agent {
@@ -195,7 +195,7 @@ impl Gateway {
             visits.retain(|visit| visit.client.strong_count() > 0);
             visits.push(visit);
         }
-        Session::new(Arc::clone(self), client, scope, route, menu).run(source, gone).await
+        Desk::new(Session::new(Arc::clone(self), client, scope, route, menu))
     }
 
     /// The keeper of its instances.

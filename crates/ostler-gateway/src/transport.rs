@@ -53,6 +53,16 @@ pub(crate) trait Source {
     async fn hear(&mut self, each: impl FnMut(Words)) -> Result<(), End>;
 }
 
+/// A client whose words are brought to its session by somebody else.
+#[derive(Debug)]
+pub(crate) struct Silence;
+
+impl Source for Silence {
+    async fn hear(&mut self, _: impl FnMut(Words)) -> Result<(), End> {
+        std::future::pending().await
+    }
+}
+
 /// What a client says.
 #[derive(Debug)]
 pub(crate) enum Words {

@@ -39,6 +39,7 @@ pub(super) enum Wants {
 pub(super) type Path = &'static [&'static str];
 
 /// What is worth another look.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct News {
     since: u64,
     until: Option<Instant>,

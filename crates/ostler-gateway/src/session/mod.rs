@@ -1,10 +1,11 @@
-//! One client's connection: reads what it says, and brings it to the right server.
+//! One client's connection: hears what it says, and brings it to the right server.
 //!
 //! Everything that has to be waited for is an errand, so that nothing that the client says next has to
 //! wait for it. A call to a server that the client has a lease on needs none.
 
 mod all;
 mod alone;
+mod desk;
 mod gather;
 mod reach;
 mod requests;
@@ -12,29 +13,23 @@ mod subscriptions;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ostler::keeper::Scope;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
 
 pub(crate) use self::all::{each, field_of};
 use self::alone::Alone;
-use self::gather::{Gather, News};
+pub(crate) use self::desk::Desk;
+use self::desk::Vigil;
+use self::gather::Gather;
 use self::reach::{Errand, Reach};
-use crate::client::{Client, Memory};
+use crate::client::Client;
 use crate::gateway::Gateway;
 use crate::in_flight::InFlight;
 use crate::menu::Menu;
 use crate::message::{self, code};
 use crate::names::Names;
-use crate::transport::{End, Source};
-
-/// For answers to calls that were read before the client's input ended.
-const LAST_ANSWERS: Duration = Duration::from_millis(1500);
-/// Between two looks at calls that may have taken too long, as a part of what they may take.
-const LOOKS: u32 = 16;
-const SHORTEST_LOOK: Duration = Duration::from_millis(20);
 
 /// Which servers a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +60,8 @@ pub(crate) struct Session {
     names: BTreeMap<&'static str, (Editions, Arc<Names>)>,
     /// Why the last attempt to reach a server has failed.
     failures: HashMap<Arc<str>, String>,
+    /// What its task waits for at this moment.
+    vigil: Vigil,
 }
 
 /// Of the catalog, and of the client's menu.
@@ -92,66 +89,8 @@ impl Session {
             promised: BTreeMap::new(),
             names: BTreeMap::new(),
             failures: HashMap::new(),
+            vigil: Vigil::default(),
         }
-    }
-
-    /// Serves the client until it has nothing more to say, or `gone` says so.
-    /// Returns what should be known of it if it comes back.
-    pub(crate) async fn run(
-        mut self,
-        mut source: impl Source,
-        gone: impl Future<Output = ()>,
-    ) -> Memory {
-        let gateway = Arc::clone(&self.gateway);
-        self.take_up();
-        tokio::pin!(gone);
-        let mut said = Vec::new();
-        let end = loop {
-            let (look, news) = (self.look_after(), self.news_wanted());
-            tokio::select! {
-                biased;
-                () = &mut gone => break End::Gone,
-                Some(errand) = self.errands.join_next(), if !self.errands.is_empty() => {
-                    self.run_errand(errand);
-                }
-                heard = source.hear(|message| said.push(message)) => {
-                    for message in said.drain(..) {
-                        self.hear(message);
-                    }
-                    if let Err(end) = heard {
-                        break end;
-                    }
-                }
-                () = sleep(look.unwrap_or_default()), if look.is_some() => self.expire(),
-                Some(()) = told(news, &gateway) => self.heed_news(),
-            }
-        };
-        if end == End::Input {
-            // What it has asked it may still want to hear.
-            let answered = timeout(LAST_ANSWERS, self.answer_the_rest());
-            tokio::select! {
-                _ = answered => {}
-                () = &mut gone => {}
-            }
-        }
-        let memory = self.client.memory();
-        self.close();
-        memory
-    }
-
-    async fn answer_the_rest(&mut self) {
-        let (client, gateway) = (Arc::clone(&self.client), Arc::clone(&self.gateway));
-        while !client.pending().is_empty() || self.is_waiting() || !self.gathers.is_empty() {
-            let news = self.news_wanted();
-            tokio::select! {
-                Some(errand) = self.errands.join_next(), if !self.errands.is_empty() => {
-                    self.run_errand(errand);
-                }
-                () = client.settled() => {}
-                Some(()) = told(news, &gateway) => self.heed_news(),
-            }
-        }
-        client.out.drained().await;
     }
 
     fn run_errand(&mut self, errand: Result<Errand, tokio::task::JoinError>) {
@@ -176,12 +115,6 @@ impl Session {
         self.client.out.close();
     }
 
-    /// How long until a call may have taken too long, if there is any.
-    fn look_after(&self) -> Option<Duration> {
-        let shortest = self.client.shortest_limit()?;
-        Some((shortest / LOOKS).max(SHORTEST_LOOK))
-    }
-
     fn expire(&mut self) {
         let now = Instant::now();
         for (id, call) in self.client.take_late(now) {
@@ -197,12 +130,6 @@ impl Session {
             asked.upstream.say(&error);
         }
     }
-}
-
-/// Waits for news, if any are wanted.
-async fn told(news: Option<News>, gateway: &Gateway) -> Option<()> {
-    news?.come(&gateway.hub().catalog).await;
-    Some(())
 }
 
 /// The version that was agreed upon.

@@ -1,5 +1,7 @@
 //! Streams: which message goes where, and how one that was cut is taken up again.
 
+use std::time::Duration;
+
 use ostler::keeper::Sharing;
 use ostler_testkit::web::{Reply, request};
 use serde_json::{Value, json};
@@ -39,6 +41,22 @@ fn h6_an_answer_becomes_a_stream_with_the_first_notification() {
         assert_eq!(told["params"], json!({ "progressToken": "p", "progress": step }));
     }
     assert_eq!(reply.message()["id"], 1);
+    assert_eq!(reply.said(), None);
+}
+
+#[test]
+fn h6_who_waits_for_long_gets_a_stream_on_which_the_answer_comes() {
+    let stage = Stage::with(&["puppet"], Sharing::All, |settings| {
+        settings.limits.patience = Duration::from_millis(100);
+    });
+    let (web, mut server) = stage.both();
+    let stream = web.begin("POST", &call(1));
+    let request = server.expect("tools/call");
+    // Its head comes although nothing was said.
+    let mut reply = Reply::read(stream).expect("an answer");
+    assert!(reply.is_stream());
+    server.answer(&request, &json!({ "late": true }));
+    assert_eq!(reply.message()["result"], json!({ "late": true }));
     assert_eq!(reply.said(), None);
 }
 

@@ -31,7 +31,7 @@ impl Front {
         let house = House::new(owner, Supply::Fixed(BTreeMap::new()), None, None);
         // Whoever has sent more behind a request for a stream is missed only when it is told something.
         let keep_alive = Duration::from_millis(200);
-        let limits = Limits { sessions, keep_alive, ..Limits::default() };
+        let limits = Limits { keep_alive, sessions, ..Limits::default() };
         let passes = vec![Pass::new("main", TOKEN.into())];
         let settings = Settings { passes, names: Vec::new(), identity: None, limits };
         let connections = Connections::new(limits.connections);

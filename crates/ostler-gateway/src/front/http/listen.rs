@@ -48,7 +48,7 @@ pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
     drop(listener);
     http.house.closed().cancelled().await;
     let all_left = async {
-        http.lobby.emptied().await;
+        http.lobby.close().await;
         while tasks.join_next().await.is_some() {}
     };
     let _ = timeout(LAST_WORDS, all_left).await;

@@ -31,7 +31,7 @@ impl Lobby {
         house: &Arc<House>,
     ) -> Result<Arc<Stay>, Refusal> {
         let visitor = arrival.visitor.clone();
-        let (stay, letters) = Stay::new(draw().map_err(Refusal::NoId)?, arrival, limits);
+        let stay = Arc::new(Stay::new(draw().map_err(Refusal::NoId)?, arrival, limits));
         {
             let mut stays = lock(&self.stays);
             if stays.len() >= limits.sessions {
@@ -43,9 +43,13 @@ impl Lobby {
             }
             stays.insert(stay.id, Arc::clone(&stay));
         }
+        // It may have closed since somebody looked.
+        if house.closed().is_cancelled() {
+            stay.end();
+        }
         let (lobby, house, own) = (Arc::clone(self), Arc::clone(house), Arc::clone(&stay));
         self.tasks.spawn(async move {
-            own.live(visitor, letters, &house).await;
+            own.live(visitor, &house).await;
             lobby.forget(&own);
         });
         Ok(stay)
@@ -71,8 +75,9 @@ impl Lobby {
         stay.end();
     }
 
-    /// Waits until all have ended.
-    pub(super) async fn emptied(&self) {
+    /// Ends all, and waits until they have.
+    pub(super) async fn close(&self) {
+        lock(&self.stays).values().for_each(|stay| stay.end());
         self.tasks.close();
         self.tasks.wait().await;
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -69,16 +69,18 @@ pub(super) enum First {
 impl Mail {
     /// A stream for the answer to a request that is not heard yet.
     pub(super) fn post(self: &Arc<Self>) -> Reader {
+        let now = Instant::now();
         let mut state = self.state();
-        state.tidy();
-        state.open(self, Kind::Post)
+        state.tidy(now);
+        state.open(self, Kind::Post, now)
     }
 
     /// A stream to listen to.
     pub(super) fn listen(self: &Arc<Self>) -> Reader {
+        let now = Instant::now();
         let mut state = self.state();
-        state.tidy();
-        let reader = state.open(self, Kind::Listen);
+        state.tidy(now);
+        let reader = state.open(self, Kind::Listen, now);
         state.listen_to(reader.track);
         reader
     }
@@ -86,7 +88,7 @@ impl Mail {
     /// Takes a stream up again after this event, if it is still there.
     pub(super) fn resume(self: &Arc<Self>, track: u64, after: u64) -> Option<Reader> {
         let mut state = self.state();
-        state.tidy();
+        state.tidy(Instant::now());
         let number = state.next();
         let found = state.tracks.get_mut(&track).filter(|track| track.is_streamed())?;
         found.rewind(after, number);
@@ -124,6 +126,17 @@ impl Mail {
         self.state().posts.len()
     }
 
+    /// Whoever has waited for an answer for so long gets a stream, on which it sees that we live.
+    pub(super) fn stream_late(&self, limit: Duration) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let late = |track: &&mut Box<Track>| track.is_late(now, limit);
+        state.tracks.values_mut().filter(late).for_each(|track| {
+            track.stream();
+            track.wake();
+        });
+    }
+
     /// Nothing will be said any more, on any stream.
     pub(super) fn end(&self) {
         let mut state = self.state();
@@ -142,9 +155,9 @@ impl State {
         self.last
     }
 
-    fn open(&mut self, mail: &Arc<Mail>, kind: Kind) -> Reader {
+    fn open(&mut self, mail: &Arc<Mail>, kind: Kind, now: Instant) -> Reader {
         let (track, number) = (self.next(), self.next());
-        self.tracks.insert(track, Box::new(Track::new(kind, number)));
+        self.tracks.insert(track, Box::new(Track::new(kind, number, now)));
         Reader { mail: Arc::clone(mail), track, number }
     }
 
@@ -166,8 +179,10 @@ impl State {
     }
 
     /// Forgets what nobody will ask for any more.
-    fn tidy(&mut self) {
-        let now = Instant::now();
+    fn tidy(&mut self, now: Instant) {
+        if self.tracks.is_empty() {
+            return;
+        }
         self.tracks.retain(|_, track| !track.is_over(now, KEPT_FOR));
         let mut kept: usize = self.tracks.values().map(|track| track.kept()).sum();
         for track in self.tracks.values_mut() {
@@ -178,13 +193,18 @@ impl State {
         }
     }
 
-    /// Takes these requests off the list of those in flight. Their stream, if it is still there.
-    fn answered(&mut self, ids: &[Bytes]) -> Option<&mut Box<Track>> {
-        let mut found = None;
-        for id in ids {
-            found = self.posts.remove(id).or(found);
-        }
-        self.tracks.get_mut(&found?)
+    /// Takes a request off the list of those in flight. Its stream, if it is still there.
+    fn answered(&mut self, id: &[u8]) -> Option<&mut Box<Track>> {
+        let track = self.posts.remove(id)?;
+        self.tracks.get_mut(&track)
+    }
+
+    /// The same for several, which came as one.
+    fn all_answered(&mut self, ids: &[Bytes]) -> Option<&mut Box<Track>> {
+        let mut tracks = ids.iter().filter_map(|id| self.posts.remove(id));
+        let track = tracks.next()?;
+        tracks.for_each(drop);
+        self.tracks.get_mut(&track)
     }
 
     fn unclaimed(&mut self, line: Bytes) {
@@ -213,8 +233,8 @@ impl Outlet for Mail {
             return;
         }
         let track = match about {
-            About::Answer(id) => state.answered(&[Bytes::copy_from_slice(id)]),
-            About::Answers(ids) => state.answered(ids),
+            About::Answer(id) => state.answered(id),
+            About::Answers(ids) => state.all_answered(ids),
             About::Request(id) => {
                 let track = state.posts.get(id).copied();
                 let is_read =
@@ -246,7 +266,7 @@ impl Outlet for Mail {
     }
 
     fn withdraw(&self, id: &[u8]) {
-        if let Some(track) = self.state().answered(&[Bytes::copy_from_slice(id)]) {
+        if let Some(track) = self.state().answered(id) {
             track.answered(1);
         }
     }
@@ -284,6 +304,7 @@ impl Reader {
         match (track.waiting_count(), track.is_finished()) {
             (0, _) if has_ended => Poll::Ready(First::End),
             (0, true) => Poll::Ready(First::Nothing),
+            (0, false) if track.is_streamed() => Poll::Ready(First::Several),
             (0, false) => {
                 track.wait(cx.waker());
                 Poll::Pending

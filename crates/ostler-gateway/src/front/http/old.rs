@@ -25,7 +25,7 @@ impl Http {
     pub(super) fn open_old(
         &self,
         caller: Caller,
-        server: Option<String>,
+        server: Option<&str>,
         path: &str,
         headers: &HeaderMap,
     ) -> Result<Response<Body>, Refusal> {
@@ -42,14 +42,14 @@ impl Http {
     pub(super) async fn post_old(
         &self,
         caller: &Caller,
-        server: Option<String>,
+        server: Option<&str>,
         head: &Parts,
         body: Incoming,
     ) -> Result<Response<Body>, Refusal> {
         headers::check_content(&head.headers)?;
         let mut pairs = head.uri.query().unwrap_or_default().split('&');
         let id = pairs.find_map(|pair| pair.strip_prefix(SESSION)).ok_or(Refusal::NoSession)?;
-        let stay = self.lobby.find(id, &caller.pass, server.as_deref());
+        let stay = self.lobby.find(id, &caller.pass, server);
         let stay = stay.ok_or(Refusal::UnknownSession)?;
         let track = *stay.only.get().ok_or(Refusal::UnknownSession)?;
         let body = self.room.read(body).await?;

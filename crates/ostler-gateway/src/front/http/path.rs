@@ -1,5 +1,7 @@
 //! Where a request goes.
 
+use std::borrow::Cow;
+
 use super::refusal::Refusal;
 
 /// Which of the two ways of speaking HTTP a path is for.
@@ -17,7 +19,7 @@ const ALL: [(&str, Way); 2] = [("/mcp", Way::Streamable), (OLD, Way::Old)];
 pub(super) const OLD: &str = "/sse";
 
 /// The way that a path is for, and the server that it names; none if it is that of all.
-pub(super) fn parse(path: &str) -> Result<(Way, Option<String>), Refusal> {
+pub(super) fn parse(path: &str) -> Result<(Way, Option<Cow<'_, str>>), Refusal> {
     let is_below = |rest: &&str| rest.is_empty() || rest.starts_with('/');
     let mut found =
         ALL.iter().filter_map(|(all, way)| Some((way, path.strip_prefix(all).filter(is_below)?)));
@@ -28,7 +30,10 @@ pub(super) fn parse(path: &str) -> Result<(Way, Option<String>), Refusal> {
     }
 }
 
-fn decode(text: &str) -> Option<String> {
+fn decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(text.into());
+    }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -38,7 +43,7 @@ fn decode(text: &str) -> Option<String> {
             byte
         });
     }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(bytes).ok().map(Cow::from)
 }
 
 fn digit(byte: u8) -> Option<u8> {

@@ -6,7 +6,6 @@ use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use ostler::Frame;
-use tokio::time::timeout;
 
 use super::Http;
 use super::body::{Body, events, json, status};
@@ -17,7 +16,7 @@ use super::mail::First;
 use super::path::{self, Way};
 use super::refusal::Refusal;
 use super::said::Said;
-use super::stay::{Arrival, Letter, Stay};
+use super::stay::{Arrival, Attendance, Letter, Stay};
 use super::stream::{Opening, Stream};
 use crate::message;
 use crate::version;
@@ -32,6 +31,7 @@ impl Http {
         let (head, body) = request.into_parts();
         let caller = self.guard.check(&head.headers, &self.house.passes())?;
         let (way, server) = path::parse(head.uri.path())?;
+        let server = server.as_deref();
         match head.method {
             Method::GET if way == Way::Old => {
                 self.open_old(caller, server, head.uri.path(), &head.headers)
@@ -39,8 +39,8 @@ impl Http {
             Method::POST if way == Way::Old => self.post_old(&caller, server, &head, body).await,
             _ if way == Way::Old => Err(Refusal::Method),
             Method::POST => self.post(caller, server, &head.headers, body).await,
-            Method::GET => self.listen(&caller, server.as_deref(), &head.headers),
-            Method::DELETE => self.leave(&caller, server.as_deref(), &head.headers),
+            Method::GET => self.listen(&caller, server, &head.headers),
+            Method::DELETE => self.leave(&caller, server, &head.headers),
             _ => Err(Refusal::Method),
         }
     }
@@ -48,7 +48,7 @@ impl Http {
     async fn post(
         &self,
         caller: Caller,
-        server: Option<String>,
+        server: Option<&str>,
         headers: &HeaderMap,
         body: Incoming,
     ) -> Result<Response<Body>, Refusal> {
@@ -57,27 +57,25 @@ impl Http {
             let said = Said::parse(&self.room.read(body).await?, "")?;
             return self.arrive(caller, server, said).await;
         };
-        let stay = self.find(id, &caller, server.as_deref(), headers)?;
+        let stay = self.find(id, &caller, server, headers)?;
         // It is there while it sends, however long that takes.
         let attendance = stay.attend();
         let body = self.room.read(body).await?;
-        let said = Said::parse(&body, &stay.version)?;
-        drop(attendance);
-        say(&stay, said).await
+        say(&stay, attendance, Said::parse(&body, &stay.version)?).await
     }
 
     /// A client's first words.
     async fn arrive(
         &self,
         caller: Caller,
-        server: Option<String>,
+        server: Option<&str>,
         said: Said,
     ) -> Result<Response<Body>, Refusal> {
         let hello = said.hello().ok_or(Refusal::NoSession)?;
         let requested = message::text_param(hello, &["protocolVersion"]).unwrap_or_default();
         let stay = self.open(caller, server, version::agreed(&requested))?;
         let newcomer = Newcomer { stay: &stay, lobby: &self.lobby, is_told: false };
-        let mut response = say(&stay, said).await?;
+        let mut response = say(&stay, stay.attend(), said).await?;
         if newcomer.settle(&response) {
             let id = HeaderValue::from_str(&written(stay.id));
             response.headers_mut().extend(id.ok().map(|id| (headers::SESSION, id)));
@@ -89,12 +87,13 @@ impl Http {
     pub(super) fn open(
         &self,
         caller: Caller,
-        server: Option<String>,
+        server: Option<&str>,
         version: &str,
     ) -> Result<Arc<Stay>, Refusal> {
         if self.house.closing().is_cancelled() {
             return Err(Refusal::Closing);
         }
+        let server = server.map(str::to_owned);
         let visitor = self.house.welcome_by_pass(server.clone(), caller.agent, &caller.pass)?;
         let version = version.to_owned();
         let arrival = Arrival { pass: caller.pass, server, version, visitor };
@@ -146,8 +145,7 @@ impl Http {
 }
 
 /// Brings what a client has said to its session, and waits for what it is told.
-async fn say(stay: &Arc<Stay>, said: Said) -> Result<Response<Body>, Refusal> {
-    let attendance = stay.attend();
+async fn say(stay: &Stay, attendance: Attendance, said: Said) -> Result<Response<Body>, Refusal> {
     let Said { words, ids } = said;
     let words = Some(words);
     if ids.is_empty() {
@@ -156,8 +154,7 @@ async fn say(stay: &Arc<Stay>, said: Said) -> Result<Response<Body>, Refusal> {
     }
     let reader = stay.mail.post();
     stay.say(Letter { words, ids, track: reader.track() })?;
-    let first = timeout(stay.limits.patience, reader.first()).await;
-    Ok(match first.unwrap_or(First::Several) {
+    Ok(match reader.first().await {
         First::Answer(line) => json(line),
         First::Several => events(Stream::new(reader, opening(stay), attendance)),
         // A request needs an answer, even if there is nothing to say.

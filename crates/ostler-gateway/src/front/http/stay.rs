@@ -4,11 +4,13 @@
 //! that session ends, with all that it holds; what the client has said of itself is kept, and the next thing that it
 //! says begins a session that knows it.
 
+use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +21,8 @@ use super::refusal::Refusal;
 use crate::client::Memory;
 use crate::gateway::{Visitor, lock};
 use crate::house::House;
-use crate::transport::{End, Source, Words};
+use crate::session::Desk;
+use crate::transport::{Silence, Words};
 
 /// Between two looks whether a client is there, at least.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
@@ -37,9 +40,11 @@ pub(super) struct Stay {
     pub(super) limits: Limits,
     /// The stream of a client that has only one, for all that it is told.
     pub(super) only: OnceLock<u64>,
-    /// Boxed, because room for many is made at once.
-    inbox: mpsc::Sender<Box<Letter>>,
+    place: Mutex<Place>,
+    /// Something is for a session that has not begun.
+    knocked: Notify,
     presence: Mutex<Presence>,
+    /// By its client, with the token that has let it in, or with the gateway.
     end: CancellationToken,
 }
 
@@ -50,6 +55,16 @@ pub(super) struct Arrival {
     pub(super) server: Option<String>,
     pub(super) version: String,
     pub(super) visitor: Visitor,
+}
+
+/// Where what a client says is heard.
+#[derive(Debug)]
+enum Place {
+    /// Nowhere: it has no session, and this is for the next one.
+    Away(VecDeque<Letter>),
+    At(Arc<Desk>),
+    /// There will be none any more.
+    Over,
 }
 
 #[derive(Debug)]
@@ -75,22 +90,10 @@ pub(super) struct Letter {
     pub(super) track: u64,
 }
 
-/// What a client has said, as its session hears it.
-struct Inbox<'a> {
-    first: Option<Box<Letter>>,
-    rest: &'a mut mpsc::Receiver<Box<Letter>>,
-    mail: &'a Mail,
-}
-
 impl Stay {
-    /// A stay of which nobody knows yet, and what its client says.
-    pub(super) fn new(
-        id: u128,
-        arrival: Arrival,
-        limits: Limits,
-    ) -> (Arc<Self>, mpsc::Receiver<Box<Letter>>) {
-        let (inbox, letters) = mpsc::channel(INBOX);
-        let stay = Self {
+    /// A stay of which nobody knows yet.
+    pub(super) fn new(id: u128, arrival: Arrival, limits: Limits) -> Self {
+        Self {
             id,
             end: arrival.pass.withdrawn().child_token(),
             pass: arrival.pass,
@@ -99,10 +102,10 @@ impl Stay {
             mail: Arc::default(),
             limits,
             only: OnceLock::new(),
-            inbox,
+            place: Mutex::new(Place::Away(VecDeque::new())),
+            knocked: Notify::new(),
             presence: Mutex::new(Presence { count: 0, since: Instant::now() }),
-        };
-        (Arc::new(stay), letters)
+        }
     }
 
     /// Its client is there, as long as this is held.
@@ -122,10 +125,26 @@ impl Stay {
         if self.mail.in_flight() + letter.ids.len() > REQUESTS {
             return Err(Refusal::Busy);
         }
-        self.inbox.try_send(Box::new(letter)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Refusal::Busy,
-            mpsc::error::TrySendError::Closed(_) => Refusal::UnknownSession,
-        })
+        // Locked while it is heard, so that what was said first is heard first.
+        match &mut *lock(&self.place) {
+            Place::At(desk) => self.open(letter, desk),
+            Place::Away(letters) if letters.len() >= INBOX => return Err(Refusal::Busy),
+            Place::Away(letters) => {
+                letters.push_back(letter);
+                self.knocked.notify_one();
+            }
+            Place::Over => return Err(Refusal::UnknownSession),
+        }
+        Ok(())
+    }
+
+    fn open(&self, letter: Letter, desk: &Desk) {
+        let Letter { words: Some(words), ids, track } = letter else { return };
+        if self.mail.expect(&ids, track) {
+            desk.hear(words);
+        } else if let Some(id) = ids.first() {
+            self.mail.refuse(id, track, "a request with this id is in flight already");
+        }
     }
 
     /// Ends it.
@@ -135,58 +154,69 @@ impl Stay {
     }
 
     /// Lives it, to its end.
-    pub(super) async fn live(
-        self: &Arc<Self>,
-        visitor: Visitor,
-        mut letters: mpsc::Receiver<Box<Letter>>,
-        house: &House,
-    ) {
+    pub(super) async fn live(&self, visitor: Visitor, house: &House) {
         let mut memory = Memory::default();
-        while let Some(letter) = self.next(&mut letters, house).await {
-            let mail = Arc::clone(&self.mail);
-            let inbox = Inbox { first: Some(letter), rest: &mut letters, mail: &mail };
+        while self.is_wanted().await {
             let out = Arc::clone(&self.mail);
+            let desk = Arc::new(house.gateway().attend(visitor.clone(), memory, out));
+            self.sit_down(&desk);
             let detach = house.detach_timeout().unwrap_or(self.limits.detach);
             let gone = async {
                 tokio::select! {
-                    () = self.over(house) => self.mail.end(),
+                    () = self.end.cancelled() => self.mail.end(),
                     () = self.away_for(detach) => {}
                 }
             };
-            memory = house.gateway().attend(visitor.clone(), memory, inbox, out, gone).await;
+            desk.serve(Silence, gone).await;
+            *lock(&self.place) = Place::Away(VecDeque::new());
+            memory = desk.close();
         }
+        *lock(&self.place) = Place::Over;
         self.mail.end();
     }
 
-    /// What is said next, if its client comes back.
-    async fn next(
-        &self,
-        letters: &mut mpsc::Receiver<Box<Letter>>,
-        house: &House,
-    ) -> Option<Box<Letter>> {
+    /// Waits until its client says something. False if it never will.
+    async fn is_wanted(&self) -> bool {
+        let knocked = async {
+            // It may be from before, and answered already.
+            while !self.has_letters() {
+                self.knocked.notified().await;
+            }
+        };
         tokio::select! {
             biased;
-            () = self.over(house) => None,
-            letter = letters.recv() => letter,
-            () = self.away_for(self.limits.expiry) => None,
+            () = self.end.cancelled() => false,
+            () = knocked => true,
+            () = self.away_for(self.limits.expiry) => false,
         }
     }
 
-    /// Waits until it is ended by its client, with the token that has let it in, or with the gateway.
-    async fn over(&self, house: &House) {
-        tokio::select! {
-            () = self.end.cancelled() => {}
-            () = house.closed().cancelled() => {}
+    fn has_letters(&self) -> bool {
+        matches!(&*lock(&self.place), Place::Away(letters) if !letters.is_empty())
+    }
+
+    /// From now on what its client says is heard at this desk.
+    fn sit_down(&self, desk: &Arc<Desk>) {
+        let mut place = lock(&self.place);
+        if let Place::Away(letters) = mem::replace(&mut *place, Place::At(Arc::clone(desk))) {
+            for letter in letters {
+                self.open(letter, desk);
+            }
         }
     }
 
-    /// Waits until its client has been away for so long. It is looked at from time to time, because nobody should
+    /// Waits until its client has been away for so long; while it is there, whoever has waited for an answer for too
+    /// long gets a stream. Both are looked at from time to time, because nobody should
     /// have to be woken whenever a request is answered.
     async fn away_for(&self, limit: Duration) {
         let limit = limit.max(SHORTEST_LOOK);
+        let look = (self.limits.patience / 2).clamp(SHORTEST_LOOK, limit);
         loop {
             match self.away_since().map(|since| since + limit) {
-                None => sleep(limit).await,
+                None => {
+                    sleep(look).await;
+                    self.mail.stream_late(self.limits.patience);
+                }
                 Some(until) if Instant::now() < until => sleep_until(until.into()).await,
                 Some(_) => return,
             }
@@ -206,29 +236,5 @@ impl Drop for Attendance {
         let mut presence = lock(&self.0.presence);
         presence.count -= 1;
         presence.since = Instant::now();
-    }
-}
-
-impl Source for Inbox<'_> {
-    async fn hear(&mut self, mut each: impl FnMut(Words)) -> Result<(), End> {
-        let letter = match self.first.take() {
-            Some(letter) => letter,
-            // Somebody who can say something holds the other end.
-            None => self.rest.recv().await.ok_or(End::Gone)?,
-        };
-        open(*letter, self.mail, &mut each);
-        while let Ok(letter) = self.rest.try_recv() {
-            open(*letter, self.mail, &mut each);
-        }
-        Ok(())
-    }
-}
-
-fn open(letter: Letter, mail: &Mail, each: &mut impl FnMut(Words)) {
-    let Letter { words: Some(words), ids, track } = letter else { return };
-    if mail.expect(&ids, track) {
-        each(words);
-    } else if let Some(id) = ids.first() {
-        mail.refuse(id, track, "a request with this id is in flight already");
     }
 }

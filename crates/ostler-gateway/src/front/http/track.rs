@@ -21,6 +21,7 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) kind: Kind,
+    since: Instant,
     /// Answers that are still to come.
     pub(super) awaits: usize,
     /// What was said, and can still be had; the oldest first.
@@ -43,9 +44,10 @@ pub(super) struct Track {
 }
 
 impl Track {
-    pub(super) fn new(kind: Kind, reader: u64) -> Self {
+    pub(super) fn new(kind: Kind, reader: u64, since: Instant) -> Self {
         Self {
             kind,
+            since,
             awaits: 0,
             lines: VecDeque::new(),
             first: 1,
@@ -160,6 +162,11 @@ impl Track {
     pub(super) fn is_over(&self, now: Instant, limit: Duration) -> bool {
         self.reader.is_none()
             && self.finished.is_some_and(|since| now.duration_since(since) >= limit)
+    }
+
+    /// Whether somebody has waited for so long, and does not know that it will be a stream.
+    pub(super) fn is_late(&self, now: Instant, limit: Duration) -> bool {
+        !self.is_streamed && now.duration_since(self.since) >= limit
     }
 
     pub(super) fn waiting_count(&self) -> usize {

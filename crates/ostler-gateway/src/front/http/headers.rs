@@ -17,8 +17,8 @@ const EVENTS: &str = "text/event-stream";
 /// Whether a message can be read, and its sender understands both kinds of answers.
 pub(super) fn check_post(headers: &HeaderMap) -> Result<(), Refusal> {
     check_content(headers)?;
-    let both = accepts(headers, JSON) && accepts(headers, EVENTS);
-    if both { Ok(()) } else { Err(Refusal::Accept) }
+    let Accepted { json, events } = accepted(headers);
+    if json && events { Ok(()) } else { Err(Refusal::Accept) }
 }
 
 /// Whether a message can be read.
@@ -32,7 +32,7 @@ pub(super) fn check_content(headers: &HeaderMap) -> Result<(), Refusal> {
 
 /// Whether its sender understands a stream.
 pub(super) fn check_get(headers: &HeaderMap) -> Result<(), Refusal> {
-    if accepts(headers, EVENTS) { Ok(()) } else { Err(Refusal::AcceptStream) }
+    if accepted(headers).events { Ok(()) } else { Err(Refusal::AcceptStream) }
 }
 
 /// Whether it is written in a version that we know. One that says nothing is in that of its session.
@@ -51,14 +51,21 @@ pub(super) fn last_event(headers: &HeaderMap) -> Option<(u64, u64)> {
     place(headers.get(LAST_EVENT)?.to_str().ok()?)
 }
 
-fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+/// What a sender understands.
+#[derive(Default)]
+struct Accepted {
+    json: bool,
+    events: bool,
+}
+
+fn accepted(headers: &HeaderMap) -> Accepted {
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut ranges = values.flat_map(|value| value.split(','));
-    ranges.any(|range| {
+    let mut accepted = Accepted::default();
+    for range in values.flat_map(|value| value.split(',')) {
         let range = range.split(';').next().unwrap_or_default().trim();
-        let family = kind.split('/').next().unwrap_or_default();
-        range.eq_ignore_ascii_case(kind)
-            || range == "*/*"
-            || range.strip_suffix("/*") == Some(family)
-    })
+        let is_any = range == "*/*";
+        accepted.json |= is_any || range == "application/*" || range.eq_ignore_ascii_case(JSON);
+        accepted.events |= is_any || range == "text/*" || range.eq_ignore_ascii_case(EVENTS);
+    }
+    accepted
 }

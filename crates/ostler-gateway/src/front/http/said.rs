@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use ostler::{Frame, Kind};
 use serde_json::value::RawValue;
@@ -39,7 +39,7 @@ impl Room {
     }
 
     /// Reads a body when there is room for it.
-    pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Refusal> {
+    pub(super) async fn read(&self, mut body: Incoming) -> Result<Bytes, Refusal> {
         let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
         let length = length.unwrap_or(BODY);
         if length > BODY {
@@ -48,16 +48,24 @@ impl Room {
         let read = async {
             let needed = if length > SMALL_BODY { length } else { 0 };
             let _room = self.left.acquire_many(u32::try_from(needed).unwrap_or(u32::MAX)).await;
-            Limited::new(body, BODY).collect().await
+            collect(&mut body).await
         };
-        match timeout(self.limit, read).await {
-            // A part of the connection's own buffer would keep all of it.
-            Ok(Ok(body)) => Ok(Bytes::copy_from_slice(&body.to_bytes())),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::Large),
-            Ok(Err(_)) => Err(Refusal::Unreadable),
-            Err(_) => Err(Refusal::Slow),
-        }
+        timeout(self.limit, read).await.unwrap_or(Err(Refusal::Slow))
     }
+}
+
+/// All of a body. It is copied, because a part of the connection's own buffer would keep all of that.
+async fn collect(body: &mut Incoming) -> Result<Bytes, Refusal> {
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Refusal::Unreadable)?;
+        let Some(data) = frame.data_ref() else { continue };
+        if bytes.len() + data.len() > BODY {
+            return Err(Refusal::Large);
+        }
+        bytes.extend_from_slice(data);
+    }
+    Ok(bytes.freeze())
 }
 
 impl Said {

@@ -1,36 +1,59 @@
-//! The connections that there are, and which of them gives way when there are too many.
+//! The connections that there are: which of them has been unused for too long, and which gives way when there are too
+//! many.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use super::limits::DESCRIPTORS;
 use crate::gateway::lock;
+
+/// Of what a connection may be unused for: how often that is looked at.
+const LOOKS: u32 = 8;
+const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// All connections.
 #[derive(Debug)]
 pub(super) struct Connections {
     most: usize,
-    idle: Mutex<Idle>,
+    begin: Instant,
+    list: Mutex<List>,
 }
 
-/// Those on which nothing is asked or answered, the longest first.
+/// All of them, by when they were last known to be unused. They may have been used since: that is looked at only when
+/// it matters, and not noted with each request.
 #[derive(Debug, Default)]
-struct Idle {
+struct List {
     last: u64,
-    waiting: BTreeMap<u64, Arc<Notify>>,
+    /// By time and number.
+    seats: BTreeMap<(Stamp, u64), Arc<Seat>>,
+}
+
+/// A time, in microseconds since the first connection could come.
+type Stamp = u64;
+/// No time: it is in use.
+const BUSY: Stamp = 0;
+
+/// What others know of a connection.
+#[derive(Debug)]
+struct Seat {
+    number: u64,
+    /// Where it is on the list.
+    listed: AtomicU64,
+    unused_since: AtomicU64,
+    told: Notify,
 }
 
 /// One of them.
 #[derive(Debug)]
 pub(super) struct Connection {
     all: Arc<Connections>,
-    /// Its place among those that are idle.
-    place: AtomicU64,
-    give_way: Arc<Notify>,
+    seat: Arc<Seat>,
 }
 
 /// A connection on which something is answered.
@@ -42,55 +65,175 @@ impl Connections {
     pub(super) fn new(most: usize) -> Arc<Self> {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let room = usize::try_from(descriptors / DESCRIPTORS).unwrap_or(usize::MAX);
-        Arc::new(Self { most: most.min(room), idle: Mutex::default() })
+        Arc::new(Self { most: most.min(room), begin: Instant::now(), list: Mutex::default() })
     }
 
     /// One more than there are. None if all are busy.
     pub(super) fn open(self: &Arc<Self>, count: usize) -> Option<Arc<Connection>> {
         if count >= self.most {
-            let (_, longest) = lock(&self.idle).waiting.pop_first()?;
-            longest.notify_one();
+            self.longest_unused(Stamp::MAX)?.told.notify_one();
         }
-        let (all, give_way) = (Arc::clone(self), Arc::default());
-        let connection = Arc::new(Connection { all, place: AtomicU64::new(0), give_way });
-        connection.rest();
-        Some(connection)
+        let now = self.now();
+        let mut list = lock(&self.list);
+        list.last += 1;
+        let seat = Arc::new(Seat {
+            number: list.last,
+            listed: AtomicU64::new(now),
+            unused_since: AtomicU64::new(now),
+            told: Notify::new(),
+        });
+        list.add(now, Arc::clone(&seat));
+        Some(Arc::new(Connection { all: Arc::clone(self), seat }))
+    }
+
+    /// Ends those that have been unused for so long, for as long as it is polled.
+    pub(super) async fn end_unused(&self, limit: Duration) {
+        loop {
+            sleep((limit / LOOKS).clamp(LOOK.0, LOOK.1)).await;
+            let Some(since) = self.begin.elapsed().checked_sub(limit) else { continue };
+            while let Some(seat) = self.longest_unused(stamp(since)) {
+                seat.told.notify_one();
+            }
+        }
+    }
+
+    /// The house closes: each hears of it.
+    pub(super) fn tell_all(&self) {
+        lock(&self.list).seats.values().for_each(|seat| seat.told.notify_one());
+    }
+
+    /// The one that has been unused for the longest, if it was by then. It is off the list: nobody else finds it.
+    fn longest_unused(&self, by: Stamp) -> Option<Arc<Seat>> {
+        let now = self.now();
+        let mut list = lock(&self.list);
+        let mut busy = Vec::new();
+        let found = loop {
+            let first = list.seats.first_entry().filter(|first| first.key().0 <= by);
+            let Some(first) = first else { break None };
+            let ((listed, _), seat) = first.remove_entry();
+            match seat.unused_since.load(Ordering::Relaxed) {
+                BUSY => busy.push(seat),
+                since if since == listed => break Some(seat),
+                since => list.add(since, seat),
+            }
+        };
+        for seat in busy {
+            list.add(now, seat);
+        }
+        found
+    }
+
+    fn now(&self) -> Stamp {
+        stamp(self.begin.elapsed())
+    }
+}
+
+impl List {
+    fn add(&mut self, since: Stamp, seat: Arc<Seat>) {
+        seat.listed.store(since, Ordering::Relaxed);
+        self.seats.insert((since, seat.number), seat);
     }
 }
 
 impl Connection {
-    /// Waits until somebody else needs its place.
-    pub(super) async fn gives_way(&self) {
-        self.give_way.notified().await;
+    /// Waits until it has to end: it has been unused for too long, somebody else needs its place, or the house closes.
+    pub(super) async fn told(&self) {
+        self.seat.told.notified().await;
     }
 
     /// Something is answered on it.
     pub(super) fn work(self: &Arc<Self>) -> Busy {
-        self.leave();
+        self.seat.unused_since.store(BUSY, Ordering::Relaxed);
         Busy(Arc::clone(self))
-    }
-
-    fn rest(&self) {
-        let mut idle = lock(&self.all.idle);
-        idle.last += 1;
-        self.place.store(idle.last, Ordering::Relaxed);
-        let place = idle.last;
-        idle.waiting.insert(place, Arc::clone(&self.give_way));
-    }
-
-    fn leave(&self) {
-        lock(&self.all.idle).waiting.remove(&self.place.load(Ordering::Relaxed));
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.leave();
+        let mut list = lock(&self.all.list);
+        let listed = self.seat.listed.load(Ordering::Relaxed);
+        list.seats.remove(&(listed, self.seat.number));
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.rest();
+        let Connection { all, seat } = &*self.0;
+        seat.unused_since.store(all.now(), Ordering::Relaxed);
+    }
+}
+
+fn stamp(time: Duration) -> Stamp {
+    Stamp::try_from(time.as_micros()).unwrap_or(Stamp::MAX - 1) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether it has been told to end.
+    fn is_told(connection: &Connection) -> bool {
+        let told = std::pin::pin!(connection.told());
+        told.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+    }
+
+    fn pass_time() {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_micros(2) {}
+    }
+
+    /// So many, each later than the one before, of which there may be no more.
+    fn full(count: usize) -> (Arc<Connections>, Vec<Arc<Connection>>) {
+        let all = Connections::new(count);
+        let open = |count| {
+            pass_time();
+            all.open(count).expect("room")
+        };
+        let connections = (0..count).map(open).collect();
+        (all, connections)
+    }
+
+    #[test]
+    fn the_one_that_has_been_unused_for_the_longest_gives_way_and_only_once() {
+        let (all, open) = full(3);
+        drop(open[0].work());
+        let _busy = open[1].work();
+        let fourth = all.open(3).expect("room");
+        assert_eq!([0, 1, 2].map(|index| is_told(&open[index])), [false, false, true]);
+        let _fifth = all.open(3).expect("room");
+        assert_eq!([0, 1, 2].map(|index| is_told(&open[index])), [true, false, false]);
+        assert!(!is_told(&fourth));
+    }
+
+    #[test]
+    fn none_that_is_in_use_gives_way() {
+        let (all, mut open) = full(2);
+        let mut busy: Vec<_> = open.iter().map(Connection::work).collect();
+        assert!(all.open(2).is_none());
+        assert!(!open.iter().any(|connection| is_told(connection)));
+        busy.remove(0);
+        assert!(all.open(2).is_some());
+        assert!(is_told(&open[0]) && !is_told(&open[1]));
+        open.clear();
+        busy.clear();
+        assert!(lock(&all.list).seats.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_unused_for_too_long_ends() {
+        let (all, open) = full(3);
+        let busy = open[1].work();
+        let limit = Duration::from_millis(20);
+        let mut end_unused = std::pin::pin!(all.end_unused(limit));
+        tokio::select! {
+            () = &mut end_unused => {}
+            () = async { tokio::join!(open[0].told(), open[2].told()); } => {}
+        }
+        assert!(!is_told(&open[1]));
+        drop(busy);
+        tokio::select! {
+            () = end_unused => {}
+            () = open[1].told() => {}
+        }
     }
 }

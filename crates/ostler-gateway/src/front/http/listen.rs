@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,11 +28,13 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
 pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
     let connections = Connections::new(http.limits.connections);
+    let mut end_unused = pin!(connections.end_unused(http.limits.head));
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
             biased;
             () = http.house.closing().cancelled() => break,
+            () = &mut end_unused => {}
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
@@ -46,7 +48,10 @@ pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
         }
     }
     drop(listener);
-    http.house.closed().cancelled().await;
+    tokio::select! {
+        () = http.house.closed().cancelled() => connections.tell_all(),
+        () = end_unused => {}
+    }
     let all_left = async {
         http.lobby.close().await;
         while tasks.join_next().await.is_some() {}
@@ -58,24 +63,21 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
     if prepare(&stream, &http.limits).is_err() {
         return;
     }
-    tokio::select! {
-        () = converse(stream, &connection, http) => {}
-        () = connection.gives_way() => {}
-    }
-}
-
-async fn converse(stream: TcpStream, connection: &Arc<Connection>, http: &Arc<Http>) {
     // Buffers are for those who have something to say.
-    if !matches!(timeout(http.limits.head, stream.readable()).await, Ok(Ok(()))) {
+    let speaks = tokio::select! {
+        readable = stream.readable() => readable.is_ok(),
+        () = connection.told() => false,
+    };
+    if !speaks {
         return;
     }
     let Some(identity) = &http.identity else {
-        return answer_all(stream, connection, http).await;
+        return answer_all(stream, &connection, http).await;
     };
     // On the heap, so that connections without it don't have room for it as well.
     Box::pin(async {
         if let Ok(Ok(stream)) = timeout(http.limits.handshake, identity.secure(stream)).await {
-            answer_all(stream, connection, http).await;
+            answer_all(stream, &connection, http).await;
         }
     })
     .await;
@@ -95,8 +97,8 @@ pub(super) async fn answer_all(
         }
     });
     let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(http.limits.head)
+        // A connection on which no head arrives is unused, and ends like all of those.
+        .header_read_timeout(None)
         .max_headers(HEADERS)
         .max_buf_size(HEAD)
         // Answers are short: together with its head one is sent more quickly than as two parts.
@@ -105,10 +107,12 @@ pub(super) async fn answer_all(
     let mut served = pin!(served);
     tokio::select! {
         _ = &mut served => {}
-        () = http.house.closed().cancelled() => {
-            served.as_mut().graceful_shutdown();
-            // Whoever does not read what was said last has had its time.
-            let _ = timeout(LAST_WORDS, served).await;
+        () = connection.told() => {
+            if http.house.closed().is_cancelled() {
+                served.as_mut().graceful_shutdown();
+                // Whoever does not read what was said last has had its time.
+                let _ = timeout(LAST_WORDS, served).await;
+            }
         }
     }
 }

@@ -50,13 +50,14 @@ pub(super) fn take(
     let mut file = turn(&shelf.calls())?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
+    // Looked at before what is listed: one that ends meanwhile would be in neither.
+    let running: Vec<&str> = text.lines().filter(|line| is_alive(line)).collect();
     let mut containers = Vec::new();
     for store in noted(book, instance)?.keys() {
         containers.extend(listed(store, instance, COUNT_LIMIT)?);
     }
     let seen: BTreeSet<&str> = containers.iter().filter_map(Listed::call).collect();
-    let is_pending = |line: &&str| !seen.contains(line) && is_alive(line);
-    let pending: Vec<&str> = text.lines().filter(is_pending).collect();
+    let pending: Vec<&str> = running.into_iter().filter(|line| !seen.contains(line)).collect();
     let count = containers.iter().filter(|one| !one.is_infra()).count();
     if count + pending.len() >= cap.get() {
         return Err(NoRoom::Full(cap));
@@ -89,4 +90,48 @@ fn is_alive(call: &str) -> bool {
         Some(Identity { pid: pid.parse().ok()?, start: start.parse().ok()? })
     };
     call.split_once('-').and_then(read).is_some_and(Identity::is_alive)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+    use std::thread::Builder;
+
+    use super::*;
+    use crate::engine::argv::Thing;
+    use crate::podman::store::Store;
+
+    /// Podman lists nothing yet, and before it says so the other call has created its container and ended.
+    #[test]
+    fn a_call_that_ends_while_containers_are_counted_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut other = Command::new("sleep")
+            .arg("60")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (pid, place) = (other.id(), directory.path());
+        let podman = place.join("podman");
+        let text = format!(
+            "#!/bin/sh\nkill {pid}; while kill -0 {pid}; do sleep 0.01; done 2> /dev/null; echo '[]'\n"
+        );
+        fs::write(&podman, text).unwrap();
+        fs::set_permissions(&podman, fs::Permissions::from_mode(0o700)).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let env = vec![("PATH".into(), path)];
+        let store = Store { program: podman, globals: Vec::new(), env, cwd: place.into() };
+        let instance = InstanceId::random().unwrap();
+        fs::write(place.join("ledger"), "").unwrap();
+        store.note(Thing::Container, place, instance).unwrap();
+        let identity = Identity::of(pid.cast_signed()).unwrap();
+        let shelf = Shelf::at(place);
+        fs::write(shelf.calls(), format!("{}-{}\n", identity.pid, identity.start)).unwrap();
+        let reaper = Builder::new().spawn(move || other.wait().unwrap()).unwrap();
+        let taken = take(&shelf, place, instance, NonZeroUsize::MIN);
+        assert!(matches!(taken, Err(NoRoom::Full(_))), "{taken:?}");
+        reaper.join().unwrap();
+    }
 }

@@ -30,6 +30,9 @@ use super::usage::Usage;
 use crate::frame::{CallId, Frame, Kind};
 use crate::pipe::{Outbox, SendError, Stuck};
 
+/// With so many calls a server has always something to do.
+const MANY: usize = 16;
+
 /// Our end of a server's input.
 pub(super) type Input = Box<dyn AsyncWrite + Send + Unpin>;
 
@@ -174,13 +177,13 @@ impl Line {
         line: impl FnOnce(CallId) -> Bytes,
         reply: Reply,
     ) -> Result<CallId, CallError> {
-        let (id, is_alone) = {
+        let (id, count) = {
             let mut calls = lock(&self.calls);
             let id = calls.enter(reply).ok_or(CallError::Closed)?;
-            (id, calls.count() == 1)
+            (id, calls.count())
         };
-        // A server that has something to do need not be woken for each of several calls.
-        let way = if is_alone { Outbox::send } else { Outbox::send_along };
+        // A server that has much to do need not be woken for each of its calls.
+        let way = if count < MANY { Outbox::send } else { Outbox::send_along };
         let sent = self.send_by(way, line(id));
         if let Err(error) = sent {
             self.forget(id);

@@ -233,7 +233,7 @@ impl Outbox {
 }
 
 impl State {
-    /// The pipe, for somebody who writes what waits already before anything else.
+    /// The pipe, for somebody who writes.
     fn borrow(&mut self) -> Option<Pipe> {
         match mem::replace(&mut self.place, Place::Lent(None)) {
             Place::Here(pipe) => Some(pipe),
@@ -309,13 +309,15 @@ impl State {
     fn close(&mut self) -> Place {
         self.waiting = VecDeque::new();
         self.size = 0;
-        mem::take(&mut self.place)
+        let mut place = mem::take(&mut self.place);
+        if let Place::Lent(waiter) = &mut place {
+            waiter.take().into_iter().for_each(Waker::wake);
+        }
+        place
     }
 
     fn fail(&mut self) {
-        if let Place::Lent(Some(waiter)) = self.close() {
-            waiter.wake();
-        }
+        drop(self.close());
         self.is_broken = true;
     }
 }

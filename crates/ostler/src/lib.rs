@@ -54,6 +54,7 @@ mod frame;
 pub mod guardian;
 #[doc = include_str!("../docs/embed.md")]
 pub mod guide {}
+pub mod http;
 mod id;
 mod instance;
 pub mod keeper;

@@ -15,7 +15,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf, sink, split};
 use tokio::net::UnixStream;
 
 use super::Door;
-use super::body::Body;
 use super::denial::{After, Denial};
 use super::edit;
 use super::head::{InvalidHead, RequestHead};
@@ -23,6 +22,7 @@ use super::relay::{Answer, Broken, Next, Patience, download, linger, pump, relay
 use super::route::{Route, Thing};
 use super::stream::{Inlet, Outlet};
 use crate::engine::stream::Stream;
+use crate::http::Body;
 
 /// Larger than the body of any create that makes sense.
 const LARGEST_CREATE: usize = 16 << 20;

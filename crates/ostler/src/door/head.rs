@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use httparse::{EMPTY_HEADER, Header, Status};
 
-use super::body::Body;
+use crate::http::{self, Body, InvalidFraming};
 
 /// More than any client of an engine sends.
 const MOST_HEADERS: usize = 128;
@@ -40,8 +40,8 @@ pub(super) struct AnswerHead {
 pub(super) enum InvalidHead {
     #[error("the head is not valid HTTP/1.1")]
     Syntax,
-    #[error("the head contradicts itself about the length of the body")]
-    Framing,
+    #[error(transparent)]
+    Framing(#[from] InvalidFraming),
     #[error("the head has too many lines")]
     TooLong,
 }
@@ -64,11 +64,7 @@ impl RequestHead {
         let (Some(method), Some(target)) = (request.method, request.path) else {
             return Err(InvalidHead::Syntax);
         };
-        let framing = Framing::of(request.headers)?;
-        // An engine would not heed it there, and see the body's end elsewhere.
-        if framing.chunked && request.version == Some(0) {
-            return Err(InvalidHead::Framing);
-        }
+        let body = http::of_request(request.headers, request.version.unwrap_or_default())?;
         let is_framing = |name: &str| {
             ["content-length", "transfer-encoding", "expect"]
                 .iter()
@@ -79,7 +75,7 @@ impl RequestHead {
             length,
             method: method.to_owned(),
             target: target.to_owned(),
-            body: framing.body().unwrap_or(Body::NONE),
+            body,
             expects_word: has_word(request.headers, "expect", "100-continue"),
             framing_lines: framing_lines.map(|header| line_of(header, bytes)).collect(),
         }))
@@ -110,7 +106,7 @@ impl AnswerHead {
         let mut answer = httparse::Response::new(&mut headers);
         let Status::Complete(length) = answer.parse(bytes)? else { return Ok(None) };
         let status = answer.code.ok_or(InvalidHead::Syntax)?;
-        let stated = Framing::of(answer.headers)?.body();
+        let stated = http::of_answer(answer.headers)?;
         let is_stream = stated.is_none()
             && ["application/vnd.docker.raw-stream", "application/vnd.docker.multiplexed-stream"]
                 .iter()
@@ -128,50 +124,6 @@ impl AnswerHead {
     pub(super) fn is_interim(self) -> bool {
         (100..200).contains(&self.status) && !self.hijacked
     }
-}
-
-/// What a head says about the length of its body.
-#[derive(Clone, Copy, Debug, Default)]
-struct Framing {
-    length: Option<u64>,
-    chunked: bool,
-}
-
-impl Framing {
-    fn of(headers: &[Header<'_>]) -> Result<Self, InvalidHead> {
-        let mut framing = Self::default();
-        for header in headers {
-            if header.name.eq_ignore_ascii_case("content-length") {
-                let length = length_in(header.value).ok_or(InvalidHead::Framing)?;
-                if framing.length.is_some_and(|other| other != length) {
-                    return Err(InvalidHead::Framing);
-                }
-                framing.length = Some(length);
-            } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-                if framing.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                    return Err(InvalidHead::Framing);
-                }
-                framing.chunked = true;
-            }
-        }
-        // Whichever of the two the engine believed, the other one could hide a request from us.
-        if framing.chunked && framing.length.is_some() {
-            return Err(InvalidHead::Framing);
-        }
-        Ok(framing)
-    }
-
-    fn body(self) -> Option<Body> {
-        if self.chunked { Some(Body::CHUNKED) } else { self.length.map(Body::Length) }
-    }
-}
-
-fn length_in(value: &[u8]) -> Option<u64> {
-    let digits = value.trim_ascii();
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 fn has_word(headers: &[Header<'_>], name: &str, word: &str) -> bool {
@@ -227,10 +179,10 @@ mod tests {
         ];
         for head in heads {
             let text = format!("POST / HTTP/1.1\r\n{head}\r\n\r\n");
-            assert_eq!(request(&text), Err(InvalidHead::Framing), "{head}");
+            assert_eq!(request(&text), Err(InvalidHead::Framing(InvalidFraming)), "{head}");
         }
         let old = "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
-        assert_eq!(request(old), Err(InvalidHead::Framing));
+        assert_eq!(request(old), Err(InvalidHead::Framing(InvalidFraming)));
         assert_eq!(request("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Err(InvalidHead::Syntax));
     }
 

@@ -14,7 +14,6 @@
 //! are. "Nothing is left" can be said when none is under way.
 
 mod binds;
-mod body;
 mod connection;
 mod denial;
 mod edit;

@@ -5,9 +5,9 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::body::{Body, InvalidChunk};
 use super::head::{AnswerHead, InvalidHead};
 use super::stream::{Inlet, Outlet};
+use crate::http::{Body, InvalidChunk};
 
 /// As much of an answer as is looked at.
 const LARGEST_GLANCE: usize = 4 << 10;

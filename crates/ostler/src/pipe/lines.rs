@@ -55,8 +55,9 @@ impl Lines {
     }
 }
 
-/// Reads once into memory that is nobody's afterwards.
-pub(crate) async fn read(
+/// Reads once into memory that is nobody's afterwards, and says how much; nothing at the end. May be dropped while it
+/// waits.
+pub async fn read(
     from: &mut (impl AsyncRead + Unpin),
     mut with: impl FnMut(&[u8]),
 ) -> io::Result<usize> {

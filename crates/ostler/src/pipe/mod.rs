@@ -4,6 +4,5 @@ mod lines;
 mod outbox;
 mod splitter;
 
-pub(crate) use lines::read;
-pub use lines::{Lines, ReadError};
+pub use lines::{Lines, ReadError, read};
 pub use outbox::{Outbox, SendError, Stuck};

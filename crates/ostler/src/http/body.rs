@@ -1,12 +1,13 @@
 //! Where the body of a message ends.
 //!
-//! The Door passes bodies on as they are, so that it has to know nothing of one but its end.
+//! Whoever passes a body on as it is has to know nothing of it but its end.
 
 /// How a message says where its body ends, and how far into it we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub enum Body {
     /// This many bytes are to come.
     Length(u64),
+    /// Each part says how long it is.
     Chunked(Chunks),
     /// Everything until the other side closes.
     UntilClose,
@@ -14,7 +15,10 @@ pub(super) enum Body {
 
 /// Where in a chunked body we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Chunks {
+pub struct Chunks(Place);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
     /// In the line that says how long the chunk is; nothing of the number may have come.
     Size {
         size: u64,
@@ -35,22 +39,25 @@ pub(super) enum Chunks {
 /// A body that is not what its head says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a chunk of the body has no valid size")]
-pub(super) struct InvalidChunk;
+pub struct InvalidChunk;
 
 /// As many hexadecimal digits as a size may have.
 const LONGEST_SIZE: u8 = 16;
 
 impl Body {
-    pub(super) const NONE: Self = Self::Length(0);
-    pub(super) const CHUNKED: Self = Self::Chunked(Chunks::START);
+    /// There is none.
+    pub const NONE: Self = Self::Length(0);
+    /// One in chunks, before the first of them.
+    pub const CHUNKED: Self = Self::Chunked(Chunks(Place::START));
 
-    pub(super) fn is_complete(self) -> bool {
-        matches!(self, Self::Length(0) | Self::Chunked(Chunks::End))
+    /// Whether nothing more of it is to come.
+    pub fn is_complete(self) -> bool {
+        matches!(self, Self::Length(0) | Self::Chunked(Chunks(Place::End)))
     }
 
     /// Goes on by as many of `bytes` as belong to the body, and says how many that are. The content
     /// among them is given to `see`.
-    pub(super) fn advance(
+    pub fn advance(
         &mut self,
         bytes: &[u8],
         see: &mut impl FnMut(&[u8]),
@@ -66,10 +73,10 @@ impl Body {
                 see(bytes);
                 Ok(bytes.len())
             }
-            Self::Chunked(chunks) => {
+            Self::Chunked(Chunks(place)) => {
                 let mut taken = 0;
-                while taken < bytes.len() && *chunks != Chunks::End {
-                    taken += chunks.step(&bytes[taken..], see)?;
+                while taken < bytes.len() && *place != Place::End {
+                    taken += place.step(&bytes[taken..], see)?;
                 }
                 Ok(taken)
             }
@@ -77,7 +84,7 @@ impl Body {
     }
 }
 
-impl Chunks {
+impl Place {
     const START: Self = Self::Size { size: 0, digits: 0 };
 
     /// Takes at least one byte.

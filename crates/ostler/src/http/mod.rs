@@ -1,0 +1,7 @@
+//! What everybody who reads HTTP/1.1 has to know of a message: where it ends.
+
+mod body;
+mod framing;
+
+pub use body::{Body, InvalidChunk};
+pub use framing::{InvalidFraming, of_answer, of_request};

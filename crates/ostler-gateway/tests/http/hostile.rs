@@ -27,14 +27,14 @@ fn heads_that_are_too_large_or_no_heads_are_refused() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     let large = web.clone().with("X-Large", &"x".repeat(1 << 20)).text("GET", "");
-    assert!(matches!(status(&web, large.as_bytes()), None | Some(431)));
+    assert_eq!(status(&web, large.as_bytes()), Some(431));
     let mut many = web.clone();
     many.headers.extend((0..1000).map(|number| (format!("X-{number}"), "x".into())));
-    assert!(matches!(status(&web, many.text("GET", "").as_bytes()), None | Some(431)));
+    assert_eq!(status(&web, many.text("GET", "").as_bytes()), Some(431));
     for nonsense in
         [&b"\0\0\0\0\r\n\r\n"[..], b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", &[0xff; 4096]]
     {
-        assert!(matches!(status(&web, nonsense), None | Some(400)));
+        assert_eq!(status(&web, nonsense), Some(400));
     }
     ping(&web);
 }
@@ -51,8 +51,7 @@ fn h1_bodies_that_are_too_large_are_not_read() {
     for _ in 0..18 {
         bytes.extend_from_slice(&chunk);
     }
-    // The connection may be reset before its answer is read.
-    assert!(matches!(status(&web, &bytes), None | Some(413)));
+    assert_eq!(status(&web, &bytes), Some(413));
     let ping_text = request(&json!(1), "ping", &json!({}));
     let full = ping_text.clone() + &" ".repeat((16 << 20) - ping_text.len());
     assert_eq!(web.send("POST", &full).status, 200);

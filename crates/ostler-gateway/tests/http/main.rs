@@ -2,6 +2,7 @@
 #![expect(clippy::expect_used, reason = "a test that can't go on should stop")]
 
 mod away;
+mod dialects;
 mod hostile;
 mod old;
 mod refusals;

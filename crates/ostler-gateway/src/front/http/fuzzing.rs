@@ -9,7 +9,7 @@ use ostler::{Owner, Places};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connections::Connections;
-use super::listen::answer_all;
+use super::turns::answer_all;
 use super::{Http, Limits, Pass, Settings};
 use crate::house::House;
 use crate::roster::Supply;

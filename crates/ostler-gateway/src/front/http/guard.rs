@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::HeaderMap;
-use hyper::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN};
 use subtle::ConstantTimeEq;
 
+use super::head::Head;
 use super::limits::AGENT;
 use super::pass::Pass;
 use super::refusal::Refusal;
@@ -36,18 +35,16 @@ impl Guard {
         Self { passes: passes.into_iter().map(Arc::new).collect(), names }
     }
 
-    /// Who sends a request with these headers; `more` may come in as well.
-    pub(super) fn check(&self, headers: &HeaderMap, more: &[Arc<Pass>]) -> Result<Caller, Refusal> {
-        if !only(headers, HOST).is_some_and(|host| self.is_host(host)) {
+    /// Who sends a request with this head; `more` may come in as well.
+    pub(super) fn check(&self, head: &Head<'_>, more: &[Arc<Pass>]) -> Result<Caller, Refusal> {
+        if !head.only("host").is_some_and(|host| self.is_host(host)) {
             return Err(Refusal::Host);
         }
-        if headers.contains_key(ORIGIN)
-            && !only(headers, ORIGIN).is_some_and(|origin| self.is_origin(origin))
-        {
+        if head.has("origin") && !head.only("origin").is_some_and(|origin| self.is_origin(origin)) {
             return Err(Refusal::Origin);
         }
-        let pass = self.pass(headers, more)?;
-        let agent = agent(headers)?;
+        let pass = self.pass(head, more)?;
+        let agent = agent(head)?;
         match (&pass.agent, agent) {
             (Some(own), Some(said)) if *own != said => Err(Refusal::ForeignAgent),
             (own, said) => Ok(Caller { agent: own.clone().or(said), pass }),
@@ -74,8 +71,8 @@ impl Guard {
     }
 
     /// Looks at all of them, always.
-    fn pass(&self, headers: &HeaderMap, more: &[Arc<Pass>]) -> Result<Arc<Pass>, Refusal> {
-        let said = only(headers, AUTHORIZATION).ok_or(Refusal::NoToken)?;
+    fn pass(&self, head: &Head<'_>, more: &[Arc<Pass>]) -> Result<Arc<Pass>, Refusal> {
+        let said = head.only("authorization").ok_or(Refusal::NoToken)?;
         let (scheme, token) = said.split_once(' ').ok_or(Refusal::NoToken)?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(Refusal::NoToken);
@@ -88,18 +85,11 @@ impl Guard {
     }
 }
 
-/// A header that is there once, as text.
-fn only(headers: &HeaderMap, name: impl hyper::header::AsHeaderName) -> Option<&str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next().filter(|_| values.next().is_none());
-    value.and_then(|value: &HeaderValue| value.to_str().ok())
-}
-
-fn agent(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-    if !headers.contains_key(AGENT_HEADER) {
+fn agent(head: &Head<'_>) -> Result<Option<String>, Refusal> {
+    if !head.has(AGENT_HEADER) {
         return Ok(None);
     }
-    let agent = only(headers, AGENT_HEADER).map(str::trim).ok_or(Refusal::Agent)?;
+    let agent = head.only(AGENT_HEADER).map(str::trim).ok_or(Refusal::Agent)?;
     if is_agent(agent) { Ok(Some(agent.to_owned())) } else { Err(Refusal::Agent) }
 }
 
@@ -123,6 +113,7 @@ fn address(name: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::front::http::head;
 
     fn guard() -> Guard {
         let ci = Pass::new("ci", "secret-of-ci".into()).of_agent("ci".into());
@@ -130,11 +121,11 @@ mod tests {
     }
 
     fn check(pairs: &[(&'static str, &str)]) -> Result<Caller, Refusal> {
-        let mut headers = HeaderMap::new();
-        for (name, value) in pairs {
-            headers.append(*name, HeaderValue::from_str(value).unwrap());
-        }
-        guard().check(&headers, &[])
+        let lines: Vec<_> =
+            pairs.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let bytes = format!("GET / HTTP/1.1\r\n{}\r\n", lines.concat());
+        let (.., caller) = head::parse(bytes.as_bytes(), |head| guard().check(head, &[]))?.unwrap();
+        caller
     }
 
     const TOKEN: (&str, &str) = ("authorization", "Bearer secret");
@@ -177,11 +168,11 @@ mod tests {
     fn a_token_is_needed_and_has_to_be_right() {
         let host = ("host", "localhost");
         assert!(matches!(check(&[host]), Err(Refusal::NoToken)));
-        for said in ["Basic secret", "secret", "Bearer"] {
+        for said in ["Basic secret", "secret", "Bearer", "Bearer "] {
             let checked = check(&[host, ("authorization", said)]);
             assert!(matches!(checked, Err(Refusal::NoToken)), "{said}");
         }
-        for said in ["Bearer ", "Bearer secre", "Bearer secret2", "bearer SECRET"] {
+        for said in ["Bearer secre", "Bearer secret2", "bearer SECRET"] {
             let checked = check(&[host, ("authorization", said)]);
             assert!(matches!(checked, Err(Refusal::Token)), "{said}");
         }

@@ -45,13 +45,15 @@ impl Default for Limits {
 }
 
 /// Of the body of one request.
-pub(super) const BODY: usize = 16 << 20;
+pub(super) const BODY: u32 = 16 << 20;
 /// A body that is not larger waits for nobody: there can be one for each connection.
-pub(super) const SMALL_BODY: usize = 16 << 10;
+pub(super) const SMALL_BODY: u64 = 16 << 10;
 /// Of all larger bodies that are being read at one time.
 pub(super) const BODIES: usize = 128 << 20;
 /// Of everything before the body.
 pub(super) const HEAD: usize = 16 << 10;
+/// For what was said last to be read.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// In one request.
 pub(super) const HEADERS: usize = 100;
 /// Connections that are not taken yet. More would have to try again, a second later.

@@ -1,29 +1,22 @@
 //! Connections: who is taken, and what is done with them.
 
-use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use rustix::net::sockopt;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::Http;
-use super::body::Held;
 use super::connections::{Connection, Connections};
-use super::limits::{HEAD, HEADERS, Limits};
+use super::limits::{LAST_WORDS, Limits};
+use super::turns::answer_all;
 
 /// After a connection could not be taken, for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// For what was said last to be read.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
 pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
@@ -81,40 +74,6 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
         }
     })
     .await;
-}
-
-/// Answers all requests of a connection.
-pub(super) async fn answer_all(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    connection: &Arc<Connection>,
-    http: &Arc<Http>,
-) {
-    let answer = service_fn(|request| {
-        let busy = connection.work();
-        async move {
-            let response = http.answer(request).await;
-            Ok::<_, Infallible>(response.map(|body| Held::new(body, busy)))
-        }
-    });
-    let served = http1::Builder::new()
-        // A connection on which no head arrives is unused, and ends like all of those.
-        .header_read_timeout(None)
-        .max_headers(HEADERS)
-        .max_buf_size(HEAD)
-        // Answers are short: together with its head one is sent more quickly than as two parts.
-        .writev(false)
-        .serve_connection(TokioIo::new(stream), answer);
-    let mut served = pin!(served);
-    tokio::select! {
-        _ = &mut served => {}
-        () = connection.told() => {
-            if http.house.closed().is_cancelled() {
-                served.as_mut().graceful_shutdown();
-                // Whoever does not read what was said last has had its time.
-                let _ = timeout(LAST_WORDS, served).await;
-            }
-        }
-    }
 }
 
 /// An answer is sent at once, and an end that nobody tells us of is noticed.

@@ -11,11 +11,12 @@
 //! That a connection is cut cancels nothing: a client may come back and take up its streams. Only when it has been away
 //! for a while, with no connection and no request, all that it has is let go, and its id stays.
 
-mod body;
+mod answer;
 mod connections;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod guard;
+mod head;
 mod headers;
 mod limits;
 mod listen;
@@ -32,6 +33,8 @@ mod stream;
 mod tls;
 mod token;
 mod track;
+mod turns;
+mod wire;
 
 use std::io;
 use std::net::TcpListener;

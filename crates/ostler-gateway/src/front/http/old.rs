@@ -3,18 +3,14 @@
 
 use std::sync::Arc;
 
-use hyper::body::Incoming;
-use hyper::http::request::Parts;
-use hyper::{HeaderMap, Response, StatusCode};
-
 use super::Http;
-use super::body::{Body, events, status};
+use super::answer::Answer;
 use super::guard::Caller;
+use super::head::Head;
 use super::headers;
 use super::lobby::{Ending, written};
 use super::refusal::Refusal;
-use super::said::Said;
-use super::stay::Letter;
+use super::requests::Post;
 use super::stream::Stream;
 use crate::version;
 
@@ -26,35 +22,30 @@ impl Http {
         &self,
         caller: Caller,
         server: Option<&str>,
-        path: &str,
-        headers: &HeaderMap,
-    ) -> Result<Response<Body>, Refusal> {
-        headers::check_get(headers)?;
+        head: &Head<'_>,
+    ) -> Result<Answer, Refusal> {
+        headers::check_get(head)?;
         let stay = self.open(caller, server, version::OLDEST)?;
         let reader = stay.mail.listen();
         let _ = stay.only.set(reader.track());
-        let endpoint = format!("{path}?{SESSION}{}", written(stay.id));
+        let endpoint = format!("{}?{SESSION}{}", head.path, written(stay.id));
         let attendance = stay.attend();
         let ending = Ending { lobby: Arc::clone(&self.lobby), stay };
-        Ok(events(Stream::of_old(reader, &endpoint, attendance, ending)))
+        Ok(Answer::events(Stream::of_old(reader, &endpoint, attendance, ending)))
     }
 
-    pub(super) async fn post_old(
+    pub(super) fn post_old(
         &self,
         caller: &Caller,
         server: Option<&str>,
-        head: &Parts,
-        body: Incoming,
-    ) -> Result<Response<Body>, Refusal> {
-        headers::check_content(&head.headers)?;
-        let mut pairs = head.uri.query().unwrap_or_default().split('&');
+        head: &Head<'_>,
+    ) -> Result<Post, Refusal> {
+        headers::check_content(head)?;
+        let mut pairs = head.query.split('&');
         let id = pairs.find_map(|pair| pair.strip_prefix(SESSION)).ok_or(Refusal::NoSession)?;
         let stay = self.lobby.find(id, &caller.pass, server);
         let stay = stay.ok_or(Refusal::UnknownSession)?;
         let track = *stay.only.get().ok_or(Refusal::UnknownSession)?;
-        let body = self.room.read(body).await?;
-        let Said { words, ids } = Said::parse(&body, &stay.version)?;
-        stay.say(Letter { words: Some(words), ids, track })?;
-        Ok(status(StatusCode::ACCEPTED))
+        Ok(Post::Old(stay, track))
     }
 }

@@ -1,16 +1,21 @@
 //! Requests that are not served, and what their senders are told.
 
-use hyper::header::{ALLOW, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use hyper::{Response, StatusCode};
+use hyper::StatusCode;
 
-use super::body::{Body, json};
-use super::limits::{AGENT, BODY};
+use super::answer::Answer;
+use super::limits::{AGENT, BODY, HEAD, HEADERS};
 use crate::house::NotWelcome;
 use crate::message::{self, code};
 
 /// Why a request is not served.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
+    #[error("the head of the request can't be understood")]
+    Head,
+    #[error(transparent)]
+    Framing(#[from] ostler::http::InvalidFraming),
+    #[error("the head of the request has more than {HEAD} bytes, or more than {HEADERS} headers")]
+    LargeHead,
     #[error("this name of the gateway is not one that it knows")]
     Host,
     #[error("pages of this origin may not speak with the gateway")]
@@ -37,8 +42,8 @@ pub(super) enum Refusal {
     Large,
     #[error("the content has not arrived in time")]
     Slow,
-    #[error("the content could not be read")]
-    Unreadable,
+    #[error(transparent)]
+    Unreadable(#[from] ostler::http::InvalidChunk),
     #[error("this version of the protocol is not known")]
     Version,
     #[error("it is not JSON")]
@@ -71,9 +76,12 @@ impl Refusal {
             Self::Accept | Self::AcceptStream => StatusCode::NOT_ACCEPTABLE,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Large => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::LargeHead => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
-            Self::Agent
-            | Self::Unreadable
+            Self::Head
+            | Self::Framing(_)
+            | Self::Agent
+            | Self::Unreadable(_)
             | Self::Version
             | Self::NotJson
             | Self::Invalid(_)
@@ -84,25 +92,23 @@ impl Refusal {
     }
 
     /// What a program may want to know beside the status.
-    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
-        let header = match self {
-            Self::NoToken | Self::Token => (WWW_AUTHENTICATE, "Bearer"),
-            Self::Method => (ALLOW, "GET, POST, DELETE"),
-            Self::Busy | Self::Full | Self::Closing => (RETRY_AFTER, "1"),
-            _ => return None,
-        };
-        Some((header.0, HeaderValue::from_static(header.1)))
+    fn header(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::NoToken | Self::Token => Some(("www-authenticate", "Bearer")),
+            Self::Method => Some(("allow", "GET, POST, DELETE")),
+            Self::Busy | Self::Full | Self::Closing => Some(("retry-after", "1")),
+            _ => None,
+        }
     }
 
-    pub(super) fn into_response(self) -> Response<Body> {
+    pub(super) fn into_answer(self) -> Answer {
         let code = match &self {
             Self::NotJson => code::PARSE,
             Self::Full | Self::Closing | Self::NoId(_) => code::INTERNAL,
             _ => code::INVALID_REQUEST,
         };
-        let mut response = json(message::error(b"", code, &self.to_string(), None));
-        *response.status_mut() = self.status();
-        response.headers_mut().extend(self.header());
-        response
+        let said = Answer::json(message::error(b"", code, &self.to_string(), None));
+        let header = self.header().map(|(name, value)| (name, value.into()));
+        Answer { status: self.status(), header, ..said }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use hyper::body::Incoming;
-use hyper::header::HeaderValue;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use bytes::Bytes;
+use hyper::StatusCode;
 use ostler::Frame;
 
 use super::Http;
-use super::body::{Body, events, json, status};
+use super::answer::{Answer, Content};
 use super::guard::Caller;
+use super::head::Head;
 use super::headers;
 use super::lobby::{Lobby, written};
 use super::mail::First;
@@ -21,47 +21,68 @@ use super::stream::{Opening, Stream};
 use crate::message;
 use crate::version;
 
+/// What a request asks for, as far as its head says it.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// What it gets.
+    Answered(Answer),
+    /// To say what its body holds.
+    Post(Post),
+}
+
+/// Whoever wants to say something.
+#[derive(Debug)]
+pub(super) enum Post {
+    /// A client that comes for the first time, and the server that it wants.
+    Arriving(Caller, Option<String>),
+    Staying(Attendance),
+    /// One that is told everything on this stream.
+    Old(Arc<Stay>, u64),
+}
+
 impl Http {
-    /// Answers a request, whatever it is.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        self.serve(request).await.unwrap_or_else(Refusal::into_response)
-    }
-
-    async fn serve(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
-        let (head, body) = request.into_parts();
-        let caller = self.guard.check(&head.headers, &self.house.passes())?;
-        let (way, server) = path::parse(head.uri.path())?;
+    /// Looks at the head of a request.
+    pub(super) fn admit(&self, head: &Head<'_>) -> Result<Asked, Refusal> {
+        let caller = self.guard.check(head, &self.house.passes())?;
+        let (way, server) = path::parse(head.path)?;
         let server = server.as_deref();
-        match head.method {
-            Method::GET if way == Way::Old => {
-                self.open_old(caller, server, head.uri.path(), &head.headers)
-            }
-            Method::POST if way == Way::Old => self.post_old(&caller, server, &head, body).await,
-            _ if way == Way::Old => Err(Refusal::Method),
-            Method::POST => self.post(caller, server, &head.headers, body).await,
-            Method::GET => self.listen(&caller, server, &head.headers),
-            Method::DELETE => self.leave(&caller, server, &head.headers),
+        let answer = match (way, head.method) {
+            (Way::Streamable, "POST") => return self.post(caller, server, head).map(Asked::Post),
+            (Way::Streamable, "GET") => self.listen(&caller, server, head),
+            (Way::Streamable, "DELETE") => self.leave(&caller, server, head),
+            (Way::Old, "POST") => return self.post_old(&caller, server, head).map(Asked::Post),
+            (Way::Old, "GET") => self.open_old(caller, server, head),
             _ => Err(Refusal::Method),
-        }
+        };
+        answer.map(Asked::Answered)
     }
 
-    async fn post(
-        &self,
-        caller: Caller,
-        server: Option<&str>,
-        headers: &HeaderMap,
-        body: Incoming,
-    ) -> Result<Response<Body>, Refusal> {
-        headers::check_post(headers)?;
-        let Some(id) = headers::session(headers) else {
-            let said = Said::parse(&self.room.read(body).await?, "")?;
-            return self.arrive(caller, server, said).await;
+    fn post(&self, caller: Caller, server: Option<&str>, head: &Head<'_>) -> Result<Post, Refusal> {
+        headers::check_post(head)?;
+        let Some(id) = headers::session(head) else {
+            return Ok(Post::Arriving(caller, server.map(str::to_owned)));
         };
-        let stay = self.find(id, &caller, server, headers)?;
+        let stay = self.find(id, &caller, server, head)?;
         // It is there while it sends, however long that takes.
-        let attendance = stay.attend();
-        let body = self.room.read(body).await?;
-        say(&stay, attendance, Said::parse(&body, &stay.version)?).await
+        Ok(Post::Staying(stay.attend()))
+    }
+
+    /// Hears what is said, and answers it.
+    pub(super) async fn hear(&self, post: Post, body: &Bytes) -> Result<Answer, Refusal> {
+        match post {
+            Post::Arriving(caller, server) => {
+                self.arrive(caller, server.as_deref(), Said::parse(body, "")?).await
+            }
+            Post::Staying(attendance) => {
+                let said = Said::parse(body, &attendance.stay().version)?;
+                say(attendance, said).await
+            }
+            Post::Old(stay, track) => {
+                let Said { words, ids } = Said::parse(body, &stay.version)?;
+                stay.say(Letter { words: Some(words), ids, track })?;
+                Ok(Answer::empty(StatusCode::ACCEPTED))
+            }
+        }
     }
 
     /// A client's first words.
@@ -70,17 +91,16 @@ impl Http {
         caller: Caller,
         server: Option<&str>,
         said: Said,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Answer, Refusal> {
         let hello = said.hello().ok_or(Refusal::NoSession)?;
         let requested = message::text_param(hello, &["protocolVersion"]).unwrap_or_default();
         let stay = self.open(caller, server, version::agreed(&requested))?;
         let newcomer = Newcomer { stay: &stay, lobby: &self.lobby, is_told: false };
-        let mut response = say(&stay, stay.attend(), said).await?;
-        if newcomer.settle(&response) {
-            let id = HeaderValue::from_str(&written(stay.id));
-            response.headers_mut().extend(id.ok().map(|id| (headers::SESSION, id)));
+        let mut answer = say(stay.attend(), said).await?;
+        if newcomer.settle(&answer) {
+            answer.header = Some((headers::SESSION, written(stay.id).into()));
         }
-        Ok(response)
+        Ok(answer)
     }
 
     /// A stay for a client that speaks this version.
@@ -104,30 +124,30 @@ impl Http {
         &self,
         caller: &Caller,
         server: Option<&str>,
-        headers: &HeaderMap,
-    ) -> Result<Response<Body>, Refusal> {
-        headers::check_get(headers)?;
-        let id = headers::session(headers).ok_or(Refusal::Method)?;
-        let stay = self.find(id, caller, server, headers)?;
+        head: &Head<'_>,
+    ) -> Result<Answer, Refusal> {
+        headers::check_get(head)?;
+        let id = headers::session(head).ok_or(Refusal::Method)?;
+        let stay = self.find(id, caller, server, head)?;
         let attendance = stay.attend();
-        let last = headers::last_event(headers);
+        let last = headers::last_event(head);
         let resumed = last.and_then(|(track, number)| stay.mail.resume(track, number));
         let reader = resumed.unwrap_or_else(|| stay.mail.listen());
         // Its session may have ended because it was away. If there is no room, somebody has said the same.
         let _ = stay.say(Letter::default());
-        Ok(events(Stream::new(reader, opening(&stay), attendance)))
+        Ok(Answer::events(Stream::new(reader, opening(&stay), attendance)))
     }
 
     fn leave(
         &self,
         caller: &Caller,
         server: Option<&str>,
-        headers: &HeaderMap,
-    ) -> Result<Response<Body>, Refusal> {
-        let id = headers::session(headers).ok_or(Refusal::Method)?;
-        let stay = self.find(id, caller, server, headers)?;
+        head: &Head<'_>,
+    ) -> Result<Answer, Refusal> {
+        let id = headers::session(head).ok_or(Refusal::Method)?;
+        let stay = self.find(id, caller, server, head)?;
         self.lobby.forget(&stay);
-        Ok(status(StatusCode::OK))
+        Ok(Answer::empty(StatusCode::OK))
     }
 
     fn find(
@@ -135,30 +155,31 @@ impl Http {
         id: &str,
         caller: &Caller,
         server: Option<&str>,
-        headers: &HeaderMap,
+        head: &Head<'_>,
     ) -> Result<Arc<Stay>, Refusal> {
         let stay = self.lobby.find(id, &caller.pass, server);
         let stay = stay.filter(|stay| stay.only.get().is_none()).ok_or(Refusal::UnknownSession)?;
-        headers::check_version(headers)?;
+        headers::check_version(head)?;
         Ok(stay)
     }
 }
 
 /// Brings what a client has said to its session, and waits for what it is told.
-async fn say(stay: &Stay, attendance: Attendance, said: Said) -> Result<Response<Body>, Refusal> {
+async fn say(attendance: Attendance, said: Said) -> Result<Answer, Refusal> {
+    let stay = attendance.stay();
     let Said { words, ids } = said;
     let words = Some(words);
     if ids.is_empty() {
         stay.say(Letter { words, ids, track: 0 })?;
-        return Ok(status(StatusCode::ACCEPTED));
+        return Ok(Answer::empty(StatusCode::ACCEPTED));
     }
     let reader = stay.mail.post();
     stay.say(Letter { words, ids, track: reader.track() })?;
     Ok(match reader.first().await {
-        First::Answer(line) => json(line),
-        First::Several => events(Stream::new(reader, opening(stay), attendance)),
+        First::Answer(line) => Answer::json(line),
+        First::Several => Answer::events(Stream::new(reader, opening(stay), attendance)),
         // A request needs an answer, even if there is nothing to say.
-        First::Nothing => events(Stream::new(reader, Opening::Plain, attendance)),
+        First::Nothing => Answer::events(Stream::new(reader, Opening::Plain, attendance)),
         First::End => return Err(Refusal::UnknownSession),
     })
 }
@@ -176,14 +197,14 @@ struct Newcomer<'a> {
 
 impl Newcomer<'_> {
     /// It is told, unless its handshake has failed. Whether it is.
-    fn settle(mut self, response: &Response<Body>) -> bool {
-        self.is_told = match response.body() {
-            Body::Whole(Some(line)) => {
+    fn settle(mut self, answer: &Answer) -> bool {
+        self.is_told = match &answer.content {
+            Content::Json(line) => {
                 let answer = Frame::parse(line.slice_ref(line.trim_ascii_end()));
                 answer.is_ok_and(|answer| !answer.is_error())
             }
-            Body::Whole(None) => false,
-            Body::Stream(_) => true,
+            Content::Nothing => false,
+            Content::Events(_) => true,
         };
         self.is_told
     }

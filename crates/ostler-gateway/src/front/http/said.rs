@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use bytes::Bytes;
+use ostler::http::Body;
 use ostler::{Frame, Kind};
 use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::head::Manner;
 use super::limits::{BODIES, BODY, SMALL_BODY};
 use super::refusal::Refusal;
+use super::wire::{NoBody, Wire};
 use crate::transport::Words;
 use crate::version;
 
@@ -39,33 +41,28 @@ impl Room {
     }
 
     /// Reads a body when there is room for it.
-    pub(super) async fn read(&self, mut body: Incoming) -> Result<Bytes, Refusal> {
-        let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
-        let length = length.unwrap_or(BODY);
-        if length > BODY {
-            return Err(Refusal::Large);
+    pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        wire: &mut Wire<S>,
+        manner: &Manner,
+    ) -> Result<Bytes, NoBody> {
+        if let Some(body) = wire.body_at_hand(manner.body) {
+            return Ok(body);
+        }
+        let needed = match manner.body {
+            Body::Length(..=SMALL_BODY) => 0,
+            Body::Length(length) => u32::try_from(length).unwrap_or(u32::MAX),
+            Body::Chunked(_) | Body::UntilClose => BODY,
+        };
+        if needed > BODY {
+            return Err(NoBody::Refused(Refusal::Large));
         }
         let read = async {
-            let needed = if length > SMALL_BODY { length } else { 0 };
-            let _room = self.left.acquire_many(u32::try_from(needed).unwrap_or(u32::MAX)).await;
-            collect(&mut body).await
+            let _room = self.left.acquire_many(needed).await;
+            wire.body(manner).await
         };
-        timeout(self.limit, read).await.unwrap_or(Err(Refusal::Slow))
+        timeout(self.limit, read).await.unwrap_or(Err(NoBody::Refused(Refusal::Slow)))
     }
-}
-
-/// All of a body. It is copied, because a part of the connection's own buffer would keep all of that.
-async fn collect(body: &mut Incoming) -> Result<Bytes, Refusal> {
-    let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Refusal::Unreadable)?;
-        let Some(data) = frame.data_ref() else { continue };
-        if bytes.len() + data.len() > BODY {
-            return Err(Refusal::Large);
-        }
-        bytes.extend_from_slice(data);
-    }
-    Ok(bytes.freeze())
 }
 
 impl Said {

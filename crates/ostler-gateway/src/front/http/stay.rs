@@ -225,6 +225,11 @@ impl Stay {
 }
 
 impl Attendance {
+    /// Whose client it is.
+    pub(super) fn stay(&self) -> &Stay {
+        &self.0
+    }
+
     /// How often its client is shown that we are there.
     pub(super) fn keep_alive(&self) -> Duration {
         self.0.limits.keep_alive

@@ -1,0 +1,214 @@
+//! The head of a request: what is asked for, and how its body comes.
+
+use std::mem::MaybeUninit;
+
+use httparse::{Header, Status};
+use ostler::http::{self, Body};
+
+use super::limits::{HEAD, HEADERS};
+use super::refusal::Refusal;
+
+/// The head of a request, as it came.
+#[derive(Debug)]
+pub(super) struct Head<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    pub(super) query: &'a str,
+    /// Of HTTP/1. The oldest one, 0, knows no chunks.
+    version: u8,
+    headers: &'a [Header<'a>],
+}
+
+/// How a request and its answer travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Manner {
+    pub(super) body: Body,
+    /// The body is not sent before we want it.
+    pub(super) is_asked_for: bool,
+    /// The connection ends after the answer.
+    pub(super) ends: bool,
+    pub(super) form: Form,
+}
+
+/// What an answer may be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Chunks, if need be.
+    Chunks,
+    /// Plain bytes, up to the end of the connection.
+    Plain,
+    /// Nothing but its head.
+    Head,
+}
+
+/// Whether a head can have ended in what was added to `known` bytes.
+pub(super) fn may_have_ended(bytes: &[u8], known: usize) -> bool {
+    // An end of a line, and the next one before anything else.
+    let from = known.saturating_sub(3);
+    let mut ends = memchr::memchr_iter(b'\n', &bytes[from..]).map(|at| &bytes[from + at + 1..]);
+    ends.any(|rest| rest.starts_with(b"\n") || rest.starts_with(b"\r\n"))
+}
+
+/// Looks at the head at the beginning of these bytes, if all of it is there, and says how long it is.
+pub(super) fn parse<T>(
+    bytes: &[u8],
+    look: impl FnOnce(&Head<'_>) -> T,
+) -> Result<Option<(usize, Manner, T)>, Refusal> {
+    let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
+    let mut request = httparse::Request::new(&mut []);
+    let length = match request.parse_with_uninit_headers(bytes, &mut headers) {
+        Ok(Status::Complete(length)) if length <= HEAD => length,
+        Ok(Status::Partial) if bytes.len() < HEAD => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Refusal::LargeHead),
+        Err(_) => return Err(Refusal::Head),
+    };
+    let (path, query) = split(request.path.unwrap_or_default());
+    let head = Head {
+        method: request.method.unwrap_or_default(),
+        path,
+        query,
+        version: request.version.unwrap_or_default(),
+        headers: request.headers,
+    };
+    let manner = head.manner()?;
+    Ok(Some((length, manner, look(&head))))
+}
+
+/// The path and the query of a target, which may name the gateway as well.
+fn split(target: &str) -> (&str, &str) {
+    let named = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
+    let target = match named {
+        Some(named) => named.find(['/', '?']).map_or("/", |at| &named[at..]),
+        None => target,
+    };
+    target.split_once('?').unwrap_or((target, ""))
+}
+
+impl<'a> Head<'a> {
+    /// All values of a header.
+    pub(super) fn all(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
+        let named = self.headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+        named.map(|header| header.value)
+    }
+
+    pub(super) fn has(&self, name: &'static str) -> bool {
+        self.all(name).next().is_some()
+    }
+
+    /// The first value of a header. One that is no text is none that we know.
+    pub(super) fn first(&self, name: &'static str) -> Option<&'a str> {
+        self.all(name).next().map(|value| text(value).unwrap_or_default())
+    }
+
+    /// The value of a header that is there once, as text.
+    pub(super) fn only(&self, name: &'static str) -> Option<&'a str> {
+        let mut values = self.all(name);
+        let value = values.next().filter(|_| values.next().is_none());
+        value.and_then(text)
+    }
+
+    /// What is listed in a header.
+    fn listed(&self, name: &'static str) -> impl Iterator<Item = &'a str> {
+        let lists = self.all(name).map(|list| text(list).unwrap_or_default());
+        lists.flat_map(|list| list.split(',')).map(str::trim)
+    }
+
+    fn manner(&self) -> Result<Manner, Refusal> {
+        let says = |name, word: &str| self.listed(name).any(|one| one.eq_ignore_ascii_case(word));
+        let is_old = self.version == 0;
+        Ok(Manner {
+            body: http::of_request(self.headers, self.version)?,
+            is_asked_for: !is_old && says("expect", "100-continue"),
+            ends: is_old || says("connection", "close"),
+            form: match self.method {
+                "HEAD" => Form::Head,
+                _ if is_old => Form::Plain,
+                _ => Form::Chunks,
+            },
+        })
+    }
+}
+
+/// Characters that can be seen, and spaces.
+pub(super) fn text(value: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(value).ok()?;
+    let is_plain = |byte: u8| byte == b'\t' || (b' '..=b'~').contains(&byte);
+    text.bytes().all(is_plain).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manner(lines: &str) -> Result<Manner, Refusal> {
+        let bytes = format!("{lines}\r\n\r\n");
+        let (length, manner, ()) = parse(bytes.as_bytes(), |_| ())?.expect("all of it is there");
+        assert_eq!(length, bytes.len());
+        Ok(manner)
+    }
+
+    #[test]
+    fn a_head_is_read_when_all_of_it_is_there() {
+        let bytes = b"GET /mcp?x=1 HTTP/1.1\r\nHost: a\r\nX:  b \r\nx: c\r\n\r\nrest";
+        for end in 0..bytes.len() - 4 {
+            assert!(matches!(parse(&bytes[..end], |_| ()), Ok(None)), "{end}");
+            assert!(!may_have_ended(&bytes[..end], end / 2), "{end}");
+        }
+        for known in 0..bytes.len() - 4 {
+            assert!(may_have_ended(bytes, known), "{known}");
+        }
+        let look = |head: &Head<'_>| {
+            let values: Vec<_> = head.all("x").collect();
+            assert_eq!(values, [b"b", b"c"]);
+            assert_eq!(
+                (head.first("X"), head.only("x"), head.only("host")),
+                (Some("b"), None, Some("a"))
+            );
+            assert_eq!((head.method, head.path, head.query), ("GET", "/mcp", "x=1"));
+        };
+        let (length, ..) = parse(bytes, look).unwrap().unwrap();
+        assert_eq!(&bytes[length..], b"rest");
+    }
+
+    #[test]
+    fn a_target_may_name_the_gateway() {
+        assert_eq!(split("http://a:1/mcp/b?c=d"), ("/mcp/b", "c=d"));
+        assert_eq!(split("http://a"), ("/", ""));
+        assert_eq!(split("http://a?b"), ("", "b"));
+        assert_eq!(split("*"), ("*", ""));
+    }
+
+    #[test]
+    fn a_head_has_an_end() {
+        let long = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(HEAD));
+        assert!(matches!(parse(long.as_bytes(), |_| ()), Err(Refusal::LargeHead)));
+        let whole = long + "\r\n\r\n";
+        assert!(matches!(parse(whole.as_bytes(), |_| ()), Err(Refusal::LargeHead)));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(HEADERS + 1));
+        assert!(matches!(parse(many.as_bytes(), |_| ()), Err(Refusal::LargeHead)));
+        for nonsense in
+            ["\0\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/2.0\r\n\r\n", "PRI * HTTP/2.0\r\n\r\n"]
+        {
+            assert!(matches!(parse(nonsense.as_bytes(), |_| ()), Err(Refusal::Head)), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_body_has_one_meaning() {
+        let body = |lines: &str| manner(&format!("POST / HTTP/1.1\r\n{lines}")).map(|one| one.body);
+        assert_eq!(body("X: y").unwrap(), Body::NONE);
+        assert_eq!(body("Content-Length: 7").unwrap(), Body::Length(7));
+        assert_eq!(body("Transfer-Encoding: Chunked").unwrap(), Body::CHUNKED);
+        let both = body("Content-Length: 7\r\nTransfer-Encoding: chunked");
+        assert!(matches!(both, Err(Refusal::Framing(_))));
+    }
+
+    #[test]
+    fn a_connection_ends_when_its_client_wants_it_to() {
+        let ends = |lines: &str| manner(lines).map(|manner| manner.ends).unwrap();
+        assert!(!ends("GET / HTTP/1.1"));
+        assert!(!ends("GET / HTTP/1.1\r\nConnection: keep-alive"));
+        assert!(ends("GET / HTTP/1.1\r\nConnection: x, Close"));
+        assert!(ends("GET / HTTP/1.0\r\nConnection: keep-alive"));
+    }
+}

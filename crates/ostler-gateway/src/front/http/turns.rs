@@ -1,0 +1,139 @@
+//! One connection: requests and answers, in turns.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use ostler::http::Body;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+
+use super::Http;
+use super::answer::Answer;
+use super::connections::Connection;
+use super::head::{Form, Manner};
+use super::limits::{LAST_WORDS, SMALL_BODY};
+use super::refusal::Refusal;
+use super::requests::Asked;
+use super::wire::{NoBody, Request, Wire};
+
+/// How an answer is sent after which nothing can be understood.
+const LAST: Manner =
+    Manner { body: Body::NONE, is_asked_for: false, ends: true, form: Form::Plain };
+
+/// Whether a connection goes on after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    /// It ends, and its client knows.
+    End,
+    /// The same, but the client may still send what nobody reads.
+    EndSlowly,
+    /// Nobody is there any more.
+    Drop,
+}
+
+/// Answers all requests of a connection.
+pub(super) async fn answer_all(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    connection: &Arc<Connection>,
+    http: &Http,
+) {
+    let mut wire = Wire::new(stream);
+    let mut told = pin!(connection.told());
+    loop {
+        let request = tokio::select! {
+            biased;
+            request = wire.request(|head| http.admit(head)) => request,
+            () = &mut told => return,
+        };
+        let _busy = connection.work();
+        let then = match request {
+            Ok(Some(request)) => http.take_turn(&mut wire, request).await,
+            Ok(None) => Then::Drop,
+            Err(refusal) => http.say_last(&mut wire, refusal).await,
+        };
+        match then {
+            Then::GoOn => {}
+            Then::Drop => return,
+            Then::End => return wire.end().await,
+            Then::EndSlowly => {
+                wire.end().await;
+                let _ = timeout(LAST_WORDS, wire.drain()).await;
+                return;
+            }
+        }
+    }
+}
+
+impl Http {
+    async fn take_turn<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        wire: &mut Wire<S>,
+        request: Request<Result<Asked, Refusal>>,
+    ) -> Then {
+        let Request { manner, asked } = request;
+        let post = match asked {
+            Ok(Asked::Post(post)) => post,
+            Ok(Asked::Answered(answer)) => return self.say_unread(wire, answer, manner).await,
+            Err(refusal) => return self.say_unread(wire, refusal.into_answer(), manner).await,
+        };
+        let body = match self.room.read(wire, &manner).await {
+            Ok(body) => body,
+            Err(NoBody::Gone) => return Then::Drop,
+            Err(NoBody::Refused(refusal)) => return self.say_last(wire, refusal).await,
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = self.hear(post, &body) => answer,
+            () = wire.gone() => return Then::Drop,
+        };
+        self.say(wire, answer.unwrap_or_else(Refusal::into_answer), manner).await
+    }
+
+    async fn say<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        wire: &mut Wire<S>,
+        answer: Answer,
+        manner: Manner,
+    ) -> Then {
+        let ends = manner.ends || self.house.closed().is_cancelled();
+        match wire.send(answer, &Manner { ends, ..manner }).await {
+            Ok(()) if ends => Then::End,
+            Ok(()) => Then::GoOn,
+            Err(_) => Then::Drop,
+        }
+    }
+
+    /// Answers a request whose body nobody has read, nor will.
+    async fn say_unread<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        wire: &mut Wire<S>,
+        answer: Answer,
+        manner: Manner,
+    ) -> Then {
+        // What is short is on its way, unless its sender waits for our word.
+        let is_short = matches!(manner.body, Body::Length(..=SMALL_BODY)) && !manner.is_asked_for;
+        let ends = manner.ends || !is_short;
+        match self.say(wire, answer, Manner { ends, ..manner }).await {
+            Then::GoOn if wire.body_at_hand(manner.body).is_some() => Then::GoOn,
+            Then::GoOn => match timeout(LAST_WORDS, wire.body(&manner)).await {
+                Ok(Ok(_)) => Then::GoOn,
+                Ok(Err(_)) | Err(_) => Then::Drop,
+            },
+            Then::End => Then::EndSlowly,
+            then @ (Then::EndSlowly | Then::Drop) => then,
+        }
+    }
+
+    /// Answers what could not be understood.
+    async fn say_last<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        wire: &mut Wire<S>,
+        refusal: Refusal,
+    ) -> Then {
+        match self.say(wire, refusal.into_answer(), LAST).await {
+            Then::Drop => Then::Drop,
+            Then::GoOn | Then::End | Then::EndSlowly => Then::EndSlowly,
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! A connection as bytes: requests come in, answers go out.
+
+use std::future::{pending, poll_fn};
+use std::io;
+
+use bytes::{Buf, Bytes, BytesMut};
+use ostler::http::Body;
+use ostler::pipe::read;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use super::answer::{Answer, Content};
+use super::head::{self, Form, Head, Manner};
+use super::limits::{BODY, HEAD};
+use super::refusal::Refusal;
+use super::stream::Stream;
+
+/// An answer that is longer is not worth being copied behind its head.
+const TOGETHER: usize = 16 << 10;
+/// Most heads of answers are shorter, also with their content.
+const MOST_HEADS: usize = 512;
+/// Room that a connection keeps while it waits for a request.
+const KEPT: usize = 4 << 10;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Wire<S> {
+    stream: S,
+    /// What has come and was not looked at yet.
+    unread: BytesMut,
+}
+
+/// A request whose body has not been read.
+#[derive(Debug)]
+pub(super) struct Request<T> {
+    pub(super) manner: Manner,
+    /// What was made of its head.
+    pub(super) asked: T,
+}
+
+/// Why there is no body.
+#[derive(Debug)]
+pub(super) enum NoBody {
+    Refused(Refusal),
+    /// Its sender has gone.
+    Gone,
+}
+
+impl From<Refusal> for NoBody {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, unread: BytesMut::new() }
+    }
+
+    /// Waits for a request, and looks at its head. None if there will be none. May be dropped while it waits.
+    pub(super) async fn request<T>(
+        &mut self,
+        look: impl Fn(&Head<'_>) -> T,
+    ) -> Result<Option<Request<T>>, Refusal> {
+        if self.unread.is_empty() && self.unread.capacity() > KEPT {
+            self.unread = BytesMut::new();
+        }
+        let mut known = 0;
+        loop {
+            // The first part shows whether it is a head at all. After that all of it has to be there.
+            if (known == 0 || head::may_have_ended(&self.unread, known))
+                && let Some((length, manner, asked)) = head::parse(&self.unread, &look)?
+            {
+                self.unread.advance(length);
+                return Ok(Some(Request { manner, asked }));
+            }
+            known = self.unread.len();
+            if known >= HEAD {
+                return Err(Refusal::LargeHead);
+            }
+            if !self.has_more().await {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// A body, if all of it is there.
+    pub(super) fn body_at_hand(&mut self, body: Body) -> Option<Bytes> {
+        let Body::Length(length) = body else { return None };
+        let length = usize::try_from(length).ok().filter(|length| *length <= self.unread.len())?;
+        // It is copied, because a part of the connection's own buffer would keep all of that.
+        let bytes = Bytes::copy_from_slice(&self.unread[..length]);
+        self.unread.advance(length);
+        Some(bytes)
+    }
+
+    /// Waits for a body.
+    pub(super) async fn body(&mut self, manner: &Manner) -> Result<Bytes, NoBody> {
+        if manner.is_asked_for {
+            let go_on = self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+            go_on.map_err(|_| NoBody::Gone)?;
+        }
+        let (mut rest, mut content) = (manner.body, BytesMut::new());
+        loop {
+            let mut see = |bytes: &[u8]| content.extend_from_slice(bytes);
+            let taken = rest.advance(&self.unread, &mut see).map_err(Refusal::Unreadable)?;
+            self.unread.advance(taken);
+            if content.len() > BODY as usize {
+                return Err(NoBody::Refused(Refusal::Large));
+            }
+            if rest.is_complete() {
+                return Ok(content.freeze());
+            }
+            if !self.has_more().await {
+                return Err(NoBody::Gone);
+            }
+        }
+    }
+
+    /// Waits until the client has gone, or for ever.
+    pub(super) async fn gone(&mut self) {
+        while self.unread.len() < HEAD {
+            if !self.has_more().await {
+                return;
+            }
+        }
+        // That is seen when there is room for more.
+        pending::<()>().await;
+    }
+
+    /// Sends an answer, to its end.
+    pub(super) async fn send(&mut self, answer: Answer, manner: &Manner) -> io::Result<()> {
+        let mut head = Vec::with_capacity(MOST_HEADS);
+        answer.put_head(manner, &mut head)?;
+        match answer.content {
+            _ if manner.form == Form::Head => self.stream.write_all(&head).await?,
+            Content::Nothing => self.stream.write_all(&head).await?,
+            Content::Json(line) if line.len() <= TOGETHER => {
+                head.extend_from_slice(&line);
+                self.stream.write_all(&head).await?;
+            }
+            Content::Json(line) => {
+                self.stream.write_all(&head).await?;
+                self.stream.write_all(&line).await?;
+            }
+            Content::Events(events) => {
+                self.send_events(head, *events, manner.form == Form::Chunks).await?;
+            }
+        }
+        self.stream.flush().await
+    }
+
+    async fn send_events(
+        &mut self,
+        mut unsent: Vec<u8>,
+        mut events: Stream,
+        in_chunks: bool,
+    ) -> io::Result<()> {
+        loop {
+            let next = poll_fn(|cx| events.poll_next(cx));
+            let next = tokio::select! {
+                biased;
+                next = next => next,
+                () = self.gone() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+            match &next {
+                Some(bytes) if in_chunks => put_chunk(&mut unsent, bytes),
+                Some(bytes) => unsent.extend_from_slice(bytes),
+                None if in_chunks => put_chunk(&mut unsent, b""),
+                None => {}
+            }
+            self.stream.write_all(&unsent).await?;
+            self.stream.flush().await?;
+            unsent.clear();
+            if next.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends what is sent.
+    pub(super) async fn end(&mut self) {
+        // Whoever has gone need not be told.
+        let _ = self.stream.shutdown().await;
+    }
+
+    /// Reads what the client still sends: otherwise it may lose the answer that it was sent before.
+    pub(super) async fn drain(&mut self) {
+        let mut left = BODY as usize;
+        while let Ok(count @ 1..) = read(&mut self.stream, |_| {}).await {
+            left = left.saturating_sub(count);
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Waits for more. False if there will be no more.
+    async fn has_more(&mut self) -> bool {
+        let Self { stream, unread } = self;
+        let read = read(stream, |bytes| unread.extend_from_slice(bytes));
+        matches!(read.await, Ok(1..))
+    }
+}
+
+/// An empty one is the last.
+fn put_chunk(to: &mut Vec<u8>, bytes: &[u8]) {
+    to.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+    to.extend_from_slice(bytes);
+    to.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_head_that_grows_without_an_end_is_refused() {
+        let (mut client, server) = duplex(64);
+        let mut wire = Wire::new(server);
+        let head = async {
+            let _ = client.write_all(b"GET / HTTP/1.1\r\nX: ").await;
+            while client.write_all(&[b'x'; 64]).await.is_ok() {}
+        };
+        let refused = tokio::select! {
+            request = wire.request(|_| ()) => request,
+            () = head => panic!("it is read to its end"),
+        };
+        assert!(matches!(refused, Err(Refusal::LargeHead)), "{refused:?}");
+        assert!(wire.unread.len() < HEAD + 64);
+    }
+
+    #[tokio::test]
+    async fn what_a_connection_keeps_while_it_is_unused_is_little() {
+        let (mut client, server) = duplex(1 << 20);
+        let mut wire = Wire::new(server);
+        let text = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", 1 << 16);
+        client.write_all(text.as_bytes()).await.unwrap();
+        client.write_all(&vec![b' '; 1 << 16]).await.unwrap();
+        let request = wire.request(|_| ()).await.unwrap().expect("a request");
+        assert_eq!(wire.body(&request.manner).await.unwrap().len(), 1 << 16);
+        drop(client);
+        assert!(wire.request(|_| ()).await.unwrap().is_none());
+        assert!(wire.unread.capacity() <= KEPT);
+    }
+}

@@ -129,3 +129,21 @@ fn connections_that_are_in_use_do_not_give_way() {
         Reply::read(web.begin("POST", &ping())).is_ok_and(|reply| reply.status == 200)
     });
 }
+
+/// Whoever is refused may go on sending for a while, so that it does not lose our answer; not for longer.
+#[test]
+fn who_is_refused_and_stays_is_not_waited_for() {
+    let stage = stage(|settings| settings.limits.last_words = SHORT);
+    let (web, _server) = stage.both();
+    let wrong = web.clone().with("Content-Type", "text/plain");
+    // A short body that never comes.
+    let text = wrong.text("POST", "").replace("Content-Length: 0", "Content-Length: 10");
+    let mut reply = Reply::read(begun(&web, &text)).expect("an answer");
+    assert_eq!((reply.status, reply.text().is_empty()), (415, false));
+    assert_eq!(reply.into_stream().read(&mut [0]).expect("an end"), 0);
+    // A long one of which always more comes.
+    let text = wrong.text("POST", "").replace("Content-Length: 0", "Content-Length: 99999999");
+    let mut stream = begun(&web, &text);
+    let is_cut = || stream.write_all(b"x").is_err();
+    wait_until("nobody listens to it", PATIENCE, is_cut);
+}

@@ -11,6 +11,8 @@ pub struct Limits {
     pub head: Duration,
     /// For a body to arrive, with the wait for its turn.
     pub body: Duration,
+    /// For what was said last to be read, and for what nobody wants any more to be sent.
+    pub last_words: Duration,
     /// What was sent and is not acknowledged, or not read, for so long ends its connection.
     pub stalled: Duration,
     /// On a stream on which nothing else is said.
@@ -33,6 +35,7 @@ impl Default for Limits {
             handshake: Duration::from_secs(10),
             head: Duration::from_mins(1),
             body: Duration::from_secs(30),
+            last_words: Duration::from_secs(1),
             stalled: Duration::from_secs(30),
             keep_alive: Duration::from_secs(15),
             patience: Duration::from_secs(15),
@@ -52,8 +55,6 @@ pub(super) const SMALL_BODY: u64 = 16 << 10;
 pub(super) const BODIES: usize = 128 << 20;
 /// Of everything before the body.
 pub(super) const HEAD: usize = 16 << 10;
-/// For what was said last to be read.
-pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// In one request.
 pub(super) const HEADERS: usize = 100;
 /// Connections that are not taken yet. More would have to try again, a second later.

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Http;
 use super::connections::{Connection, Connections};
-use super::limits::{LAST_WORDS, Limits};
+use super::limits::Limits;
 use super::turns::answer_all;
 
 /// After a connection could not be taken, for want of descriptors.
@@ -49,7 +49,7 @@ pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
         http.lobby.close().await;
         while tasks.join_next().await.is_some() {}
     };
-    let _ = timeout(LAST_WORDS, all_left).await;
+    let _ = timeout(http.limits.last_words, all_left).await;
 }
 
 async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http>) {

@@ -11,7 +11,7 @@ use super::Http;
 use super::answer::Answer;
 use super::connections::Connection;
 use super::head::{Form, Manner};
-use super::limits::{LAST_WORDS, SMALL_BODY};
+use super::limits::SMALL_BODY;
 use super::refusal::Refusal;
 use super::requests::Asked;
 use super::wire::{NoBody, Request, Wire};
@@ -58,7 +58,7 @@ pub(super) async fn answer_all(
             Then::End => return wire.end().await,
             Then::EndSlowly => {
                 wire.end().await;
-                let _ = timeout(LAST_WORDS, wire.drain()).await;
+                let _ = timeout(http.limits.last_words, wire.drain()).await;
                 return;
             }
         }
@@ -116,7 +116,7 @@ impl Http {
         let ends = manner.ends || !is_short;
         match self.say(wire, answer, Manner { ends, ..manner }).await {
             Then::GoOn if wire.body_at_hand(manner.body).is_some() => Then::GoOn,
-            Then::GoOn => match timeout(LAST_WORDS, wire.body(&manner)).await {
+            Then::GoOn => match timeout(self.limits.last_words, wire.body(&manner)).await {
                 Ok(Ok(_)) => Then::GoOn,
                 Ok(Err(_)) | Err(_) => Then::Drop,
             },

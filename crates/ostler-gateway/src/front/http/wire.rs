@@ -96,8 +96,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Waits for a body.
     pub(super) async fn body(&mut self, manner: &Manner) -> Result<Bytes, NoBody> {
         if manner.is_asked_for {
-            let go_on = self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
-            go_on.map_err(|_| NoBody::Gone)?;
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| NoBody::Gone)?;
         }
         let (mut rest, mut content) = (manner.body, BytesMut::new());
         loop {
@@ -132,28 +131,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let mut head = Vec::with_capacity(MOST_HEADS);
         answer.put_head(manner, &mut head)?;
         match answer.content {
-            _ if manner.form == Form::Head => self.stream.write_all(&head).await?,
-            Content::Nothing => self.stream.write_all(&head).await?,
+            _ if manner.form == Form::Head => self.write(&head).await,
+            Content::Nothing => self.write(&head).await,
             Content::Json(line) if line.len() <= TOGETHER => {
                 head.extend_from_slice(&line);
-                self.stream.write_all(&head).await?;
+                self.write(&head).await
             }
             Content::Json(line) => {
-                self.stream.write_all(&head).await?;
-                self.stream.write_all(&line).await?;
+                self.write(&head).await?;
+                self.write(&line).await
             }
-            Content::Events(events) => {
-                self.send_events(head, *events, manner.form == Form::Chunks).await?;
-            }
+            Content::Events(events) => self.send_events(head, *events, manner.form).await,
         }
-        self.stream.flush().await
     }
 
     async fn send_events(
         &mut self,
         mut unsent: Vec<u8>,
         mut events: Stream,
-        in_chunks: bool,
+        form: Form,
     ) -> io::Result<()> {
         loop {
             let next = poll_fn(|cx| events.poll_next(cx));
@@ -163,18 +159,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 () = self.gone() => return Err(io::ErrorKind::UnexpectedEof.into()),
             };
             match &next {
-                Some(bytes) if in_chunks => put_chunk(&mut unsent, bytes),
+                Some(bytes) if form == Form::Chunks => put_chunk(&mut unsent, bytes),
                 Some(bytes) => unsent.extend_from_slice(bytes),
-                None if in_chunks => put_chunk(&mut unsent, b""),
+                None if form == Form::Chunks => put_chunk(&mut unsent, b""),
                 None => {}
             }
-            self.stream.write_all(&unsent).await?;
-            self.stream.flush().await?;
+            self.write(&unsent).await?;
             unsent.clear();
             if next.is_none() {
                 return Ok(());
             }
         }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await?;
+        self.stream.flush().await
     }
 
     /// Ends what is sent.

@@ -2,9 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use ostler::keeper::Sharing;
 use ostler_testkit::web::{Reply, Web, request};
+use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
@@ -144,4 +146,28 @@ fn a_client_that_does_not_read_blocks_nobody() {
         server.answer(&asked, &json!({}));
         assert_eq!(Reply::read(stream).expect("an answer").message()["id"], id);
     }
+}
+
+/// A client that asks and asks, and reads no answer, until nobody listens to it.
+fn deaf(web: &Web) -> TcpStream {
+    let mut stream = web.connect();
+    sockopt::set_socket_recv_buffer_size(&stream, 4 << 10).expect("a small buffer");
+    stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a limit");
+    let requests = "GET / HTTP/1.1\r\n\r\n".repeat(1 << 10);
+    while stream.write_all(requests.as_bytes()).is_ok() {}
+    stream
+}
+
+#[test]
+fn who_is_not_known_and_does_not_read_keeps_no_place() {
+    const PLACES: usize = 4;
+    let stage = Stage::with(&["puppet"], Sharing::All, |settings| {
+        settings.limits.connections = PLACES;
+    });
+    let web = stage.web();
+    let all: Vec<TcpStream> = (0..PLACES).map(|_| deaf(&web)).collect();
+    for _ in 0..PLACES {
+        assert_eq!(web.send("GET", "").status, 405);
+    }
+    drop(all);
 }

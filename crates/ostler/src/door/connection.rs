@@ -159,7 +159,7 @@ impl Connection {
             return too_long();
         }
         if head.expects_word {
-            self.client_out.write(b"HTTP/1.1 100 Continue\r\n\r\n").await;
+            self.client_out.write(crate::http::GO_ON).await;
         }
         self.client_in.consume(head.length);
         let (mut body, mut content) = (head.body, Vec::new());

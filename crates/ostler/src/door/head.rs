@@ -76,7 +76,7 @@ impl RequestHead {
             method: method.to_owned(),
             target: target.to_owned(),
             body,
-            expects_word: has_word(request.headers, "expect", "100-continue"),
+            expects_word: http::says(request.headers, "expect", "100-continue"),
             framing_lines: framing_lines.map(|header| line_of(header, bytes)).collect(),
         }))
     }
@@ -110,7 +110,7 @@ impl AnswerHead {
         let is_stream = stated.is_none()
             && ["application/vnd.docker.raw-stream", "application/vnd.docker.multiplexed-stream"]
                 .iter()
-                .any(|kind| has_word(answer.headers, "content-type", kind));
+                .any(|kind| http::says(answer.headers, "content-type", kind));
         let body = match status {
             100..=199 | 204 | 304 => Body::NONE,
             _ if method == "HEAD" => Body::NONE,
@@ -124,13 +124,6 @@ impl AnswerHead {
     pub(super) fn is_interim(self) -> bool {
         (100..200).contains(&self.status) && !self.hijacked
     }
-}
-
-fn has_word(headers: &[Header<'_>], name: &str, word: &str) -> bool {
-    headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name)).any(|header| {
-        let first = header.value.split(|byte| *byte == b';').next().unwrap_or_default();
-        first.trim_ascii().eq_ignore_ascii_case(word.as_bytes())
-    })
 }
 
 /// Where in `bytes` the line of a header is, without its line break.

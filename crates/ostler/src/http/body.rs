@@ -15,7 +15,11 @@ pub enum Body {
 
 /// Where in a chunked body we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunks(Place);
+pub struct Chunks {
+    place: Place,
+    /// How much came that is neither data nor a size.
+    extra: u16,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -24,35 +28,51 @@ enum Place {
         size: u64,
         digits: u8,
     },
+    /// In a space behind that number.
+    Space {
+        size: u64,
+    },
     /// In the rest of that line, which says nothing to us.
     Extension {
         size: u64,
     },
+    /// In the break of that line.
+    SizeBreak {
+        size: u64,
+    },
     Data(u64),
     /// Before the line break behind the data.
-    Break,
-    /// In a line behind the last chunk, with this many bytes so far. An empty one is the end.
-    Trailer(u16),
+    DataEnd,
+    DataBreak,
+    /// In a line behind the last chunk. An empty one is the end.
+    Trailer {
+        is_empty: bool,
+    },
+    TrailerBreak {
+        was_empty: bool,
+    },
     End,
 }
 
 /// A body that is not what its head says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a chunk of the body has no valid size")]
+#[error("a chunk of the body is not valid")]
 pub struct InvalidChunk;
 
 /// As many hexadecimal digits as a size may have.
 const LONGEST_SIZE: u8 = 16;
+/// Of what is neither data nor a size.
+const MOST_EXTRA: u16 = 16 << 10;
 
 impl Body {
     /// There is none.
     pub const NONE: Self = Self::Length(0);
     /// One in chunks, before the first of them.
-    pub const CHUNKED: Self = Self::Chunked(Chunks(Place::START));
+    pub const CHUNKED: Self = Self::Chunked(Chunks::START);
 
     /// Whether nothing more of it is to come.
     pub fn is_complete(self) -> bool {
-        matches!(self, Self::Length(0) | Self::Chunked(Chunks(Place::End)))
+        matches!(self, Self::Length(0) | Self::Chunked(Chunks { place: Place::End, .. }))
     }
 
     /// Goes on by as many of `bytes` as belong to the body, and says how many that are. The content
@@ -73,10 +93,10 @@ impl Body {
                 see(bytes);
                 Ok(bytes.len())
             }
-            Self::Chunked(Chunks(place)) => {
+            Self::Chunked(chunks) => {
                 let mut taken = 0;
-                while taken < bytes.len() && *place != Place::End {
-                    taken += place.step(&bytes[taken..], see)?;
+                while taken < bytes.len() && chunks.place != Place::End {
+                    taken += chunks.step(&bytes[taken..], see)?;
                 }
                 Ok(taken)
             }
@@ -84,48 +104,59 @@ impl Body {
     }
 }
 
-impl Place {
-    const START: Self = Self::Size { size: 0, digits: 0 };
+impl Chunks {
+    const START: Self = Self { place: Place::SIZE, extra: 0 };
 
     /// Takes at least one byte.
     fn step(&mut self, bytes: &[u8], see: &mut impl FnMut(&[u8])) -> Result<usize, InvalidChunk> {
-        if let Self::Data(left) = self {
+        if let Place::Data(left) = &mut self.place {
             let taken = shorter(*left, bytes.len());
             see(&bytes[..taken]);
             *left -= taken as u64;
             if *left == 0 {
-                *self = Self::Break;
+                self.place = Place::DataEnd;
             }
             return Ok(taken);
         }
-        *self = self.after(bytes[0])?;
-        Ok(1)
+        self.place = self.place.after(bytes[0])?;
+        if matches!(self.place, Place::Extension { .. } | Place::Trailer { .. }) {
+            self.extra += 1;
+        }
+        if self.extra > MOST_EXTRA { Err(InvalidChunk) } else { Ok(1) }
     }
+}
 
-    /// Where we are behind one byte that is not data.
+impl Place {
+    const SIZE: Self = Self::Size { size: 0, digits: 0 };
+
+    /// Where we are behind one byte that is not data. Whatever others could understand in another way is refused.
     fn after(self, byte: u8) -> Result<Self, InvalidChunk> {
         Ok(match (self, byte) {
-            (Self::Size { digits: 0, .. }, b'\n' | b'\r' | b';' | b' ' | b'\t') => {
-                return Err(InvalidChunk);
+            (Self::Size { size, digits: 1.. } | Self::Space { size }, b' ' | b'\t') => {
+                Self::Space { size }
             }
-            (Self::Size { size, .. } | Self::Extension { size }, b'\n') => match size {
-                0 => Self::Trailer(0),
-                _ => Self::Data(size),
-            },
-            (Self::Size { size, .. }, b'\r' | b';' | b' ' | b'\t') => Self::Extension { size },
-            (Self::Size { digits: LONGEST_SIZE, .. }, _) => return Err(InvalidChunk),
-            (Self::Size { size, digits }, digit) => {
+            (Self::Size { size, digits: 1.. } | Self::Space { size }, b';') => {
+                Self::Extension { size }
+            }
+            (
+                Self::Size { size, digits: 1.. } | Self::Space { size } | Self::Extension { size },
+                b'\r',
+            ) => Self::SizeBreak { size },
+            (Self::Size { size, digits: digits @ ..LONGEST_SIZE }, digit) => {
                 let digit = char::from(digit).to_digit(16).ok_or(InvalidChunk)?;
                 Self::Size { size: size << 4 | u64::from(digit), digits: digits + 1 }
             }
-            (Self::Break, b'\n') => Self::START,
-            (Self::Break, b'\r') => Self::Break,
-            (Self::Break, _) => return Err(InvalidChunk),
-            (Self::Trailer(0), b'\n') => Self::End,
-            (Self::Trailer(_), b'\n') => Self::Trailer(0),
-            (Self::Trailer(length), b'\r') => Self::Trailer(length),
-            (Self::Trailer(length), _) => Self::Trailer(length.saturating_add(1)),
-            (state @ (Self::Extension { .. } | Self::Data(_) | Self::End), _) => state,
+            (Self::Extension { size }, byte) if byte != b'\n' => Self::Extension { size },
+            (Self::SizeBreak { size: 0 } | Self::TrailerBreak { was_empty: false }, b'\n') => {
+                Self::Trailer { is_empty: true }
+            }
+            (Self::SizeBreak { size }, b'\n') => Self::Data(size),
+            (Self::DataEnd, b'\r') => Self::DataBreak,
+            (Self::DataBreak, b'\n') => Self::SIZE,
+            (Self::Trailer { is_empty }, b'\r') => Self::TrailerBreak { was_empty: is_empty },
+            (Self::Trailer { .. }, byte) if byte != b'\n' => Self::Trailer { is_empty: false },
+            (Self::TrailerBreak { was_empty: true }, b'\n') => Self::End,
+            _ => return Err(InvalidChunk),
         })
     }
 }
@@ -168,9 +199,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
-        for bytes in [&b"x\r\n"[..], b"\r\n", b"-1\r\n", b"00000000000000001\r\n", b"1\r\nab"] {
-            assert_eq!(read(Body::CHUNKED, &[bytes]), Err(InvalidChunk), "{bytes:?}");
+    fn what_could_be_understood_in_another_way_is_refused() {
+        let sizes =
+            ["x\r\n", "\r\n", "-1\r\n", "00000000000000001\r\n", " 1\r\n", "1 1\r\n", ";\r\n"];
+        let breaks = ["1\n", "1;x\n", "1\rx", "1\r\r\n", "1\r\nab", "1\r\na\n", "1\r\na\r\r\n"];
+        let trailers = ["0\r\n\n", "0\r\nX: y\n", "0\r\nX: y\r\r\n", "0\r\n\rx"];
+        for text in sizes.into_iter().chain(breaks).chain(trailers) {
+            assert_eq!(read(Body::CHUNKED, &[text.as_bytes()]), Err(InvalidChunk), "{text:?}");
+        }
+        assert!(read(Body::CHUNKED, &[b"1 \t;x=y;\r\na\r\nB ;\r\n"]).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_data_has_an_end() {
+        let most = usize::from(MOST_EXTRA);
+        let long =
+            [format!("1;{}", "x".repeat(most)), format!("0\r\n{}", "X: y\r\n".repeat(most / 4))];
+        for text in long {
+            assert_eq!(read(Body::CHUNKED, &[text.as_bytes()]), Err(InvalidChunk));
         }
     }
 }

@@ -9,6 +9,9 @@ use super::Body;
 #[error("the head contradicts itself about the length of the body")]
 pub struct InvalidFraming;
 
+/// What a client hears that waits to be told before it sends a body.
+pub const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// The body of a request of this minor version of HTTP/1.
 pub fn of_request(headers: &[Header<'_>], version: u8) -> Result<Body, InvalidFraming> {
     let framing = Framing::of(headers)?;
@@ -22,6 +25,16 @@ pub fn of_request(headers: &[Header<'_>], version: u8) -> Result<Body, InvalidFr
 /// The body of an answer, if its head says anything about it.
 pub fn of_answer(headers: &[Header<'_>]) -> Result<Option<Body>, InvalidFraming> {
     Framing::of(headers).map(Framing::body)
+}
+
+/// Whether one of the words in a header is this one, whatever is said about it behind a semicolon.
+pub fn says(headers: &[Header<'_>], name: &str, word: &str) -> bool {
+    let named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+    let mut words = named.flat_map(|header| header.value.split(|byte| *byte == b','));
+    words.any(|one| {
+        let one = one.split(|byte| *byte == b';').next().unwrap_or_default();
+        one.trim_ascii().eq_ignore_ascii_case(word.as_bytes())
+    })
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,4 +4,4 @@ mod body;
 mod framing;
 
 pub use body::{Body, InvalidChunk};
-pub use framing::{InvalidFraming, of_answer, of_request};
+pub use framing::{GO_ON, InvalidFraming, of_answer, of_request, says};

@@ -29,7 +29,7 @@ impl Front {
     pub fn new(sessions: usize) -> io::Result<Self> {
         let owner = Owner::new(Places::new(["/nowhere".into()]), "fuzzing")?;
         let house = House::new(owner, Supply::Fixed(BTreeMap::new()), None, None);
-        // Whoever has sent more behind a request for a stream is missed only when it is told something.
+        // Whoever has sent much behind a request for a stream is missed only when it is told something.
         let keep_alive = Duration::from_millis(200);
         let limits = Limits { keep_alive, sessions, ..Limits::default() };
         let passes = vec![Pass::new("main", TOKEN.into())];

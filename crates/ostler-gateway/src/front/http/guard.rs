@@ -1,4 +1,4 @@
-//! Who may come in. Nothing else of a request is looked at before this.
+//! Who may come in. Of a request nothing is looked at before this but whether it is one.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -107,14 +107,8 @@ impl<'a> Head<'a> {
         value.and_then(text)
     }
 
-    /// What is listed in a header.
-    fn listed(&self, name: &'static str) -> impl Iterator<Item = &'a str> {
-        let lists = self.all(name).map(|list| text(list).unwrap_or_default());
-        lists.flat_map(|list| list.split(',')).map(str::trim)
-    }
-
     fn manner(&self) -> Result<Manner, Refusal> {
-        let says = |name, word: &str| self.listed(name).any(|one| one.eq_ignore_ascii_case(word));
+        let says = |name, word| http::says(self.headers, name, word);
         let is_old = self.version == 0;
         Ok(Manner {
             body: http::of_request(self.headers, self.version)?,

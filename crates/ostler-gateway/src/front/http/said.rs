@@ -46,9 +46,6 @@ impl Room {
         wire: &mut Wire<S>,
         manner: &Manner,
     ) -> Result<Bytes, NoBody> {
-        if let Some(body) = wire.body_at_hand(manner.body) {
-            return Ok(body);
-        }
         let needed = match manner.body {
             Body::Length(..=SMALL_BODY) => 0,
             Body::Length(length) => u32::try_from(length).unwrap_or(u32::MAX),
@@ -56,6 +53,11 @@ impl Room {
         };
         if needed > BODY {
             return Err(NoBody::Refused(Refusal::Large));
+        }
+        if needed == 0
+            && let Some(body) = wire.body_at_hand(manner.body)
+        {
+            return Ok(body);
         }
         let read = async {
             let _room = self.left.acquire_many(needed).await;

@@ -44,29 +44,52 @@ pub(super) async fn answer_all(
         let request = tokio::select! {
             biased;
             request = wire.request(|head| http.admit(head)) => request,
-            () = &mut told => return,
+            () = &mut told => return http.end(&mut wire).await,
         };
-        let _busy = connection.work();
-        let then = match request {
-            Ok(Some(request)) => http.take_turn(&mut wire, request).await,
-            Ok(None) => Then::Drop,
-            Err(refusal) => http.say_last(&mut wire, refusal).await,
+        // Whoever is refused has no use of its connection, and loses it to others.
+        let is_admitted = matches!(&request, Ok(Some(Request { asked: Ok(_), .. })));
+        let _busy = is_admitted.then(|| connection.work());
+        let goes_on = tokio::select! {
+            biased;
+            goes_on = http.take_turn(&mut wire, request) => goes_on,
+            () = &mut told, if !is_admitted => false,
         };
-        match then {
-            Then::GoOn => {}
-            Then::Drop => return,
-            Then::End => return wire.end().await,
-            Then::EndSlowly => {
-                wire.end().await;
-                let _ = timeout(http.limits.last_words, wire.drain()).await;
-                return;
-            }
+        if !goes_on {
+            return;
         }
     }
 }
 
 impl Http {
+    /// Answers a request. Whether there may be another one.
     async fn take_turn<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        wire: &mut Wire<S>,
+        request: Result<Option<Request<Result<Asked, Refusal>>>, Refusal>,
+    ) -> bool {
+        let then = match request {
+            Ok(Some(request)) => self.answer(wire, request).await,
+            Ok(None) => Then::Drop,
+            Err(refusal) => self.say_last(wire, refusal).await,
+        };
+        match then {
+            Then::GoOn => return true,
+            Then::Drop => {}
+            Then::End => self.end(wire).await,
+            Then::EndSlowly => {
+                self.end(wire).await;
+                let _ = timeout(self.limits.last_words, wire.drain()).await;
+            }
+        }
+        false
+    }
+
+    /// Ends what is sent, unless the client does not take it.
+    async fn end<S: AsyncRead + AsyncWrite + Unpin>(&self, wire: &mut Wire<S>) {
+        let _ = timeout(self.limits.last_words, wire.end()).await;
+    }
+
+    async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         wire: &mut Wire<S>,
         request: Request<Result<Asked, Refusal>>,
@@ -115,9 +138,8 @@ impl Http {
         let is_short = matches!(manner.body, Body::Length(..=SMALL_BODY)) && !manner.is_asked_for;
         let ends = manner.ends || !is_short;
         match self.say(wire, answer, Manner { ends, ..manner }).await {
-            Then::GoOn if wire.body_at_hand(manner.body).is_some() => Then::GoOn,
-            Then::GoOn => match timeout(self.limits.last_words, wire.body(&manner)).await {
-                Ok(Ok(_)) => Then::GoOn,
+            Then::GoOn => match timeout(self.limits.last_words, wire.skip(manner.body)).await {
+                Ok(Ok(())) => Then::GoOn,
                 Ok(Err(_)) | Err(_) => Then::Drop,
             },
             Then::End => Then::EndSlowly,

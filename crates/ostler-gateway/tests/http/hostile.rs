@@ -5,12 +5,14 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use ostler::keeper::Sharing;
+use ostler_testkit::wait_until;
 use ostler_testkit::web::{Reply, Web, request};
+use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::stage::{PATIENCE, Stage};
 
 fn ping(web: &Web) {
     assert_eq!(web.send("POST", &request(&json!(1), "ping", &json!({}))).status, 200);
@@ -99,7 +101,7 @@ fn more_connections_than_there_is_room_for_give_way() {
     }
     ping(&web);
     let first = idle.first_mut().expect("one");
-    first.set_read_timeout(Some(crate::stage::PATIENCE)).expect("a limit");
+    first.set_read_timeout(Some(PATIENCE)).expect("a limit");
     assert_eq!(first.read(&mut [0; 1]).expect("an end"), 0, "the oldest has given way");
 }
 
@@ -148,13 +150,21 @@ fn a_client_that_does_not_read_blocks_nobody() {
     }
 }
 
-/// A client that asks and asks, and reads no answer, until nobody listens to it.
+/// A client that asks and asks, and reads no answer, until the gateway can't answer any more.
 fn deaf(web: &Web) -> TcpStream {
+    const LOOKS: u32 = 20;
     let mut stream = web.connect();
-    sockopt::set_socket_recv_buffer_size(&stream, 4 << 10).expect("a small buffer");
+    sockopt::set_socket_recv_buffer_size(&stream, 128 << 10).expect("a small buffer");
     stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a limit");
     let requests = "GET / HTTP/1.1\r\n\r\n".repeat(1 << 10);
     while stream.write_all(requests.as_bytes()).is_ok() {}
+    let (mut before, mut same) = (0, 0);
+    wait_until("there is no room for answers", PATIENCE, || {
+        let now = ioctl_fionread(&stream).expect("a number");
+        same = if now > 0 && now == before { same + 1 } else { 0 };
+        before = now;
+        same > LOOKS
+    });
     stream
 }
 

@@ -32,26 +32,32 @@ enum Then {
     Drop,
 }
 
+/// A connection, and what is known to answer its requests.
+struct Turns<'a, S> {
+    http: &'a Http,
+    wire: Wire<S>,
+}
+
 /// Answers all requests of a connection.
 pub(super) async fn answer_all(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     connection: &Arc<Connection>,
     http: &Http,
 ) {
-    let mut wire = Wire::new(stream);
+    let mut turns = Turns { http, wire: Wire::new(stream) };
     let mut told = pin!(connection.told());
     loop {
         let request = tokio::select! {
             biased;
-            request = wire.request(|head| http.admit(head)) => request,
-            () = &mut told => return http.end(&mut wire).await,
+            request = turns.wire.request(|head| http.admit(head)) => request,
+            () = &mut told => return turns.end().await,
         };
         // Whoever is refused has no use of its connection, and loses it to others.
         let is_admitted = matches!(&request, Ok(Some(Request { asked: Ok(_), .. })));
         let _busy = is_admitted.then(|| connection.work());
         let goes_on = tokio::select! {
             biased;
-            goes_on = http.take_turn(&mut wire, request) => goes_on,
+            goes_on = turns.take(request) => goes_on,
             () = &mut told, if !is_admitted => false,
         };
         if !goes_on {
@@ -60,67 +66,57 @@ pub(super) async fn answer_all(
     }
 }
 
-impl Http {
+impl<S: AsyncRead + AsyncWrite + Unpin> Turns<'_, S> {
     /// Answers a request. Whether there may be another one.
-    async fn take_turn<S: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        wire: &mut Wire<S>,
+    async fn take(
+        &mut self,
         request: Result<Option<Request<Result<Asked, Refusal>>>, Refusal>,
     ) -> bool {
         let then = match request {
-            Ok(Some(request)) => self.answer(wire, request).await,
+            Ok(Some(request)) => self.answer(request).await,
             Ok(None) => Then::Drop,
-            Err(refusal) => self.say_last(wire, refusal).await,
+            Err(refusal) => self.say_last(refusal).await,
         };
         match then {
             Then::GoOn => return true,
             Then::Drop => {}
-            Then::End => self.end(wire).await,
+            Then::End => self.end().await,
             Then::EndSlowly => {
-                self.end(wire).await;
-                let _ = timeout(self.limits.last_words, wire.drain()).await;
+                self.end().await;
+                let _ = timeout(self.http.limits.last_words, self.wire.drain()).await;
             }
         }
         false
     }
 
     /// Ends what is sent, unless the client does not take it.
-    async fn end<S: AsyncRead + AsyncWrite + Unpin>(&self, wire: &mut Wire<S>) {
-        let _ = timeout(self.limits.last_words, wire.end()).await;
+    async fn end(&mut self) {
+        let _ = timeout(self.http.limits.last_words, self.wire.end()).await;
     }
 
-    async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        wire: &mut Wire<S>,
-        request: Request<Result<Asked, Refusal>>,
-    ) -> Then {
+    async fn answer(&mut self, request: Request<Result<Asked, Refusal>>) -> Then {
         let Request { manner, asked } = request;
         let post = match asked {
             Ok(Asked::Post(post)) => post,
-            Ok(Asked::Answered(answer)) => return self.say_unread(wire, answer, manner).await,
-            Err(refusal) => return self.say_unread(wire, refusal.into_answer(), manner).await,
+            Ok(Asked::Answered(answer)) => return self.say_unread(answer, manner).await,
+            Err(refusal) => return self.say_unread(refusal.into_answer(), manner).await,
         };
-        let body = match self.room.read(wire, &manner).await {
+        let body = match self.http.room.read(&mut self.wire, &manner).await {
             Ok(body) => body,
             Err(NoBody::Gone) => return Then::Drop,
-            Err(NoBody::Refused(refusal)) => return self.say_last(wire, refusal).await,
+            Err(NoBody::Refused(refusal)) => return self.say_last(refusal).await,
         };
         let answer = tokio::select! {
             biased;
-            answer = self.hear(post, &body) => answer,
-            () = wire.gone() => return Then::Drop,
+            answer = self.http.hear(post, &body) => answer,
+            () = self.wire.gone() => return Then::Drop,
         };
-        self.say(wire, answer.unwrap_or_else(Refusal::into_answer), manner).await
+        self.say(answer.unwrap_or_else(Refusal::into_answer), manner).await
     }
 
-    async fn say<S: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        wire: &mut Wire<S>,
-        answer: Answer,
-        manner: Manner,
-    ) -> Then {
-        let ends = manner.ends || self.house.closed().is_cancelled();
-        match wire.send(answer, &Manner { ends, ..manner }).await {
+    async fn say(&mut self, answer: Answer, manner: Manner) -> Then {
+        let ends = manner.ends || self.http.house.closed().is_cancelled();
+        match self.wire.send(answer, &Manner { ends, ..manner }).await {
             Ok(()) if ends => Then::End,
             Ok(()) => Then::GoOn,
             Err(_) => Then::Drop,
@@ -128,32 +124,25 @@ impl Http {
     }
 
     /// Answers a request whose body nobody has read, nor will.
-    async fn say_unread<S: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        wire: &mut Wire<S>,
-        answer: Answer,
-        manner: Manner,
-    ) -> Then {
+    async fn say_unread(&mut self, answer: Answer, manner: Manner) -> Then {
         // What is short is on its way, unless its sender waits for our word.
         let is_short = matches!(manner.body, Body::Length(..=SMALL_BODY)) && !manner.is_asked_for;
         let ends = manner.ends || !is_short;
-        match self.say(wire, answer, Manner { ends, ..manner }).await {
-            Then::GoOn => match timeout(self.limits.last_words, wire.skip(manner.body)).await {
-                Ok(Ok(())) => Then::GoOn,
-                Ok(Err(_)) | Err(_) => Then::Drop,
-            },
-            Then::End => Then::EndSlowly,
-            then @ (Then::EndSlowly | Then::Drop) => then,
+        match self.say(answer, Manner { ends, ..manner }).await {
+            Then::GoOn => {
+                match timeout(self.http.limits.last_words, self.wire.skip(manner.body)).await {
+                    Ok(Ok(())) => Then::GoOn,
+                    Ok(Err(_)) | Err(_) => Then::Drop,
+                }
+            }
+            Then::End if !manner.body.is_complete() => Then::EndSlowly,
+            then => then,
         }
     }
 
     /// Answers what could not be understood.
-    async fn say_last<S: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        wire: &mut Wire<S>,
-        refusal: Refusal,
-    ) -> Then {
-        match self.say(wire, refusal.into_answer(), LAST).await {
+    async fn say_last(&mut self, refusal: Refusal) -> Then {
+        match self.say(refusal.into_answer(), LAST).await {
             Then::Drop => Then::Drop,
             Then::GoOn | Then::End | Then::EndSlowly => Then::EndSlowly,
         }

@@ -14,8 +14,8 @@ use tokio_rustls::server::TlsStream;
 
 use crate::gateway::lock;
 
-/// The only protocol that is spoken here.
-const PROTOCOL: &[u8] = b"http/1.1";
+/// What is spoken then, the better one first.
+const PROTOCOLS: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
 
 /// A certificate with its key, from files that may change.
 pub struct Identity {
@@ -98,6 +98,6 @@ fn load(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, IdentityErr
         let (certificate, key) = (certificate.to_owned(), key.to_owned());
         IdentityError::Pair { certificate, key, source }
     })?;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
     Ok(Arc::new(config))
 }

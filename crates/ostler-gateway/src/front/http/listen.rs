@@ -56,7 +56,10 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
     if prepare(&stream, &http.limits).is_err() {
         return;
     }
-    // Buffers are for those who have something to say.
+    let Some(identity) = &http.identity else {
+        return answer_all(stream, &connection, http).await;
+    };
+    // The buffers of a handshake are for those who have something to say.
     let speaks = tokio::select! {
         readable = stream.readable() => readable.is_ok(),
         () = connection.told() => false,
@@ -64,9 +67,6 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
     if !speaks {
         return;
     }
-    let Some(identity) = &http.identity else {
-        return answer_all(stream, &connection, http).await;
-    };
     // On the heap, so that connections without it don't have room for it as well.
     Box::pin(async {
         if let Ok(Ok(stream)) = timeout(http.limits.handshake, identity.secure(stream)).await {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use ostler::Owner;
-use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Server, Who};
+use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Principal, Server, Who};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::catalog::Catalog;
@@ -32,6 +32,8 @@ pub struct Offer {
 /// Who a client is, and what it wants.
 #[derive(Clone, Debug)]
 pub struct Visitor {
+    /// The party that it belongs to: the local user, or a named token.
+    pub principal: Principal,
     /// The agent that it belongs to, if it says so.
     pub agent: Option<String>,
     /// Which servers it wants.
@@ -45,7 +47,7 @@ pub struct Visitor {
 impl Visitor {
     /// One of whom nothing else is known.
     pub fn new(agent: Option<String>, route: Route) -> Self {
-        Self { agent, route, menu: None, pid: None }
+        Self { principal: Principal::default(), agent, route, menu: None, pid: None }
     }
 }
 
@@ -177,8 +179,8 @@ impl Gateway {
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
         let client = Arc::new(Client::new(number, out, memory));
         let scope = match &visitor.agent {
-            Some(agent) => self.keeper.agent(agent).session(),
-            None => self.keeper.session(),
+            Some(agent) => self.keeper.agent_of(&visitor.principal, agent).session(),
+            None => self.keeper.session_of(&visitor.principal),
         };
         let Visitor { route, menu, pid, .. } = visitor;
         let menu = menu.unwrap_or_else(|| Arc::clone(&self.menu));

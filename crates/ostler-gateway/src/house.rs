@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ostler::Owner;
-use ostler::keeper::{Changes, InstanceView};
+use ostler::keeper::{Changes, InstanceView, Principal};
 use tokio_util::sync::CancellationToken;
 
 use crate::chronicle::Chronicle;
@@ -179,7 +179,8 @@ impl House {
         let variables = hello.variables.into_iter().collect();
         let guest = Guest::new(variables, hello.cwd.into(), None);
         let menu = self.roster.welcome(&self.gateway, guest);
-        Ok(Visitor { agent: hello.agent, route, menu: Some(menu), pid })
+        let principal = Principal::default();
+        Ok(Visitor { principal, agent: hello.agent, route, menu: Some(menu), pid })
     }
 
     /// Lets a client in that has nothing but a pass: its variables and its directory are the gateway's.
@@ -194,7 +195,7 @@ impl House {
             let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
             self.roster.welcome(&self.gateway, Guest::new(Environment::default(), cwd, allowed))
         });
-        Ok(Visitor { agent, route, menu: Some(menu), pid: None })
+        Ok(Visitor { principal: pass.principal.clone(), agent, route, menu: Some(menu), pid: None })
     }
 
     /// The way to a server that a client may have, or to all of them.

@@ -91,6 +91,24 @@ fn a_token_of_the_configuration_has_its_agent_and_its_servers() {
     house.down_with(&mut gateway);
 }
 
+/// Two tokens may name their agents alike; that makes neither the other's.
+#[test]
+fn an_agent_name_of_one_token_reaches_no_instance_of_another() {
+    let house = House::new(Stage::leaf());
+    let tokens = json!({
+        "ci": { "token": "${CI_TOKEN}", "agent": "ci" },
+        "team": { "token": "${TEAM_TOKEN}" },
+    });
+    let (mut gateway, address) = with_tokens(&house, &tokens);
+    let ci = Web::new(address, "/mcp/a", CI).enter();
+    let team = Web::new(address, "/mcp/a", TEAM).with("Ostler-Agent", "ci").enter();
+    echo(&ci);
+    echo(&team);
+    let of_a = house.starts("a");
+    assert_eq!(of_a.len(), 2, "each token's agent has an instance of its own: {of_a:?}");
+    house.down_with(&mut gateway);
+}
+
 #[test]
 fn who_came_with_a_token_goes_with_it() {
     let house = House::new(Stage::leaf());

@@ -76,7 +76,7 @@ fn h2_notifications_and_answers_are_accepted_without_a_word() {
 #[test]
 fn h2_a_session_belongs_to_its_token_and_its_path() {
     let stage = Stage::with(&["other", "puppet"], Sharing::All, |settings| {
-        settings.passes.push(Pass::new("second", "another-token".into()));
+        settings.passes.push(Pass::named("second", "another-token".into()));
     });
     let web = stage.web();
     let stream = web.begin("POST", &hello("2025-11-25", &json!({})));
@@ -97,7 +97,7 @@ fn h2_a_session_belongs_to_its_token_and_its_path() {
 fn a_token_with_a_list_of_servers_sees_no_other() {
     let stage = Stage::with(&["other", "puppet"], Sharing::All, |settings| {
         let names = ["oth*".to_owned()].into_iter().collect();
-        let few = Pass::new("few", "few".into()).to_servers(names);
+        let few = Pass::named("few", "few".into()).to_servers(names);
         settings.passes.push(few);
     });
     let few = stage.web().with("Authorization", "Bearer few");

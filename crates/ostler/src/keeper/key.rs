@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::principal::Principal;
 use crate::spec::ServerSpec;
 
 /// Who may use one instance of a server.
@@ -90,6 +91,8 @@ impl fmt::Debug for Fingerprint {
 /// Somebody who asks for servers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Who {
+    /// The party that it belongs to.
+    pub principal: Principal,
     /// The agent's name, if it has one.
     pub agent: Option<Arc<str>>,
     /// The number of the session; 0 for an agent itself.
@@ -99,10 +102,11 @@ pub struct Who {
 impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.agent, self.session) {
-            (Some(agent), 0) => write!(f, "agent {agent}"),
-            (Some(agent), session) => write!(f, "agent {agent}, session {session}"),
-            (None, session) => write!(f, "session {session}"),
+            (Some(agent), 0) => write!(f, "agent {agent}")?,
+            (Some(agent), session) => write!(f, "agent {agent}, session {session}")?,
+            (None, session) => write!(f, "session {session}")?,
         }
+        of_principal(&self.principal, f)
     }
 }
 
@@ -128,13 +132,17 @@ impl Caller {
 
     /// Whose an instance is that it gets from a server that is shared like this.
     pub(super) fn whose(&self, sharing: Sharing, lease: u64) -> Whose {
+        let of_agent = |name: &Arc<str>| {
+            let (principal, name) = (self.who.principal.clone(), Arc::clone(name));
+            Whose::Agent { principal, name }
+        };
         let own = || match (&self.who.agent, self.who.session) {
-            (Some(agent), 0) => Whose::Agent(Arc::clone(agent)),
+            (Some(agent), 0) => of_agent(agent),
             (_, session) => Whose::Session(session),
         };
         match (sharing, &self.who.agent) {
             (Sharing::All, _) => Whose::Everybody,
-            (Sharing::Agent, Some(agent)) => Whose::Agent(Arc::clone(agent)),
+            (Sharing::Agent, Some(agent)) => of_agent(agent),
             (Sharing::Agent, None) | (Sharing::Session, _) => own(),
             (Sharing::Call, _) => Whose::Lease(lease),
         }
@@ -147,7 +155,12 @@ pub enum Whose {
     /// Everybody's.
     Everybody,
     /// A named agent's.
-    Agent(Arc<str>),
+    Agent {
+        /// The party that the agent belongs to.
+        principal: Principal,
+        /// The agent's name.
+        name: Arc<str>,
+    },
     /// A session's; also that of an agent without a name, which ends with its session.
     Session(u64),
     /// That of one lease.
@@ -157,7 +170,7 @@ pub enum Whose {
 impl Whose {
     /// Whether there must never be two at once, not even while one of them ends.
     pub(super) fn is_exclusive(&self) -> bool {
-        matches!(self, Self::Agent(_) | Self::Session(_))
+        matches!(self, Self::Agent { .. } | Self::Session(_))
     }
 }
 
@@ -165,10 +178,21 @@ impl fmt::Display for Whose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Everybody => f.write_str("all"),
-            Self::Agent(agent) => write!(f, "agent {agent}"),
+            Self::Agent { principal, name } => {
+                write!(f, "agent {name}")?;
+                of_principal(principal, f)
+            }
             Self::Session(session) => write!(f, "session {session}"),
             Self::Lease(lease) => write!(f, "call {lease}"),
         }
+    }
+}
+
+/// Says which principal something belongs to, unless it is the default one.
+fn of_principal(principal: &Principal, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match principal.name() {
+        Some(name) => write!(f, " of {name}"),
+        None => Ok(()),
     }
 }
 

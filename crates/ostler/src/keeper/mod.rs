@@ -20,6 +20,7 @@ mod lease;
 mod line;
 mod phase;
 mod plan;
+mod principal;
 mod readiness;
 mod remote;
 mod scope;
@@ -46,6 +47,7 @@ pub use key::{Fingerprint, Key, Sharing, Who, Whose};
 pub use lease::{Lease, Use};
 pub use line::{CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk, Turn};
 pub use plan::{AcquireError, Changes, Holders, Obstacle};
+pub use principal::Principal;
 pub use remote::{Conversation, Remote, RemoteEnds};
 pub use scope::Scope;
 pub use snapshot::{InstanceState, InstanceView, ServerView, Snapshot};
@@ -116,29 +118,40 @@ impl Keeper {
         Self { shell, closed: CancellationToken::new() }
     }
 
-    /// An agent of this name. All who ask for the same name get the same agent.
+    /// The agent with this name of the default principal. All who ask for the same name get the same agent.
     pub fn agent(&self, name: &str) -> Scope {
-        let name: Arc<str> = Arc::from(name);
+        self.agent_of(&Principal::default(), name)
+    }
+
+    /// The agent with this name of a principal; an agent of another principal with the same name is another agent.
+    pub fn agent_of(&self, principal: &Principal, name: &str) -> Scope {
+        let agent = (principal.clone(), Arc::from(name));
         let state = self.shell.at_desk(|desk, _| {
             desk.agents.retain(|_, agent| agent.strong_count() > 0);
-            let known = desk.agents.get(&name).and_then(std::sync::Weak::upgrade);
-            if let Some(agent) = known.filter(|agent| !agent.is_closed()) {
-                return agent;
+            let known = desk.agents.get(&agent).and_then(std::sync::Weak::upgrade);
+            if let Some(known) = known.filter(|known| !known.is_closed()) {
+                return known;
             }
             let number = desk.plan.number();
-            let who = Who { agent: Some(Arc::clone(&name)), session: 0 };
+            let (principal, name) = agent.clone();
+            let who = Who { principal, agent: Some(name), session: 0 };
             let caller = Caller { number, who, parent: None };
-            let agent = ScopeState::new(&self.shell, caller, self.closed.child_token(), None);
-            desk.agents.insert(name, Arc::downgrade(&agent));
-            agent
+            let state = ScopeState::new(&self.shell, caller, self.closed.child_token(), None);
+            desk.agents.insert(agent, Arc::downgrade(&state));
+            state
         });
         Scope::new(state)
     }
 
     /// A session of an agent without a name, which ends with it.
     pub fn session(&self) -> Scope {
+        self.session_of(&Principal::default())
+    }
+
+    /// A session of a principal, without a named agent.
+    pub fn session_of(&self, principal: &Principal) -> Scope {
         let number = self.shell.with(|plan, _| plan.number());
-        let who = Who { agent: None, session: number };
+        let who = Who { principal: principal.clone(), agent: None, session: number };
         let caller = Caller { number, who, parent: None };
         Scope::new(ScopeState::new(&self.shell, caller, self.closed.child_token(), None))
     }

@@ -79,7 +79,7 @@ impl Scope {
 
     /// A session of this agent.
     pub fn session(&self) -> Self {
-        self.part(|who, number| Who { agent: who.agent.clone(), session: number })
+        self.part(|who, number| Who { session: number, ..who.clone() })
     }
 
     /// A part of this session that can be closed by itself, such as a single call.

@@ -16,6 +16,7 @@ use super::event::{Event, What};
 use super::lease::Lease;
 use super::line::Line;
 use super::plan::{AcquireError, Action, Plan};
+use super::principal::Principal;
 use super::scope::ScopeState;
 use super::starter::Starter;
 use crate::backend::Whereabouts;
@@ -39,7 +40,7 @@ pub(super) struct Shell {
 pub(super) struct Desk {
     pub(super) plan: Plan,
     pub(super) reins: HashMap<u64, Reins>,
-    pub(super) agents: HashMap<Arc<str>, Weak<ScopeState>>,
+    pub(super) agents: HashMap<(Principal, Arc<str>), Weak<ScopeState>>,
     tickets: HashMap<u64, Ticket>,
     tasks: JoinSet<()>,
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use ostler::keeper::Principal;
 use tokio_util::sync::CancellationToken;
 
 use super::token;
@@ -11,6 +12,8 @@ use crate::menu::Menu;
 
 /// A token with a name.
 pub struct Pass {
+    /// The party that its clients belong to.
+    pub(crate) principal: Principal,
     /// What people call it. Sessions belong to it.
     pub(super) name: String,
     /// The token itself.
@@ -25,9 +28,10 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// A token for everything.
+    /// The local user's token, for everything.
     pub fn new(name: &str, token: String) -> Self {
         Self {
+            principal: Principal::default(),
             name: name.to_owned(),
             token,
             agent: None,
@@ -37,10 +41,16 @@ impl Pass {
         }
     }
 
+    /// A token of a principal of its own.
+    pub fn named(name: &str, token: String) -> Self {
+        let name = named(name);
+        Self { principal: Principal::named(&name), ..Self::new(&name, token) }
+    }
+
     /// What a configuration says; none if its token could be guessed.
     pub(crate) fn of(entry: &TokenEntry, secret: String) -> Option<Self> {
         token::check(&secret).ok()?;
-        let mut pass = Self::new(&named(&entry.name), secret);
+        let mut pass = Self::named(&entry.name, secret);
         (pass.agent, pass.servers) = (entry.agent.clone(), entry.servers.clone());
         Some(pass)
     }

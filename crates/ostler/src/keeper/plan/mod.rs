@@ -333,9 +333,11 @@ impl Plan {
         let own = |_: u64, member: &Member| match &member.key.whose {
             Whose::Everybody => false,
             // A part of an agent has the agent's name, and is not the agent.
-            Whose::Agent(agent) => {
+            Whose::Agent { principal, name } => {
                 let is_agent = scope.parent.is_none() && scope.who.session == 0;
-                is_agent && Some(agent) == scope.who.agent.as_ref()
+                is_agent
+                    && Some(name) == scope.who.agent.as_ref()
+                    && *principal == scope.who.principal
             }
             Whose::Session(session) => {
                 member.by.ancestor(*session).is_some_and(|session| session.is_within(number))

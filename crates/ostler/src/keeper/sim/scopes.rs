@@ -158,8 +158,8 @@ impl Closing {
         }
         match (&self.room.kind, whose) {
             (_, Whose::Lease(_)) => None,
-            (Kind::Agent(name), Whose::Agent(agent)) => Some(name == agent),
-            (_, Whose::Everybody | Whose::Agent(_)) => Some(false),
+            (Kind::Agent(own), Whose::Agent { name, .. }) => Some(own == name),
+            (_, Whose::Everybody | Whose::Agent { .. }) => Some(false),
             (_, Whose::Session(session)) => {
                 let own = self.room.closed.last()?;
                 let within = self.sessions.get(session)?;

@@ -17,6 +17,7 @@ use crate::keeper::cause::{Cause, Ending};
 use crate::keeper::config::{Caps, Config, Server};
 use crate::keeper::dice::Dice;
 use crate::keeper::key::{Caller, Sharing, Who};
+use crate::keeper::principal::Principal;
 use crate::spec::ServerSpec;
 
 /// A plan with a clock that stands still unless somebody moves it.
@@ -61,17 +62,21 @@ impl Desk {
     /// A session of an agent without a name.
     fn session(&mut self) -> Arc<Caller> {
         let number = self.plan.number();
-        Arc::new(Caller { number, who: Who { agent: None, session: number }, parent: None })
+        Arc::new(Caller {
+            number,
+            who: Who { principal: Principal::default(), agent: None, session: number },
+            parent: None,
+        })
     }
 
     fn agent(&mut self, name: &str) -> Arc<Caller> {
-        let who = Who { agent: Some(name.into()), session: 0 };
+        let who = Who { principal: Principal::default(), agent: Some(name.into()), session: 0 };
         Arc::new(Caller { number: self.plan.number(), who, parent: None })
     }
 
     fn session_of(&mut self, agent: &Arc<Caller>) -> Arc<Caller> {
         let number = self.plan.number();
-        let who = Who { agent: agent.who.agent.clone(), session: number };
+        let who = Who { session: number, ..agent.who.clone() };
         Arc::new(Caller { number, who, parent: Some(Arc::clone(agent)) })
     }
 

@@ -10,6 +10,7 @@ use ostler::Owner;
 use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Principal, Server, Who};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::agents::{Agent, AgentSession, FoundAgents, Origin};
 use crate::catalog::Catalog;
 use crate::client::{Client, Memory};
 use crate::hub::Hub;
@@ -34,8 +35,8 @@ pub struct Offer {
 pub struct Visitor {
     /// The party that it belongs to: the local user, or a named token.
     pub principal: Principal,
-    /// The agent that it belongs to, if it says so.
-    pub agent: Option<String>,
+    /// The agent that it belongs to, if one is known.
+    pub agent: Option<Agent>,
     /// Which servers it wants.
     pub route: Route,
     /// What it may use; what everybody may, if that is not said.
@@ -45,8 +46,9 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// One of whom nothing else is known.
+    /// A client of the local user, of which nothing else is known.
     pub fn new(agent: Option<String>, route: Route) -> Self {
+        let agent = agent.map(Agent::named);
         Self { principal: Principal::default(), agent, route, menu: None, pid: None }
     }
 }
@@ -59,6 +61,7 @@ pub struct Gateway {
     /// What everybody may use who has no menu.
     menu: Arc<Menu>,
     visits: Mutex<Vec<Visit>>,
+    found_agents: Arc<FoundAgents>,
     last_client: AtomicU64,
 }
 
@@ -109,6 +112,7 @@ impl Gateway {
             hub,
             menu,
             visits: Mutex::default(),
+            found_agents: Arc::default(),
             last_client: AtomicU64::new(0),
         })
     }
@@ -178,8 +182,10 @@ impl Gateway {
     ) -> Desk {
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
         let client = Arc::new(Client::new(number, out, memory));
+        // Counted before the scope is opened: from then on the agent is not closed.
+        let agent_session = self.enter_agent(&visitor);
         let scope = match &visitor.agent {
-            Some(agent) => self.keeper.agent_of(&visitor.principal, agent).session(),
+            Some(agent) => self.keeper.agent_of(&visitor.principal, &agent.name).session(),
             None => self.keeper.session_of(&visitor.principal),
         };
         let Visitor { route, menu, pid, .. } = visitor;
@@ -197,7 +203,21 @@ impl Gateway {
             visits.retain(|visit| visit.client.strong_count() > 0);
             visits.push(visit);
         }
-        Desk::new(Session::new(Arc::clone(self), client, scope, route, menu))
+        Desk::new(Session::new(Arc::clone(self), client, scope, agent_session, route, menu))
+    }
+
+    fn enter_agent(&self, visitor: &Visitor) -> Option<AgentSession> {
+        let agent = visitor.agent.as_ref().filter(|agent| agent.origin == Origin::Found)?;
+        Some(self.found_agents.enter(&visitor.principal, &agent.name))
+    }
+
+    /// Closes agents that ostler recognised by itself once they have had no session for `timeout`. Never returns.
+    pub(crate) async fn close_found_agents(&self, timeout: impl Fn() -> Duration) {
+        let close = |principal: &Principal, name: &str| {
+            // Their instances end whether or not a task waits for it.
+            drop(self.keeper.agent_of(principal, name).close());
+        };
+        self.found_agents.close_unused(timeout, close).await;
     }
 
     /// The keeper of its instances.

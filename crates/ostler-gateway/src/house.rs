@@ -8,6 +8,7 @@ use ostler::Owner;
 use ostler::keeper::{Changes, InstanceView, Principal};
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::{AGENT_TIMEOUT, Agent};
 use crate::chronicle::Chronicle;
 use crate::config::{self, Environment, LoadError, Names};
 use crate::front::ClientHello;
@@ -88,7 +89,12 @@ impl House {
 
     /// What is done beside serving clients, for as long as it lives.
     pub async fn tend(&self) {
-        tokio::join!(self.gateway.tend(), self.chronicle.write(self.gateway.keeper()));
+        let agent_timeout = || self.roster.agent_timeout().unwrap_or(AGENT_TIMEOUT);
+        tokio::join!(
+            self.gateway.tend(),
+            self.chronicle.write(self.gateway.keeper()),
+            self.gateway.close_found_agents(agent_timeout),
+        );
     }
 
     /// Where its configuration is.
@@ -195,6 +201,7 @@ impl House {
             let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
             self.roster.welcome(&self.gateway, Guest::new(Environment::default(), cwd, allowed))
         });
+        let agent = agent.map(Agent::named);
         Ok(Visitor { principal: pass.principal.clone(), agent, route, menu: Some(menu), pid: None })
     }
 

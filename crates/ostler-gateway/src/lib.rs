@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 pub mod admin;
+mod agents;
 mod catalog;
 mod chronicle;
 mod client;
@@ -29,6 +30,7 @@ mod upstream;
 pub mod variant;
 mod version;
 
+pub use agents::{Agent, Origin};
 pub use gateway::{Gateway, Offer, SessionView, Visitor};
 pub use house::{House, NotWelcome, ReloadError};
 pub use menu::{Menu, Offers};

@@ -103,6 +103,14 @@ impl Roster {
         }
     }
 
+    /// How long an agent that ostler recognised by itself outlives its last session, if the configuration says it.
+    pub(crate) fn agent_timeout(&self) -> Option<Duration> {
+        match &lock(&self.state).supply {
+            Supply::Fixed(_) => None,
+            Supply::File(file) => file.agent_timeout,
+        }
+    }
+
     /// The servers as they are for this one.
     pub(crate) fn welcome(&self, gateway: &Gateway, mut guest: Guest) -> Arc<Menu> {
         let mut state = lock(&self.state);

@@ -77,6 +77,28 @@ rows! {
         house.down();
     }
 
+    fn a_claude_session_shares_its_projects_server_which_ends_soon_after_the_last_one(stage) {
+        let house = House::new(stage);
+        house.configure_with(&[("a", house.stub("a", &[], &json!({})))], &json!({ "agentTimeout": "1s" }));
+        let session = |id: &str| {
+            let mut command = house.connect_command(&["a"]);
+            Client::start(command.env("CLAUDE_CODE_SESSION_ID", id).env("CLAUDE_PROJECT_DIR", "/project"))
+        };
+        let (mut first, mut second) = (session("1"), session("2"));
+        first.echo();
+        second.echo();
+        assert_eq!(house.starts("a").len(), 1);
+        first.end();
+        // A client that restarts within the time finds the server as it was.
+        second.end();
+        let mut third = session("3");
+        third.echo();
+        assert_eq!(house.starts("a").len(), 1);
+        third.end();
+        house.expect_no_server();
+        house.down();
+    }
+
     fn s10_nobody_is_a_zombie(stage) {
         let house = House::with(stage, &["a"], &json!({ "share": "call", "maxInstances": 4 }));
         let mut client = house.client(&["a"]);

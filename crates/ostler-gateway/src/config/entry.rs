@@ -24,6 +24,8 @@ pub struct File {
     pub caps: Caps,
     /// How long a client on HTTP may be away before its session's servers end.
     pub detach_timeout: Option<Duration>,
+    /// How long an agent that ostler recognised by itself outlives its last session.
+    pub agent_timeout: Option<Duration>,
     /// What lets clients on HTTP in, beside the token that is always there.
     pub tokens: Vec<TokenEntry>,
     /// What its owner should know about it.

@@ -86,6 +86,8 @@ forms! {
         caps: CapsForm = "caps",
         /// How long a client on HTTP may be away before its session's servers end [default: 10s].
         detach_timeout: Time = "detachTimeout",
+        /// How long servers of an agent that no one named stay after its last session [default: 30s].
+        agent_timeout: Time = "agentTimeout",
         /// Tokens of clients on HTTP, by name, beside the one that is always there.
         tokens: TokensForm = "tokens",
     }

@@ -48,8 +48,9 @@ pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) ->
     }
     let caps = form.caps.map_or_else(Caps::default, |caps| self::caps(&caps.value));
     let detach_timeout = form.detach_timeout.map(|at| at.value.0);
+    let agent_timeout = form.agent_timeout.map(|at| at.value.0);
     let tokens = form.tokens.map(|at| tokens::settle(at.value, reader)).unwrap_or_default();
-    File { servers, caps, detach_timeout, tokens, notices: Vec::new() }
+    File { servers, caps, detach_timeout, agent_timeout, tokens, notices: Vec::new() }
 }
 
 fn check_name(name: &str, key: Range, reader: &mut Reader<'_>) {

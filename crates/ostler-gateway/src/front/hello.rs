@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Request;
+use crate::agents::Agent;
 
 /// Beyond that a line is no hello.
 pub(super) const LONGEST: usize = 4 << 20;
@@ -36,7 +37,7 @@ pub struct ClientHello {
     /// The server that it wants, or all.
     pub server: Option<String>,
     /// The agent that it belongs to.
-    pub agent: Option<String>,
+    pub agent: Option<Agent>,
     /// Where it works.
     pub cwd: OsString,
     /// Its variables, as far as the gateway has asked for them.

@@ -24,6 +24,7 @@ pub(crate) use self::desk::Desk;
 use self::desk::Vigil;
 use self::gather::Gather;
 use self::reach::{Errand, Reach};
+use crate::agents::AgentSession;
 use crate::client::Client;
 use crate::gateway::Gateway;
 use crate::in_flight::InFlight;
@@ -45,6 +46,8 @@ pub(crate) struct Session {
     gateway: Arc<Gateway>,
     client: Arc<Client>,
     scope: Arc<Scope>,
+    /// Held for its drop: a found agent is closed some time after its last session.
+    _agent: Option<AgentSession>,
     route: Route,
     menu: Arc<Menu>,
     reach: HashMap<Arc<str>, Reach>,
@@ -72,6 +75,7 @@ impl Session {
         gateway: Arc<Gateway>,
         client: Arc<Client>,
         scope: Scope,
+        agent: Option<AgentSession>,
         route: Route,
         menu: Arc<Menu>,
     ) -> Self {
@@ -79,6 +83,7 @@ impl Session {
             gateway,
             client,
             scope: Arc::new(scope),
+            _agent: agent,
             route,
             menu,
             reach: HashMap::new(),

@@ -1,36 +1,60 @@
-//! Which agent a client belongs to, if it does not say.
+//! The agent that a client belongs to.
+//!
+//! `OSTLER_AGENT` names it. Otherwise the project directory stands for it, where the client tells its children which
+//! one that is: sessions in one project then share servers. An id of a single session is never taken for an agent,
+//! because nothing could be shared under it and its servers would outlive the session for nothing.
 
+use std::path::Path;
+
+use ostler_gateway::Agent;
 use ostler_gateway::config::Environment;
 
-/// Our own; then what clients give to all that they start, as ids of their sessions.
-const IDS: [&str; 2] = ["OSTLER_AGENT", "CLAUDE_CODE_SESSION_ID"];
-/// What they give to all that they start, as the directory that they work in.
+/// Names the agent.
+const NAME: &str = "OSTLER_AGENT";
+/// Project directories, as clients tell them to their children.
 const PROJECTS: [&str; 3] =
     ["CLAUDE_PROJECT_DIR", "WORKSPACE_FOLDER_PATHS", "GEMINI_CLI_PROJECT_DIR"];
+/// Set by clients that start their servers in the project directory.
+const STARTED_IN_PROJECT: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "CLAUDECODE"];
 
-/// The agent, as its variables tell.
-pub(super) fn known(environment: &Environment) -> Option<String> {
-    let value = |name: &&str| {
+/// The agent of a client with these variables that works in this directory.
+pub(super) fn of(environment: &Environment, cwd: &Path) -> Option<Agent> {
+    let value = |name: &str| {
         let value = environment.get(name)?.to_str()?.trim();
         (!value.is_empty()).then(|| value.to_owned())
     };
-    let project = || PROJECTS.iter().find_map(value).map(|path| format!("project {path}"));
-    IDS.iter().find_map(value).or_else(project)
+    if let Some(name) = value(NAME) {
+        return Some(Agent::named(name));
+    }
+    let in_project = || {
+        STARTED_IN_PROJECT.into_iter().find_map(value).map(|_| cwd.to_string_lossy().into_owned())
+    };
+    let project = PROJECTS.into_iter().find_map(value).or_else(in_project);
+    project.map(|path| Agent::found(format!("project {path}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn agent_of(variables: &[(&str, &str)]) -> Option<Agent> {
+        of(&variables.iter().copied().collect(), Path::new("/work"))
+    }
+
     #[test]
-    fn the_plainest_word_counts() {
-        let known = |variables: &[(&str, &str)]| known(&variables.iter().copied().collect());
-        assert_eq!(known(&[]), None);
-        assert_eq!(known(&[("OSTLER_AGENT", " ")]), None);
-        let project = ("CLAUDE_PROJECT_DIR", "/work");
-        assert_eq!(known(&[project]).as_deref(), Some("project /work"));
-        let session = ("CLAUDE_CODE_SESSION_ID", "s");
-        assert_eq!(known(&[project, session]).as_deref(), Some("s"));
-        assert_eq!(known(&[session, ("OSTLER_AGENT", "a")]).as_deref(), Some("a"));
+    fn a_name_comes_before_a_project() {
+        assert_eq!(agent_of(&[]), None);
+        assert_eq!(agent_of(&[("OSTLER_AGENT", " ")]), None);
+        let project = ("CLAUDE_PROJECT_DIR", "/project");
+        assert_eq!(agent_of(&[project]), Some(Agent::found("project /project")));
+        assert_eq!(agent_of(&[project, ("OSTLER_AGENT", "a")]), Some(Agent::named("a")));
+    }
+
+    #[test]
+    fn a_session_is_no_agent_but_tells_that_the_directory_is_the_project() {
+        let session = ("CLAUDE_CODE_SESSION_ID", "5f0c");
+        assert_eq!(agent_of(&[session]), Some(Agent::found("project /work")));
+        let project = ("CLAUDE_PROJECT_DIR", "/project");
+        assert_eq!(agent_of(&[session, project]), Some(Agent::found("project /project")));
     }
 }

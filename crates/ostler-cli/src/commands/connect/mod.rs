@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use ostler_gateway::Agent;
 use ostler_gateway::config::{Asker, Environment, Names, NotFound};
 use ostler_gateway::front::{
     Admission, ClientHello, DialError, Dialled, HearError, Hello, PlaceError, is_usable,
@@ -36,8 +37,8 @@ In a client's configuration:
 
 It starts the gateway if none runs; that one ends when nobody has used it for five minutes, and
 never reads an ostler.json in the working directory: --config names one. Sessions of one agent share
-servers that are shared by agent; an agent is named by --agent, OSTLER_AGENT, or what the client
-says of its session or project.
+servers that are shared by agent. --agent or OSTLER_AGENT names the agent; without a name the sessions
+of one project directory are one agent, where the client tells which directory that is.
 Exit status: 0 when its input ends, 1 if the gateway can't be reached or ends.")]
 pub(crate) struct ConnectArguments {
     /// The server to connect to [default: all]
@@ -116,11 +117,12 @@ fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
 
 fn hello(arguments: &ConnectArguments, gateway: &Dialled) -> io::Result<ClientHello> {
     let environment = Environment::of_process();
+    let cwd = std::env::current_dir()?;
     let wanted: Names = gateway.greeting.variables.iter().collect();
     Ok(ClientHello {
         server: arguments.server.clone(),
-        agent: arguments.agent.clone().or_else(|| agent::known(&environment)),
-        cwd: std::env::current_dir()?.into_os_string(),
+        agent: arguments.agent.clone().map(Agent::named).or_else(|| agent::of(&environment, &cwd)),
+        cwd: cwd.into_os_string(),
         variables: environment.only(&wanted).into_iter().collect(),
     })
 }

@@ -29,7 +29,7 @@ ostler.json:3:36: mcpServers.browser.idleTimout: unknown key; did you mean `idle
     keys_that_are_nothing_like_ours: r#"
 { "theme": "dark", "caps": { "potatoes": 1 }, "mcpServers": { "a": { "command": "x", "potatoes": 1 } } }
 "# => r#"
-ostler.json:1:3: theme: unknown key; known are $schema, mcpServers, caps, detachTimeout, tokens
+ostler.json:1:3: theme: unknown key; known are $schema, mcpServers, caps, detachTimeout, agentTimeout, tokens
   1 | { "theme": "…", "caps": { "potatoes": … }, "mcpServers": …
     |   ^^^^^^^
 ostler.json:1:30: caps.potatoes: unknown key; known are instances, containers, starting, queue, queueTimeout

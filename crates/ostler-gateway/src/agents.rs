@@ -1,0 +1,199 @@
+//! Agents, and how long the ones that ostler recognised by itself outlive their last session.
+//!
+//! A client may name its agent; then what belongs to the agent ends with each server's idle timeout. Most clients
+//! name none, but tell their children which project they work in. Sessions of one project share instances as if they
+//! had named an agent. No user asked for that, so nothing of such an agent may outlive its last session by much:
+//! [`FoundAgents`] counts the sessions, and closes the agent after a grace period in which a restarted client may
+//! come back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ostler::keeper::Principal;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::time::sleep_until;
+
+use crate::gateway::lock;
+
+/// How long a found agent outlives its last session, unless the configuration says otherwise.
+pub(crate) const AGENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The agent that a client belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Its name.
+    pub name: String,
+    /// Where the name comes from.
+    pub origin: Origin,
+}
+
+/// Where an agent's name comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The user, the client or the configuration named it.
+    Named,
+    /// ostler took it from what a client tells its children, such as its project directory.
+    Found,
+}
+
+impl Agent {
+    /// An agent that the user, the client or the configuration named.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), origin: Origin::Named }
+    }
+
+    /// An agent that ostler recognised by itself.
+    pub fn found(name: impl Into<String>) -> Self {
+        Self { name: name.into(), origin: Origin::Found }
+    }
+}
+
+/// A found agent of one principal.
+type Key = (Principal, Arc<str>);
+
+/// The sessions of every found agent.
+#[derive(Debug, Default)]
+pub(crate) struct FoundAgents {
+    agents: Mutex<HashMap<Key, Sessions>>,
+    /// Told when an agent has lost its last session.
+    left: Notify,
+}
+
+/// The sessions of one agent.
+#[derive(Clone, Copy, Debug)]
+enum Sessions {
+    /// This many are open.
+    Open(usize),
+    /// The last one closed at this time.
+    ClosedAt(Instant),
+}
+
+/// Counts as a session of a found agent until it is dropped.
+#[derive(Debug)]
+pub(crate) struct AgentSession {
+    agents: Arc<FoundAgents>,
+    key: Key,
+}
+
+impl FoundAgents {
+    /// Counts a session of this agent.
+    pub(crate) fn enter(self: &Arc<Self>, principal: &Principal, name: &str) -> AgentSession {
+        let key = (principal.clone(), Arc::from(name));
+        let mut agents = lock(&self.agents);
+        let sessions = agents.entry(key.clone()).or_insert(Sessions::Open(0));
+        *sessions = match sessions {
+            Sessions::Open(count) => Sessions::Open(*count + 1),
+            Sessions::ClosedAt(_) => Sessions::Open(1),
+        };
+        AgentSession { agents: Arc::clone(self), key }
+    }
+
+    /// Closes, with `close`, every agent that has had no session for the timeout, each in time. Never returns.
+    pub(crate) async fn close_unused(
+        &self,
+        timeout: impl Fn() -> Duration,
+        close: impl Fn(&Principal, &str),
+    ) {
+        loop {
+            // Armed before the look, so that an agent that is left meanwhile is not missed.
+            let left = self.left.notified();
+            match self.close_due(timeout(), &close) {
+                Some(next) => tokio::select! {
+                    () = sleep_until(next.into()) => {}
+                    () = left => {}
+                },
+                None => left.await,
+            }
+        }
+    }
+
+    /// Closes the agents whose time is up. Returns when the next one's is.
+    ///
+    /// The lock is held while an agent is closed: a session that enters meanwhile opens a new agent.
+    fn close_due(&self, timeout: Duration, close: impl Fn(&Principal, &str)) -> Option<Instant> {
+        let now = tokio::time::Instant::now().into_std();
+        let mut next = None;
+        lock(&self.agents).retain(|(principal, name), sessions| {
+            let Sessions::ClosedAt(at) = *sessions else { return true };
+            let end = at + timeout;
+            if end <= now {
+                close(principal, name);
+                return false;
+            }
+            next = Some(next.map_or(end, |next: Instant| next.min(end)));
+            true
+        });
+        next
+    }
+}
+
+impl Drop for AgentSession {
+    fn drop(&mut self) {
+        let mut agents = lock(&self.agents.agents);
+        let Some(sessions) = agents.get_mut(&self.key) else { return };
+        *sessions = match *sessions {
+            Sessions::Open(count) if count > 1 => Sessions::Open(count - 1),
+            Sessions::Open(_) => Sessions::ClosedAt(tokio::time::Instant::now().into_std()),
+            closed @ Sessions::ClosedAt(_) => closed,
+        };
+        if matches!(sessions, Sessions::ClosedAt(_)) {
+            self.agents.left.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// Runs the clock for this long and returns the agents that were closed.
+    async fn closed_within(agents: &FoundAgents, time: Duration) -> Vec<String> {
+        let closed: Mutex<Vec<String>> = Mutex::default();
+        let close = |_: &Principal, name: &str| lock(&closed).push(name.to_owned());
+        let _ = tokio::time::timeout(time, agents.close_unused(|| TIMEOUT, close)).await;
+        closed.into_inner().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_is_closed_after_its_last_session_and_no_sooner() {
+        let agents = Arc::new(FoundAgents::default());
+        let user = Principal::default();
+        let (first, second) = (agents.enter(&user, "a"), agents.enter(&user, "a"));
+        let _other = agents.enter(&user, "b");
+        drop(first);
+        assert!(closed_within(&agents, 2 * TIMEOUT).await.is_empty());
+        drop(second);
+        assert!(closed_within(&agents, TIMEOUT / 2).await.is_empty());
+        assert_eq!(closed_within(&agents, TIMEOUT).await, ["a"]);
+        assert!(closed_within(&agents, 2 * TIMEOUT).await.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_comes_back_in_time_keeps_the_agent() {
+        let agents = Arc::new(FoundAgents::default());
+        let user = Principal::default();
+        drop(agents.enter(&user, "a"));
+        assert!(closed_within(&agents, TIMEOUT / 2).await.is_empty());
+        let back = agents.enter(&user, "a");
+        assert!(closed_within(&agents, 2 * TIMEOUT).await.is_empty());
+        drop(back);
+        assert_eq!(closed_within(&agents, 2 * TIMEOUT).await, ["a"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn agents_of_two_principals_with_one_name_are_two_agents() {
+        let agents = Arc::new(FoundAgents::default());
+        let (user, token) = (Principal::default(), Principal::named("tokens.ci"));
+        let _stays = agents.enter(&token, "a");
+        drop(agents.enter(&user, "a"));
+        let closed: Mutex<Vec<Principal>> = Mutex::default();
+        let close = |principal: &Principal, _: &str| lock(&closed).push(principal.clone());
+        let _ = tokio::time::timeout(2 * TIMEOUT, agents.close_unused(|| TIMEOUT, close)).await;
+        assert_eq!(*lock(&closed), [user]);
+    }
+}

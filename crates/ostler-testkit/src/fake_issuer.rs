@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -23,6 +23,8 @@ pub struct Manners {
     pub has_proof: bool,
     /// Whether clients can register.
     pub registers: bool,
+    /// What its metadata says instead, by name.
+    pub says: BTreeMap<&'static str, String>,
 }
 
 impl Default for Manners {
@@ -33,6 +35,7 @@ impl Default for Manners {
             poses_as: None,
             has_proof: true,
             registers: true,
+            says: BTreeMap::new(),
         }
     }
 }
@@ -115,7 +118,7 @@ fn answer(heard: &Heard, manners: &Manners, books: &mut Books) -> Reply {
         "/.well-known/oauth-authorization-server" => Reply::json(&metadata(&own, manners)),
         "/register" => Reply::json(&json!({ "client_id": "guest" })).as_status(201),
         "/authorize" => authorize(&own, pairs(query), manners, books),
-        "/token" => token(&pairs(&heard.body), manners, books),
+        "/token" => token(&asked_of_token(heard), manners, books),
         "/revoke" => {
             books.refresh.remove(&pairs(&heard.body)["token"]);
             books.keys.clear();
@@ -138,6 +141,9 @@ fn metadata(own: &str, manners: &Manners) -> Value {
     if manners.registers {
         metadata["registration_endpoint"] = json!(format!("{own}/register"));
     }
+    for (name, value) in &manners.says {
+        metadata[*name] = json!(value);
+    }
     metadata
 }
 
@@ -157,6 +163,18 @@ fn authorize(
         format!("{redirect}?code={code}&state={state}&iss={iss}")
     };
     Reply::status(302).with("location", &back)
+}
+
+/// What a token request says, with the client id of its Basic credentials if it has any.
+fn asked_of_token(heard: &Heard) -> BTreeMap<String, String> {
+    let mut asked = pairs(&heard.body);
+    let basic = heard.header("authorization").strip_prefix("Basic ");
+    let decoded = basic.and_then(|text| STANDARD.decode(text).ok());
+    let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+    if let Some((id, _)) = text.as_deref().and_then(|pair| pair.split_once(':')) {
+        asked.insert("client_id".into(), id.to_owned());
+    }
+    asked
 }
 
 fn token(asked: &BTreeMap<String, String>, manners: &Manners, books: &mut Books) -> Reply {

@@ -113,12 +113,21 @@ pub struct Remote {
 pub struct OAuth {
     /// What this client is called.
     pub client_id: Option<Template>,
-    /// What proves it.
-    pub client_secret: Option<Template>,
+    /// The only authorization server that a login may use [default: the one the remote server names].
+    pub issuer: Option<PinnedIssuer>,
     /// What to ask for.
     pub scopes: Option<Vec<String>>,
     /// The port that the browser comes back to.
     pub callback_port: Option<u16>,
+}
+
+/// An authorization server that the configuration names. Only such a server can get a client secret.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PinnedIssuer {
+    /// Its issuer identifier: a url.
+    pub name: Template,
+    /// What proves to it who this client is.
+    pub client_secret: Option<Template>,
 }
 
 /// How messages travel to a remote server.
@@ -173,8 +182,10 @@ impl ServerEntry {
 impl Remote {
     /// All that has variables in it.
     fn templates(&self) -> impl Iterator<Item = &Template> {
-        let OAuth { client_id, client_secret, .. } = &self.oauth;
-        let others = self.token_file.iter().chain(client_id).chain(client_secret);
+        let OAuth { client_id, issuer, .. } = &self.oauth;
+        let issuer =
+            issuer.iter().flat_map(|one| [&one.name].into_iter().chain(&one.client_secret));
+        let others = self.token_file.iter().chain(client_id).chain(issuer);
         self.headers.values().chain([&self.url]).chain(others)
     }
 }

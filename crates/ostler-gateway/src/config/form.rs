@@ -186,8 +186,11 @@ forms! {
     struct OAuthForm {
         /// What this client is called there [default: it registers itself].
         client_id: Template = "clientId",
-        /// What proves it, if it has that.
+        /// The secret of that client id; needs `issuer`.
         client_secret: Template = "clientSecret",
+        /// The only authorization server that logins may use, and that gets `clientSecret` [default: the one
+        /// that the server names].
+        issuer: Template = "issuer",
         /// What to ask for [default: what the server suggests].
         scopes: Vec<String> = "scopes",
         /// The port that the browser comes back to, for a client id that is bound to one [default: any].

@@ -40,7 +40,7 @@ use jsonc_parser::common::Range;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 pub use describe::{Description, describe};
-pub use entry::{Carrier, File, Launch, OAuth, Reach, Remote, ServerEntry, Tools};
+pub use entry::{Carrier, File, Launch, OAuth, PinnedIssuer, Reach, Remote, ServerEntry, Tools};
 pub use env_file::EnvFileError;
 pub use environment::{DEFAULTS, Environment, Names};
 pub use find::{Asker, NotFound, Search};

@@ -10,7 +10,7 @@ use super::environment::Environment;
 use super::resolve::{Disabled, check};
 use super::source;
 use super::template::{Filling, Template};
-use crate::remote::oauth::{ClientSettings, Store};
+use crate::remote::oauth::{ClientSettings, PinnedIssuer, Store};
 use crate::remote::{Address, RemoteLimits, RemoteServer, RemoteSettings, Surroundings};
 
 /// More than that is no token.
@@ -55,13 +55,13 @@ pub fn resolve_remote(
 }
 
 fn client(oauth: &OAuth, filling: &mut Filling<'_>) -> ClientSettings {
-    let mut text = |template: &Option<Template>| {
-        let filled = template.as_ref().map(|template| template.fill(filling));
-        filled.map(|filled| filled.to_string_lossy().into_owned())
-    };
+    let mut text = |template: &Template| template.fill(filling).to_string_lossy().into_owned();
     ClientSettings {
-        id: text(&oauth.client_id),
-        secret: text(&oauth.client_secret),
+        id: oauth.client_id.as_ref().map(&mut text),
+        issuer: oauth.issuer.as_ref().map(|issuer| PinnedIssuer {
+            name: text(&issuer.name),
+            client_secret: issuer.client_secret.as_ref().map(&mut text),
+        }),
         scopes: oauth.scopes.clone(),
         port: oauth.callback_port,
     }

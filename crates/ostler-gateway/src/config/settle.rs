@@ -9,10 +9,11 @@ use jsonc_parser::common::Range;
 use ostler::keeper::{Caps, ServerLimits};
 use ostler::{Limits, Resources};
 
-use super::entry::{Carrier, File, Launch, OAuth, Reach, Remote, ServerEntry, Tools};
+use super::entry::{Carrier, File, Launch, OAuth, PinnedIssuer, Reach, Remote, ServerEntry, Tools};
 use super::environment::{DEFAULTS, Names};
 use super::form::{CapsForm, FileForm, LimitsForm, Named, OAuthForm, ServerForm, ToolsForm};
 use super::reader::{At, Reader};
+use super::template::Template;
 use super::tokens;
 use super::unbuilt;
 use super::values::SomeTime;
@@ -20,6 +21,9 @@ use super::words::{Share, Transport};
 
 /// How many instances of a server there may be for those who share it.
 const MAX_INSTANCES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
+
+/// Said about a client secret without an issuer.
+const NO_ISSUER: &str = "write `issuer` beside it: the url of the authorization server that this secret is for, and the only one that gets it";
 
 /// The longest name of a server, in bytes.
 const LONGEST_NAME: usize = 128;
@@ -215,10 +219,7 @@ fn remote(form: ServerForm, directory: &Path, reader: &mut Reader<'_>) -> Option
         reader.wrong_key(key, "is for servers with a `command`, and this one has a `url`");
     }
     let url = form.url?;
-    let has_scheme = |text: &str| text.starts_with("http://") || text.starts_with("https://");
-    if url.value.beginning().is_some_and(|beginning| !has_scheme(beginning)) {
-        reader.wrong(url.range, "its url has to begin with http:// or https://");
-    }
+    check_scheme(&url, reader);
     let carrier = match form.transport.map(|at| (at.value, at.range)) {
         None if form.adopted.is_http => Carrier::Http,
         None => Carrier::Any,
@@ -245,15 +246,32 @@ fn remote(form: ServerForm, directory: &Path, reader: &mut Reader<'_>) -> Option
         headers,
         token_file: form.bearer_token_file.map(|at| at.value),
         directory: directory.to_owned(),
-        oauth: form.oauth.map(|at| oauth(at.value)).unwrap_or_default(),
+        oauth: form
+            .oauth
+            .map(|at| reader.within("oauth", |reader| oauth(at.value, reader)))
+            .unwrap_or_default(),
         carrier,
     })
 }
 
-fn oauth(form: OAuthForm) -> OAuth {
+fn check_scheme(url: &At<Template>, reader: &mut Reader<'_>) {
+    let has_scheme = |text: &str| text.starts_with("http://") || text.starts_with("https://");
+    if url.value.beginning().is_some_and(|beginning| !has_scheme(beginning)) {
+        reader.wrong(url.range, "its url has to begin with http:// or https://");
+    }
+}
+
+fn oauth(form: OAuthForm, reader: &mut Reader<'_>) -> OAuth {
+    match (&form.issuer, &form.client_secret) {
+        (Some(issuer), _) => reader.within("issuer", |reader| check_scheme(issuer, reader)),
+        // A remote server can name any issuer, so it must not choose the one that gets the secret.
+        (None, Some(secret)) => reader.wrong_key(secret.key, NO_ISSUER),
+        (None, None) => {}
+    }
+    let client_secret = form.client_secret.map(|at| at.value);
     OAuth {
         client_id: form.client_id.map(|at| at.value),
-        client_secret: form.client_secret.map(|at| at.value),
+        issuer: form.issuer.map(|at| PinnedIssuer { name: at.value, client_secret }),
         scopes: form.scopes.map(|at| at.value),
         callback_port: form.callback_port.map(|at| at.value.get()),
     }

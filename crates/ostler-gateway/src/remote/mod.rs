@@ -76,7 +76,8 @@ impl RemoteServer {
     pub fn new(settings: RemoteSettings) -> Self {
         let RemoteSettings { name, address, headers, carrier, client, store, .. } = settings;
         let way = Way::new(settings.surroundings, settings.limits);
-        let keyring = || Keyring::new(store.clone(), &name, address.resource(), way.clone());
+        let (resource, pinned) = (address.resource(), client.pinned());
+        let keyring = || Keyring::new(store.clone(), &name, resource, pinned, way.clone());
         let keyring = (!headers.contains_key(AUTHORIZATION)).then(keyring);
         Self { name, address, headers, carrier, client, way, store, keyring }
     }
@@ -102,7 +103,9 @@ impl Remote for RemoteServer {
         let mut text = String::new();
         // Each part with its length: so that no two different lists look alike.
         let mut part = |said: &str| text.extend([&*said.len().to_string(), ":", said]);
-        [&*self.name, &*uri, &*carrier].into_iter().chain(self.way.said()).for_each(&mut part);
+        let issuer = self.client.pinned().unwrap_or_default();
+        let own = [&*self.name, &*uri, &*carrier, issuer];
+        own.into_iter().chain(self.way.said()).for_each(&mut part);
         for (name, value) in &self.headers {
             part(name.as_str());
             part(&String::from_utf8_lossy(value.as_bytes()));

@@ -2,92 +2,16 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use ostler_gateway::remote::RemoteServer;
-use ostler_gateway::remote::oauth::{
-    Browser, ClientSettings, Login, LoginError, LoginLimits, log_in, log_out,
-};
-use ostler_testkit::{FakeHttp, FakeIssuer, LineClient, Manners, get, standard};
+use ostler_gateway::remote::oauth::{ClientSettings, LoginError, LoginLimits, log_out};
+use ostler_testkit::{FakeHttp, FakeIssuer, LineClient, Manners, get};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::stage::{Stage, answer, call, settings};
-
-/// A server that lets in who has logged in, and a place for logins.
-struct Inn {
-    issuer: FakeIssuer,
-    server: FakeHttp,
-    logins: tempfile::TempDir,
-}
-
-/// A browser that a test plays.
-struct Played<F>(F);
-
-impl<F: FnMut(&str)> Browser for Played<F> {
-    fn show(&mut self, url: &str) {
-        (self.0)(url);
-    }
-}
-
-impl Inn {
-    fn new(manners: Manners) -> Self {
-        let issuer = FakeIssuer::new(manners);
-        let server = FakeHttp::new(issuer.guard(standard));
-        Self { issuer, server, logins: tempfile::tempdir().unwrap() }
-    }
-
-    fn remote(&self) -> RemoteServer {
-        RemoteServer::new(settings(&self.server.url("/mcp"), self.logins.path()))
-    }
-
-    /// Logs in, with a browser that does this with the page.
-    fn log_in(&self, browse: impl Fn(&str) + Send + 'static) -> Result<Login, LoginError> {
-        self.log_in_within(&LoginLimits::default(), browse)
-    }
-
-    fn log_in_within(
-        &self,
-        limits: &LoginLimits,
-        browse: impl Fn(&str) + Send + 'static,
-    ) -> Result<Login, LoginError> {
-        log_in_with(&self.remote(), limits, browse)
-    }
-
-    fn stage(&self) -> Stage {
-        Stage::with(&self.server.url("/mcp"), |settings| {
-            settings.store = ostler_gateway::remote::oauth::Store::new(self.logins.path());
-        })
-    }
-
-    fn files(&self) -> Vec<std::path::PathBuf> {
-        let files = std::fs::read_dir(self.logins.path()).unwrap().flatten();
-        files.map(|file| file.path()).collect()
-    }
-}
-
-/// Logs in, with a browser that does this with the page.
-fn log_in_with(
-    remote: &RemoteServer,
-    limits: &LoginLimits,
-    browse: impl Fn(&str) + Send + 'static,
-) -> Result<Login, LoginError> {
-    let (page, pages) = mpsc::channel::<String>();
-    let browse = move || pages.iter().for_each(|url| browse(&url));
-    let browser = std::thread::Builder::new().spawn(browse).unwrap();
-    let mut played = Played(move |url: &str| page.send(url.to_owned()).unwrap());
-    let logged_in = Runtime::new().unwrap().block_on(log_in(remote, &mut played, limits));
-    drop(played);
-    browser.join().unwrap();
-    logged_in
-}
-
-fn say_yes(url: &str) {
-    let (status, text) = get(url);
-    assert_eq!(status, 200, "{text}");
-    assert!(text.contains("Logged in"), "{text}");
-}
+use crate::inn::{Inn, log_in_with, say_yes};
+use crate::stage::{answer, call, settings};
 
 fn mode_of(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777

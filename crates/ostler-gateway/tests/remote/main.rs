@@ -1,6 +1,8 @@
 //! Servers that somebody else runs, as clients of the gateway meet them.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
+mod inn;
+mod issuers;
 mod leaks;
 mod lines;
 mod logins;

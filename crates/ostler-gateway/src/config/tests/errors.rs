@@ -60,6 +60,20 @@ ostler.json:5:27: tokens.c.server: unknown key; did you mean `servers`?
   5 |   "c": { "token": "…", "server": "…" }
     |                        ^^^^^^^^
 "#
+    a_client_secret_without_its_issuer: r#"
+{ "mcpServers": {
+  "a": { "url": "https://a.invalid", "oauth": { "clientId": "me", "clientSecret": "s3cret" } },
+  "b": { "url": "https://b.invalid", "oauth": { "clientSecret": "s3cret", "issuer": "s3cret.invalid" } },
+  "c": { "url": "https://c.invalid", "oauth": { "clientSecret": "s3cret", "issuer": "https://login.invalid" } }
+} }
+"# => r#"
+ostler.json:2:67: mcpServers.a.oauth.clientSecret: write `issuer` beside it: the url of the authorization server that this secret is for, and the only one that gets it
+  2 | … "a": { "url": "…", "oauth": { "clientId": "…", "clientSecret": "…" } },
+    |                                                  ^^^^^^^^^^^^^^
+ostler.json:3:85: mcpServers.b.oauth.issuer: its url has to begin with http:// or https://
+  3 | … "…", "oauth": { "clientSecret": "…", "issuer": "…" } },
+    |                                                  ^^^
+"#
     everything_is_said_at_once: r#"
 {
   "mcpServers": {

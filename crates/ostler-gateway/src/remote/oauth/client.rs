@@ -22,12 +22,23 @@ use crate::remote::limits::RemoteLimits;
 pub struct ClientSettings {
     /// What we are called; without it we ask for a name.
     pub id: Option<String>,
-    /// What proves it.
-    pub secret: Option<String>,
+    /// The only issuer that a login may use; without it, the one that the remote server names.
+    pub issuer: Option<PinnedIssuer>,
     /// What we ask for, instead of what the server suggests.
     pub scopes: Option<Vec<String>>,
     /// Where the browser comes back to, for a name that is bound to it.
     pub port: Option<u16>,
+}
+
+/// An issuer that the configuration names.
+///
+/// The client secret is part of it, so that there is none to send to an issuer that a remote server has picked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PinnedIssuer {
+    /// Its issuer identifier, compared byte by byte with the one in its metadata.
+    pub name: String,
+    /// What proves to it that we are the client of that id.
+    pub client_secret: Option<String>,
 }
 
 /// Who we are.
@@ -59,7 +70,8 @@ impl Client {
             let methods = &issuer.token_endpoint_auth_methods_supported;
             let has = |method: &str| methods.iter().any(|one| one == method);
             let in_body = has("client_secret_post") && !has("client_secret_basic");
-            return Ok(Self { id: id.clone(), secret: settings.secret.clone(), in_body });
+            let secret = settings.issuer.as_ref().and_then(|pinned| pinned.client_secret.clone());
+            return Ok(Self { id: id.clone(), secret, in_body });
         }
         let endpoint = issuer.registration_endpoint.as_deref().ok_or(LoginError::NoRegistration)?;
         let to = Address::parse(endpoint).map_err(|_| LoginError::Metadata("registration"))?;
@@ -105,6 +117,19 @@ impl Client {
                 body.extend(secret.iter().map(|secret| ("client_secret", secret.as_str())));
             }
         }
+    }
+}
+
+impl ClientSettings {
+    /// The issuer identifier that the configuration names.
+    pub(in crate::remote) fn pinned(&self) -> Option<&str> {
+        self.issuer.as_ref().map(|issuer| issuer.name.as_str())
+    }
+}
+
+impl fmt::Debug for PinnedIssuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PinnedIssuer").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

@@ -15,14 +15,23 @@ pub(crate) struct Keyring {
     store: Store,
     server: String,
     resource: String,
+    /// The only issuer whose logins count, if the configuration names one.
+    pinned: Option<String>,
     way: Way,
     /// Only one fetches a new key; the others find it.
     turn: Arc<Mutex<()>>,
 }
 
 impl Keyring {
-    pub(crate) fn new(store: Store, server: &str, resource: String, way: Way) -> Self {
-        Self { store, server: server.to_owned(), resource, way, turn: Arc::default() }
+    pub(crate) fn new(
+        store: Store,
+        server: &str,
+        resource: String,
+        pinned: Option<&str>,
+        way: Way,
+    ) -> Self {
+        let (server, pinned) = (server.to_owned(), pinned.map(ToOwned::to_owned));
+        Self { store, server, resource, pinned, way, turn: Arc::default() }
     }
 
     /// The key, if there is one. One that is about to be of no use is renewed before.
@@ -71,7 +80,8 @@ impl Keyring {
     }
 
     fn read(&self) -> Option<Login> {
-        self.store.read(&self.server, &self.resource)
+        let login = self.store.read(&self.server, &self.resource)?;
+        login.is_from(self.pinned.as_deref()).then_some(login)
     }
 }
 

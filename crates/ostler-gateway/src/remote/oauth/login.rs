@@ -61,9 +61,26 @@ pub enum LoginError {
     /// Nobody is there to let users in.
     #[error("nothing at {0} says how to log in; put credentials into its `headers` instead")]
     NoIssuer(String),
-    /// Somebody else is there.
-    #[error("who lets users in calls itself {0}, which is somebody else")]
-    OtherIssuer(String),
+    /// The metadata of an issuer is that of another one.
+    #[error(
+        "the authorization server at {asked} calls itself {found}; if that is right, `oauth.issuer` has to say exactly that"
+    )]
+    OtherIssuer {
+        /// The issuer whose metadata was asked for.
+        asked: String,
+        /// The issuer that the metadata names.
+        found: String,
+    },
+    /// The server does not trust the issuer that the configuration names.
+    #[error(
+        "its configuration has the `oauth.issuer` {pinned}, but the server trusts another: {named}; nothing was sent there"
+    )]
+    NotPinned {
+        /// The configured issuer.
+        pinned: String,
+        /// The issuers that the server names.
+        named: String,
+    },
     /// A code could be used by whoever sees it.
     #[error("who lets users in can't prove that an answer is meant for us (PKCE with S256)")]
     NoProof,
@@ -131,8 +148,9 @@ async fn with(
 ) -> Result<Login, LoginError> {
     let own = &server.way.limits;
     let challenge = knock(server, http).await?;
-    let search = Search { http, limits: own };
-    let Found { issuer, resource, scope } = search.find(&server.address, challenge).await?;
+    let pinned = server.client.pinned();
+    let search = Search { server: &server.address, pinned, http, limits: own };
+    let Found { issuer, resource, scope } = search.find(challenge).await?;
     let callback = Callback::open(server.client.port).await.map_err(LoginError::NoCallback)?;
     let redirect = callback.url();
     let client = Client::find(&server.client, &issuer, &redirect, http, own).await?;
@@ -222,9 +240,14 @@ pub async fn log_out(server: &RemoteServer) -> Result<(bool, Option<NoGrant>), L
     let limits = &server.way.limits;
     let _lock = server.store.lock(name, &resource, limits.taken).await?;
     let Some(login) = server.store.read(name, &resource) else { return Ok((false, None)) };
-    let http = server.way.open();
-    let revoked = grant::revoke(&http, limits, &login).await;
-    http.close().await;
+    let revoked = if login.is_from(server.client.pinned()) {
+        let http = server.way.open();
+        let revoked = grant::revoke(&http, limits, &login).await;
+        http.close().await;
+        revoked
+    } else {
+        Err(NoGrant::Refused(format!("{} is not its `oauth.issuer`", login.issuer)))
+    };
     let was_there = server.store.remove(name, &resource)?;
     Ok((was_there, revoked.err()))
 }

@@ -14,7 +14,7 @@ mod login;
 mod secret;
 mod store;
 
-pub use client::ClientSettings;
+pub use client::{ClientSettings, PinnedIssuer};
 pub use grant::NoGrant;
 pub(super) use keyring::Keyring;
 pub use login::{Browser, LoginError, LoginLimits, log_in, log_out};

@@ -150,6 +150,12 @@ fn write_private(path: &Path, login: &Login) -> io::Result<()> {
 }
 
 impl Login {
+    /// Whether its issuer is the one that the configuration names, if it names one. The client secret and the
+    /// refresh token of a login go to its issuer, so that a login of another issuer must not be used.
+    pub(super) fn is_from(&self, pinned: Option<&str>) -> bool {
+        pinned.is_none_or(|pinned| pinned == self.issuer)
+    }
+
     /// Whether it is of no use any more, or soon.
     pub(super) fn is_stale(&self) -> bool {
         self.expires_at.is_some_and(|at| at <= now() + NEAR.as_secs())

@@ -6,7 +6,7 @@ use ostler_testkit::web::{Web, hello, request};
 use ostler_testkit::{Launched, Stage, wait_until};
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE, address_in, serve};
+use crate::house::{Client, House, PATIENCE, address_in, serve};
 use crate::http::echo;
 
 const CI: &str = "token-of-the-ci-0123";
@@ -136,5 +136,41 @@ fn who_came_with_a_token_goes_with_it() {
     // One that is for something else now is another one.
     configure(&house, &json!({ "team": { "token": "${TEAM_TOKEN}", "servers": ["a"] } }));
     wait_until("the session has gone", PATIENCE, || team_at.send("POST", &ping).status == 404);
+    house.down_with(&mut gateway);
+}
+
+#[test]
+fn no_server_inherits_what_lets_clients_in() {
+    let house = House::new(Stage::leaf());
+    let greedy = house.stub("a", &[], &json!({ "inheritEnv": ["*"], "share": "session" }));
+    let tokens = json!({ "ci": { "token": "${CI_TOKEN}" } });
+    house.configure_with(&[("a", greedy)], &json!({ "tokens": tokens }));
+    let variables =
+        [("OSTLER_TOKEN", TEAM), ("CI_TOKEN", CI), ("OSTLER_AGENT", "me"), ("MINE", "1")];
+    let mut command = house.command(house.program());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(house.config());
+    let mut gateway = Launched::start(command.envs(variables));
+    wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("ostler.json at"));
+    // The variables are the gateway's for a client on HTTP, and the client's own for one that connects.
+    echo(&Web::new(address_in(&gateway.stderr()), "/mcp/a", CI).enter());
+    let mut client = Client::start(house.connect_command(&["a"]).envs(variables));
+    client.echo();
+
+    let of = |pid: u32| {
+        String::from_utf8(std::fs::read(format!("/proc/{pid}/environ")).unwrap()).unwrap()
+    };
+    let servers: Vec<String> = house.starts("a").into_iter().map(of).collect();
+    assert_eq!(servers.len(), 2);
+    for environment in &servers {
+        let names: Vec<&str> =
+            environment.split('\0').filter_map(|pair| pair.split('=').next()).collect();
+        assert!(names.contains(&"MINE"), "{names:?}");
+        let own = ["OSTLER_TOKEN", "CI_TOKEN", "OSTLER_AGENT"];
+        assert!(!names.iter().any(|name| own.contains(name)), "{names:?}");
+    }
+    let guardians: Vec<String> = house.guardians().into_iter().map(of).collect();
+    let all = [servers, guardians].concat().concat();
+    assert!(!all.contains(CI) && !all.contains(TEAM), "a token is in an environment");
+    client.end();
     house.down_with(&mut gateway);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ostler::Resources;
 use ostler::keeper::{Caps, ServerLimits};
 
-use super::environment::Names;
+use super::environment::{Inheritance, Names};
 use super::problem::Problem;
 use super::template::Template;
 use super::tokens::TokenEntry;
@@ -80,7 +80,7 @@ pub struct Launch {
     /// Its working directory.
     pub cwd: Option<Template>,
     /// The variables that it inherits.
-    pub inherit: Names,
+    pub inherit: Inheritance,
     /// From the first step of stopping it to KILL.
     pub grace: Duration,
     /// How much of the machine it may use.
@@ -170,7 +170,7 @@ impl ServerEntry {
     fn variables(&self) -> Vec<String> {
         let (templates, inherited): (Vec<&Template>, Vec<&str>) = match &self.reach {
             Reach::Process(launch) => {
-                (launch.templates().collect(), launch.inherit.iter().collect())
+                (launch.templates().collect(), launch.inherit.names().iter().collect())
             }
             Reach::Remote(remote) => (remote.templates().collect(), VARIABLES.to_vec()),
         };

@@ -52,6 +52,17 @@ const INHERITED: &[&str] = &[
     "CONTAINER_HOST",
 ];
 
+/// Ostler's own variables: they hold its token, or steer its commands. No pattern stands for them.
+pub const OWN: &str = "OSTLER_*";
+
+/// The variables that a server inherits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inheritance {
+    names: Names,
+    /// Never inherited, whatever `names` stands for.
+    withheld: Names,
+}
+
 /// Names of variables or tools, of which some may stand for many: `AWS_*`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(BTreeSet<String>);
@@ -76,6 +87,21 @@ impl Environment {
     #[must_use]
     pub fn only(&self, names: &Names) -> Self {
         self.iter().filter(|(name, _)| names.contains(name)).collect()
+    }
+
+    /// Those that a client sends to a gateway that asks for these names: of ostler's own only what is asked for
+    /// by its exact name.
+    #[must_use]
+    pub fn asked_for(&self, names: &Names) -> Self {
+        let own: Names = [OWN].into_iter().collect();
+        let is_sent = |name: &OsStr| {
+            if own.contains(name) {
+                names.iter().any(|one| name == one)
+            } else {
+                names.contains(name)
+            }
+        };
+        self.iter().filter(|(name, _)| is_sent(name)).collect()
     }
 }
 
@@ -113,14 +139,6 @@ impl Names {
         INHERITED.iter().copied().collect()
     }
 
-    /// What `inheritEnv` stands for.
-    pub(super) fn inheriting(said: &[String]) -> Self {
-        let (defaults, own): (Vec<_>, Vec<_>) = said.iter().partition(|name| *name == DEFAULTS);
-        let mut names = if defaults.is_empty() { Self::default() } else { Self::inherited() };
-        names.extend(own);
-        names
-    }
-
     /// Whether one is among them.
     pub fn contains(&self, name: impl AsRef<OsStr>) -> bool {
         let name = name.as_ref();
@@ -130,6 +148,38 @@ impl Names {
     /// They, as they are written.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
+    }
+}
+
+impl Inheritance {
+    /// What `inheritEnv` stands for, if it is said, without what is withheld from all servers.
+    pub(super) fn new(said: Option<&[String]>, withheld: &Names) -> Self {
+        let (defaults, own): (Vec<_>, Vec<_>) =
+            said.unwrap_or_default().iter().partition(|name| *name == DEFAULTS);
+        let has_defaults = said.is_none() || !defaults.is_empty();
+        let mut names = if has_defaults { Names::inherited() } else { Names::default() };
+        names.extend(own);
+        Self { names, withheld: withheld.clone() }
+    }
+
+    /// Whether a variable is inherited.
+    pub fn contains(&self, name: impl AsRef<OsStr>) -> bool {
+        let name = name.as_ref();
+        self.names.contains(name) && !self.withheld.contains(name)
+    }
+
+    /// The part of an environment that is inherited. Functions that a shell has exported are code, and no SDK
+    /// passes them on.
+    #[must_use]
+    pub fn of(&self, environment: &Environment) -> Environment {
+        let is_function = |value: &OsStr| value.as_bytes().starts_with(b"()");
+        let all = environment.iter();
+        all.filter(|(name, value)| self.contains(name) && !is_function(value)).collect()
+    }
+
+    /// The names and patterns, as they are written.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 }
 
@@ -196,10 +246,23 @@ mod tests {
 
     #[test]
     fn the_defaults_can_be_added_to() {
-        let names = Names::inheriting(&[DEFAULTS.to_owned(), "AWS_*".to_owned()]);
-        let found = |name| names.contains(name);
+        let said = [DEFAULTS.to_owned(), "AWS_*".to_owned()];
+        let inherited = Inheritance::new(Some(&said), &Names::default());
+        let found = |name| inherited.contains(name);
         assert!(found("PATH") && found("LC_ALL") && found("https_proxy") && found("AWS_REGION"));
         assert!(!found("GITHUB_TOKEN"));
+    }
+
+    #[test]
+    fn no_pattern_makes_a_client_send_what_is_ostlers_own() {
+        let own = ["OSTLER_TOKEN", "OSTLER_SOCKET", "OTHER"];
+        let environment: Environment = own.into_iter().map(|name| (name, "x")).collect();
+        let sent = |names: &[&str]| {
+            let names: Names = names.iter().copied().collect();
+            format!("{:?}", environment.asked_for(&names))
+        };
+        assert_eq!(sent(&["*", "OSTLER_*", "?STLER_TOKEN"]), r#"{"OTHER"}"#);
+        assert_eq!(sent(&["OSTLER_SOCKET"]), r#"{"OSTLER_SOCKET"}"#);
     }
 
     #[test]

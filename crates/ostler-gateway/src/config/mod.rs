@@ -42,7 +42,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 pub use describe::{Description, describe};
 pub use entry::{Carrier, File, Launch, OAuth, PinnedIssuer, Reach, Remote, ServerEntry, Tools};
 pub use env_file::EnvFileError;
-pub use environment::{DEFAULTS, Environment, Names};
+pub use environment::{DEFAULTS, Environment, Inheritance, Names, OWN};
 pub use find::{Asker, NotFound, Search};
 pub use problem::{Problem, Problems};
 pub use remote::resolve_remote;

@@ -134,7 +134,7 @@ fn spec(
     if program.is_empty() {
         return Err(Disabled::NoCommand);
     }
-    let mut env: Environment = inherited(launch, environment);
+    let mut env = launch.inherit.of(environment);
     if let Some(path) = env_file {
         let path = launch.directory.join(path);
         let read = env_file::read(&path);
@@ -156,12 +156,6 @@ pub(super) fn check(filling: Filling<'_>) -> Result<(), Disabled> {
         return Err(Disabled::Foreign { names: filling.foreign.into_iter().collect() });
     }
     Ok(())
-}
-
-fn inherited(launch: &Launch, environment: &Environment) -> Environment {
-    let named = environment.only(&launch.inherit);
-    // Functions that a shell has exported are code, and no SDK passes them on.
-    named.into_iter().filter(|(_, value)| !value.as_bytes().starts_with(b"()")).collect()
 }
 
 /// Variables come from clients, who can send anything.

@@ -1,5 +1,7 @@
 //! From what was read to what it means: what does not go together is wrong.
 
+mod remote;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -9,11 +11,10 @@ use jsonc_parser::common::Range;
 use ostler::keeper::{Caps, ServerLimits};
 use ostler::{Limits, Resources};
 
-use super::entry::{Carrier, File, Launch, OAuth, PinnedIssuer, Reach, Remote, ServerEntry, Tools};
-use super::environment::{DEFAULTS, Names};
-use super::form::{CapsForm, FileForm, LimitsForm, Named, OAuthForm, ServerForm, ToolsForm};
+use super::entry::{File, Launch, Reach, ServerEntry, Tools};
+use super::environment::{DEFAULTS, Inheritance, Names, OWN};
+use super::form::{CapsForm, FileForm, LimitsForm, Named, ServerForm, ToolsForm};
 use super::reader::{At, Reader};
-use super::template::Template;
 use super::tokens;
 use super::unbuilt;
 use super::values::SomeTime;
@@ -22,14 +23,22 @@ use super::words::{Share, Transport};
 /// How many instances of a server there may be for those who share it.
 const MAX_INSTANCES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
 
-/// Said about a client secret without an issuer.
-const NO_ISSUER: &str = "write `issuer` beside it: the url of the authorization server that this secret is for, and the only one that gets it";
-
 /// The longest name of a server, in bytes.
 const LONGEST_NAME: usize = 128;
 
+/// What all servers of a file have in common.
+struct Common<'a> {
+    /// The file's directory.
+    directory: &'a Path,
+    /// The variables that no server inherits: ostler's own, and those that hold the tokens of clients.
+    withheld: Names,
+}
+
 /// A configuration in a file of this directory.
 pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) -> File {
+    let tokens = form.tokens.map(|at| tokens::settle(at.value, reader)).unwrap_or_default();
+    let secrets = tokens.iter().flat_map(|entry| entry.token.variables());
+    let common = Common { directory, withheld: secrets.chain([OWN]).collect() };
     let own = form.servers.map(|servers| servers.value.0).unwrap_or_default();
     let adopted = form.adopted;
     let mut servers = BTreeMap::new();
@@ -40,7 +49,7 @@ pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) ->
             if servers.contains_key(&name) {
                 return reader.wrong_word(key, "another server has this name");
             }
-            if let Some(entry) = server(named, directory, reader) {
+            if let Some(entry) = server(named, &common, reader) {
                 servers.insert(entry.name.clone(), entry);
             }
         });
@@ -53,7 +62,6 @@ pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) ->
     let caps = form.caps.map_or_else(Caps::default, |caps| self::caps(&caps.value));
     let detach_timeout = form.detach_timeout.map(|at| at.value.0);
     let agent_timeout = form.agent_timeout.map(|at| at.value.0);
-    let tokens = form.tokens.map(|at| tokens::settle(at.value, reader)).unwrap_or_default();
     File { servers, caps, detach_timeout, agent_timeout, tokens, notices: Vec::new() }
 }
 
@@ -76,7 +84,7 @@ fn caps(form: &CapsForm) -> Caps {
     }
 }
 
-fn server(named: Named, directory: &Path, reader: &mut Reader<'_>) -> Option<ServerEntry> {
+fn server(named: Named, common: &Common<'_>, reader: &mut Reader<'_>) -> Option<ServerEntry> {
     let Named { name, key, mut form, is_whole, .. } = named;
     unbuilt::server(&form, reader);
     let limits = limits(&form);
@@ -88,7 +96,7 @@ fn server(named: Named, directory: &Path, reader: &mut Reader<'_>) -> Option<Ser
     let max_instances = form.max_instances.as_ref().map_or(MAX_INSTANCES, |at| at.value);
     let max_concurrency = form.max_concurrency.as_ref().map(|at| at.value);
     let era = form.era.as_ref().map(|at| at.value).unwrap_or_default();
-    let reach = reach(form, key, is_whole, directory, reader)?;
+    let reach = reach(form, key, is_whole, common, reader)?;
     Some(ServerEntry {
         name,
         enabled,
@@ -135,12 +143,12 @@ fn reach(
     form: ServerForm,
     key: Range,
     is_whole: bool,
-    directory: &Path,
+    common: &Common<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<Reach> {
     match (form.command.is_some(), &form.url) {
-        (true, None) => launch(form, directory, reader).map(Reach::Process),
-        (false, Some(_)) => remote(form, directory, reader).map(Reach::Remote),
+        (true, None) => launch(form, common, reader).map(Reach::Process),
+        (false, Some(_)) => remote::remote(form, common.directory, reader).map(Reach::Remote),
         (true, Some(url)) => {
             reader.wrong_key(url.key, "a server has a `command` or a `url`, and not both");
             None
@@ -155,7 +163,7 @@ fn reach(
     }
 }
 
-fn launch(form: ServerForm, directory: &Path, reader: &mut Reader<'_>) -> Option<Launch> {
+fn launch(form: ServerForm, common: &Common<'_>, reader: &mut Reader<'_>) -> Option<Launch> {
     let adopted = form.adopted.headers.iter().map(|(key, ..)| *key);
     let own = [
         form.headers.as_ref().map(|at| at.key),
@@ -173,10 +181,9 @@ fn launch(form: ServerForm, directory: &Path, reader: &mut Reader<'_>) -> Option
     let args = words.chain(form.args.map(|at| at.value).unwrap_or_default()).collect();
     let env = form.env.map(|at| at.value.0).unwrap_or_default();
     let said = one_of(form.inherit_env, form.adopted.inherit, reader);
-    let inherit =
-        said.as_ref().map_or_else(Names::inherited, |said| Names::inheriting(&said.value));
+    let inherit = Inheritance::new(said.as_ref().map(|said| &*said.value), &common.withheld);
     if let Some(said) = &said {
-        check_inherited(said, reader);
+        check_inherited(said, &common.withheld, reader);
         let by_name = command.beginning().is_none_or(|program| !program.contains('/'));
         if by_name && !inherit.contains("PATH") && !env.contains_key("PATH") {
             let message = format!("without PATH the command is not found; `{DEFAULTS}` has it");
@@ -188,7 +195,7 @@ fn launch(form: ServerForm, directory: &Path, reader: &mut Reader<'_>) -> Option
         args,
         env,
         env_file: form.env_file.map(|at| at.value),
-        directory: directory.to_owned(),
+        directory: common.directory.to_owned(),
         cwd: form.cwd.map(|at| at.value),
         inherit,
         grace: form.grace.map_or(Limits::default().grace, |at| at.value.0),
@@ -198,10 +205,17 @@ fn launch(form: ServerForm, directory: &Path, reader: &mut Reader<'_>) -> Option
     })
 }
 
-fn check_inherited(said: &At<Vec<String>>, reader: &mut Reader<'_>) {
+fn check_inherited(said: &At<Vec<String>>, withheld: &Names, reader: &mut Reader<'_>) {
     let is_name = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
     if !said.value.iter().all(is_name) {
         reader.wrong(said.range, "inherited variables are named; values go into `env`");
+    }
+    for name in said.value.iter().filter(|name| is_name(name) && withheld.contains(name)) {
+        let message = format!(
+            "{name} is never inherited: it is one of ostler's own variables, or holds a token of clients; if \
+             this server needs it, write it into `env`"
+        );
+        reader.within("inheritEnv", |reader| reader.wrong(said.range, &message));
     }
 }
 
@@ -212,84 +226,4 @@ fn resources(form: &LimitsForm) -> Resources {
         pids: form.pids.as_ref().map(|at| at.value),
         containers: form.containers.as_ref().map(|at| at.value),
     }
-}
-
-fn remote(form: ServerForm, directory: &Path, reader: &mut Reader<'_>) -> Option<Remote> {
-    for key in process_keys(&form) {
-        reader.wrong_key(key, "is for servers with a `command`, and this one has a `url`");
-    }
-    let url = form.url?;
-    check_scheme(&url, reader);
-    let carrier = match form.transport.map(|at| (at.value, at.range)) {
-        None if form.adopted.is_http => Carrier::Http,
-        None => Carrier::Any,
-        Some((Transport::Http, _)) => Carrier::Http,
-        Some((Transport::Sse, _)) => Carrier::Sse,
-        Some((Transport::Stdio, range)) => {
-            reader.wrong_word(range, "a server with a `url` is not reached by stdio");
-            Carrier::Any
-        }
-    };
-    let mut headers = form.headers.map(|at| at.value.0).unwrap_or_default();
-    for (key, name, value) in form.adopted.headers {
-        if headers.insert(name, value).is_some() {
-            reader.wrong_key(key, "another key has said this already");
-        }
-    }
-    if let Some(file) = &form.bearer_token_file
-        && headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
-    {
-        reader.wrong_key(file.key, "another key has said this already");
-    }
-    Some(Remote {
-        url: url.value,
-        headers,
-        token_file: form.bearer_token_file.map(|at| at.value),
-        directory: directory.to_owned(),
-        oauth: form
-            .oauth
-            .map(|at| reader.within("oauth", |reader| oauth(at.value, reader)))
-            .unwrap_or_default(),
-        carrier,
-    })
-}
-
-fn check_scheme(url: &At<Template>, reader: &mut Reader<'_>) {
-    let has_scheme = |text: &str| text.starts_with("http://") || text.starts_with("https://");
-    if url.value.beginning().is_some_and(|beginning| !has_scheme(beginning)) {
-        reader.wrong(url.range, "its url has to begin with http:// or https://");
-    }
-}
-
-fn oauth(form: OAuthForm, reader: &mut Reader<'_>) -> OAuth {
-    match (&form.issuer, &form.client_secret) {
-        (Some(issuer), _) => reader.within("issuer", |reader| check_scheme(issuer, reader)),
-        // A remote server can name any issuer, so it must not choose the one that gets the secret.
-        (None, Some(secret)) => reader.wrong_key(secret.key, NO_ISSUER),
-        (None, None) => {}
-    }
-    let client_secret = form.client_secret.map(|at| at.value);
-    OAuth {
-        client_id: form.client_id.map(|at| at.value),
-        issuer: form.issuer.map(|at| PinnedIssuer { name: at.value, client_secret }),
-        scopes: form.scopes.map(|at| at.value),
-        callback_port: form.callback_port.map(|at| at.value.get()),
-    }
-}
-
-/// The keys that say something about a process.
-fn process_keys(form: &ServerForm) -> impl Iterator<Item = Range> {
-    let keys = [
-        form.args.as_ref().map(|at| at.key),
-        form.env.as_ref().map(|at| at.key),
-        form.env_file.as_ref().map(|at| at.key),
-        form.cwd.as_ref().map(|at| at.key),
-        form.inherit_env.as_ref().map(|at| at.key),
-        form.adopted.inherit.as_ref().map(|at| at.key),
-        form.limits.as_ref().map(|at| at.key),
-        form.engine.as_ref().map(|at| at.key),
-        form.containment.as_ref().map(|at| at.key),
-        form.grace.as_ref().map(|at| at.key),
-    ];
-    keys.into_iter().flatten()
 }

@@ -123,6 +123,6 @@ fn hello(arguments: &ConnectArguments, gateway: &Dialled) -> io::Result<ClientHe
         server: arguments.server.clone(),
         agent: arguments.agent.clone().map(Agent::named).or_else(|| agent::of(&environment, &cwd)),
         cwd: cwd.into_os_string(),
-        variables: environment.only(&wanted).into_iter().collect(),
+        variables: environment.asked_for(&wanted).into_iter().collect(),
     })
 }

@@ -74,6 +74,24 @@ ostler.json:3:85: mcpServers.b.oauth.issuer: its url has to begin with http:// o
   3 | … "…", "oauth": { "clientSecret": "…", "issuer": "…" } },
     |                                                  ^^^
 "#
+    what_no_server_inherits: r#"
+{ "tokens": { "ci": { "token": "${CI_TOKEN}" } }, "mcpServers": {
+  "a": { "command": "/x", "inheritEnv": ["*", "OSTLER_TOKEN"] },
+  "b": { "command": "/x", "inheritEnv": ["CI_TOKEN", "CI_*"] },
+  "c": { "command": "/x", "inheritEnv": ["OSTLER_TOKEN=s3cret"] },
+  "d": { "command": "/x", "env": { "CI_TOKEN": "${CI_TOKEN}" } }
+} }
+"# => r#"
+ostler.json:2:41: mcpServers.a.inheritEnv: OSTLER_TOKEN is never inherited: it is one of ostler's own variables, or holds a token of clients; if this server needs it, write it into `env`
+  2 |   "a": { "command": "…", "inheritEnv": ["…", "…"] },
+    |                                        ^^^^^^^^^^
+ostler.json:3:41: mcpServers.b.inheritEnv: CI_TOKEN is never inherited: it is one of ostler's own variables, or holds a token of clients; if this server needs it, write it into `env`
+  3 |   "b": { "command": "…", "inheritEnv": ["…", "…"] },
+    |                                        ^^^^^^^^^^
+ostler.json:4:41: mcpServers.c: inherited variables are named; values go into `env`
+  4 |   "c": { "command": "…", "inheritEnv": ["…"] },
+    |                                        ^^^^^
+"#
     everything_is_said_at_once: r#"
 {
   "mcpServers": {

@@ -28,7 +28,7 @@ fn a_command_is_enough() {
     assert_eq!(launch.grace, Limits::default().grace);
     assert_eq!(launch.resources, Resources::default());
     assert_eq!((launch.engine, launch.containment), (Engine::Auto, Hold::Auto));
-    assert_eq!(launch.inherit, Names::inherited());
+    assert_eq!(*launch.inherit.names(), Names::inherited());
 }
 
 #[test]

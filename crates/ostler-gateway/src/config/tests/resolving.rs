@@ -67,6 +67,25 @@ fn little_is_inherited() {
 }
 
 #[test]
+fn what_lets_clients_in_is_not_inherited_but_can_be_given() {
+    let text = r#"{"tokens": {"ci": {"token": "${CI_TOKEN}"}}, "mcpServers": {
+        "all": {"command": "x", "inheritEnv": ["*"]},
+        "given": {"command": "x", "inheritEnv": ["*"], "env": {"OSTLER_TOKEN": "${OSTLER_TOKEN}"}}}}"#;
+    let file = parse(text, Path::new("/etc/ostler.json")).unwrap();
+    let variables = environment(&[
+        ("A", "1"),
+        ("CI_TOKEN", "2"),
+        ("OSTLER_TOKEN", "3"),
+        ("OSTLER_CONFIG", "4"),
+    ]);
+    let env = |name: &str| {
+        seen(&resolve(&file.servers[name], &variables, Path::new(CWD)).unwrap()).1.join(" ")
+    };
+    assert_eq!(env("all"), "A=1");
+    assert_eq!(env("given"), "A=1 OSTLER_TOKEN=3");
+}
+
+#[test]
 fn whoever_lacks_a_variable_lacks_only_that_server() {
     for (body, expected) in [
         (r#"{"command": "x", "enabled": false}"#, "the configuration says `enabled: false`"),

@@ -86,8 +86,8 @@ fn forged(instance: &str, owner: &Value, named: &Value, leaf: &Value) -> Vec<u8>
                "client": null, "boot": boot.trim()}),
         json!({"record": "intent", "instance": instance, "name": "forged", "program": "forged",
                "leaf": leaf, "at": 0}),
-        json!({"record": "started", "instance": instance, "guardian": named, "server": named,
-               "level": "leaf"}),
+        json!({"record": "started", "instance": instance, "level": "leaf",
+               "process": {"guardian": named, "server": named}}),
     ])
 }
 

@@ -153,6 +153,12 @@ fn is_of(id: InstanceId, path: &Path, kind: FsWord) -> bool {
     is_named && is_directory() && statfs(path).is_ok_and(|found| found.f_type == kind)
 }
 
+/// Whether the process is in a cgroup of this name, or below one, in any hierarchy.
+pub(crate) fn is_in_cgroup(pid: i32, name: &str) -> bool {
+    let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    cgroups.lines().any(|line| line.split('/').any(|part| part == name))
+}
+
 fn pids_below(path: &Path) -> Vec<i32> {
     let own = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
     let entries = fs::read_dir(path).into_iter().flatten().flatten();

@@ -52,6 +52,7 @@ mod engine;
 mod fence;
 mod frame;
 pub mod guardian;
+mod guardians;
 #[doc = include_str!("../docs/embed.md")]
 pub mod guide {}
 pub mod http;

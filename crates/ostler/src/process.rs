@@ -8,12 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
 use crate::fence::{Fence, Outcome, StartError, Terms};
-use crate::guardian::ROLE;
 use crate::guardian::wire::Launch;
+use crate::guardians::{self, Claimants};
 use crate::id::InstanceId;
 use crate::ledger::{Entry, Intent, Ways};
 use crate::level::Level;
-use crate::proctable::Process;
 use crate::remains::{self, Remains};
 use crate::spec::ServerSpec;
 use crate::ways::Found;
@@ -59,16 +58,16 @@ impl Backend for Processes {
 
     fn evidence(&self, open: &[Entry]) -> BTreeMap<InstanceId, Evidence> {
         let (guarded, unclear): (Vec<&Entry>, Vec<&Entry>) =
-            open.iter().partition(|entry| known_guardian(entry).is_some());
+            open.iter().partition(|entry| guardians::recorded(entry).is_some());
         // The whole process table is looked at only if somebody may be in it that nobody guards.
         let ids: Vec<InstanceId> = unclear.iter().map(|entry| entry.intent.instance).collect();
-        let (mut guardians, mut marked) =
-            if ids.is_empty() { Default::default() } else { (guardians(), remains::marked(&ids)) };
+        let claimants = Claimants::of(unclear.iter().copied());
+        let mut marked = if ids.is_empty() { BTreeMap::new() } else { remains::marked(&ids) };
         let evidence = |entry: &Entry| {
             let id = entry.intent.instance;
             let evidence = Evidence {
                 entry: entry.clone(),
-                guardian: known_guardian(entry).or_else(|| guardians.remove(&id)),
+                guardian: claimants.guardian(entry),
                 leaf: leaf_of(entry).is_some(),
                 processes: marked.remove(&id).unwrap_or_default(),
             };
@@ -184,17 +183,4 @@ pub(crate) fn leaf_of(entry: &Entry) -> Option<Leaf> {
 fn limits_of(entry: &Entry) -> Vec<PathBuf> {
     let cgroups = entry.intent.cgroups.iter();
     cgroups.filter(|path| is_limit_of(entry.intent.instance, path)).cloned().collect()
-}
-
-/// The guardian that the ledger names, if it lives. Nothing is ever done to it but to leave it alone.
-fn known_guardian(entry: &Entry) -> Option<Process> {
-    let guardian = entry.start.as_ref()?.whereabouts.guardian()?;
-    guardian.is_alive().then(|| Process::with_pid(guardian.pid)).flatten()
-}
-
-/// The guardians that run, by the instance on their command line.
-pub(crate) fn guardians() -> BTreeMap<InstanceId, Process> {
-    let instance = |words: &[String]| words.get(1)?.parse().ok();
-    let guardians = Process::called(ROLE).into_iter();
-    guardians.filter_map(|(process, words)| Some((instance(&words)?, process))).collect()
 }

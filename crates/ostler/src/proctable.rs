@@ -30,7 +30,7 @@ impl Identity {
 
     /// Whether that very process is alive; a zombie is not.
     pub fn is_alive(self) -> bool {
-        Process::with_pid(self.pid).is_some_and(|now| now.start == self.start && now.state != 'Z')
+        Process::with_pid(self.pid).is_some_and(|now| now.start == self.start && !now.is_zombie())
     }
 }
 
@@ -109,32 +109,40 @@ impl Process {
 
     /// All that carries `variable` in the environment it was started with, with its value.
     pub fn carrying(variable: &str) -> Vec<(Self, String)> {
-        let value_in = |pid: i32| {
-            let env = fs::read(format!("/proc/{pid}/environ")).ok()?;
-            let mut variables = env.split(|b| *b == 0);
-            let value =
-                variables.find_map(|v| v.strip_prefix(variable.as_bytes())?.strip_prefix(b"="));
-            String::from_utf8(value?.to_vec()).ok()
-        };
         // Looked at before and after, so that the one described is the one that carries the mark.
         pids()
-            .filter_map(|pid| Some((Self::with_pid(pid)?, value_in(pid)?)))
+            .filter_map(|pid| Some((Self::with_pid(pid)?, value_in(pid, variable)?)))
             .filter(|(process, _)| process.is_still_there())
             .collect()
     }
 
-    /// All whose command line begins with `name`, with the rest of it.
+    /// The value of `variable` in the environment that it was started with.
+    pub(crate) fn variable(&self, variable: &str) -> Option<String> {
+        value_in(self.pid, variable)
+    }
+
+    /// All whose command line begins with `name`, with its words.
     pub(crate) fn called(name: &str) -> Vec<(Self, Vec<String>)> {
-        let words_of = |pid: i32| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-            let mut words =
-                line.split(|b| *b == 0).map(|w| String::from_utf8_lossy(w).into_owned());
-            (words.next()? == name).then(|| words.collect())
-        };
+        let is_called = |words: &Vec<String>| words.first().is_some_and(|first| first == name);
         pids()
             .filter_map(|pid| Some((Self::with_pid(pid)?, words_of(pid)?)))
-            .filter(|(process, _)| process.is_still_there())
+            .filter(|(process, words)| is_called(words) && process.is_still_there())
             .collect()
+    }
+
+    /// The words of its command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        words_of(self.pid).unwrap_or_default()
+    }
+
+    /// Its parent, the parent of that, and so on. It ends where a parent is in another PID namespace, or ends
+    /// while it is looked at.
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Self::with_pid(self.parent), |above| Self::with_pid(above.parent))
+    }
+
+    pub(crate) fn is_zombie(&self) -> bool {
+        self.state == 'Z'
     }
 
     /// How much memory of the machine it uses, in bytes.
@@ -197,6 +205,19 @@ impl Process {
 /// The boot in which pids and start times mean something.
 pub(crate) fn boot_id() -> io::Result<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
+}
+
+fn value_in(pid: i32, variable: &str) -> Option<String> {
+    let env = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = env.split(|b| *b == 0);
+    let value = variables.find_map(|v| v.strip_prefix(variable.as_bytes())?.strip_prefix(b"="));
+    String::from_utf8(value?.to_vec()).ok()
+}
+
+fn words_of(pid: i32) -> Option<Vec<String>> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = line.strip_suffix(b"\0")?.split(|b| *b == 0);
+    Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
 fn children(parent: i32) -> Vec<i32> {

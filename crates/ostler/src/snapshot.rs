@@ -5,15 +5,14 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::cgroup::Leaf;
 use crate::door::remains::is_noted;
 use crate::fence::Residue;
+use crate::guardians::{Claimants, is_porter};
 use crate::id::InstanceId;
 use crate::ledger::{Book, End, Entry, OwnerRecord};
 use crate::level::Level;
 use crate::places::Places;
-use crate::porter;
-use crate::process::{guardians, leaf_of};
+use crate::process::leaf_of;
 use crate::proctable::{Process, boot_id};
 use crate::remains;
 use crate::sweep::books;
@@ -82,11 +81,12 @@ pub fn snapshot(places: &Places) -> Vec<View> {
         books.iter().partition(|book| book.owner.boot == boot);
     let open: Vec<(InstanceId, &Entry, &Book)> = ours.into_iter().flat_map(open_in).collect();
     let ids: Vec<InstanceId> = open.iter().map(|(id, ..)| *id).collect();
-    let (mut guardians, mut marked) = (guardians(), remains::marked(&ids));
+    let claimants = Claimants::of(open.iter().map(|(_, entry, _)| *entry));
+    let mut marked = remains::marked(&ids);
     let of_this_boot = open.into_iter().map(|(id, entry, book)| {
         let marked = marked.remove(&id).unwrap_or_default();
-        let guardian = guardians.remove(&id);
-        let processes = processes_of(leaf_of(entry), guardian.as_ref(), marked);
+        let guardian = claimants.guardian(entry);
+        let processes = processes_of(entry, guardian.as_ref(), marked);
         let state = state_of(entry, book.owner.process.is_alive(), guardian.as_ref());
         View { guardian, ..view(entry, &book.owner, state, processes) }
     });
@@ -139,19 +139,14 @@ fn is_owed_by_engine(entry: &Entry) -> bool {
 }
 
 /// Below the guardian, in the leaf, or with the mark: none of them alone shows all.
-fn processes_of(
-    leaf: Option<Leaf>,
-    guardian: Option<&Process>,
-    marked: Vec<Process>,
-) -> Vec<Process> {
+fn processes_of(entry: &Entry, guardian: Option<&Process>, marked: Vec<Process>) -> Vec<Process> {
     // The guardian's other child, and what that has started, is not the server's doing.
     let below = |guardian: &Process| {
-        Process::descendants_but(guardian.pid, |process| {
-            process.name == porter::ROLE && process.parent() == guardian.pid
-        })
+        let is_porter = |process: &Process| is_porter(process, guardian, entry.intent.instance);
+        Process::descendants_but(guardian.pid, is_porter)
     };
     let below = guardian.map(below).unwrap_or_default();
-    let inside = leaf.map(|leaf| leaf.pids()).unwrap_or_default();
+    let inside = leaf_of(entry).map(|leaf| leaf.pids()).unwrap_or_default();
     let inside = inside.into_iter().filter_map(Process::with_pid);
     let mut seen = BTreeSet::new();
     below

@@ -66,7 +66,8 @@ impl Book {
                 }
                 Record::Started(start) => {
                     if let Some(entry) = entries.get_mut(&start.instance) {
-                        entry.start = Some(start);
+                        // An owner writes it once: what was added later is not the owner's.
+                        entry.start.get_or_insert(start);
                     }
                 }
                 Record::Ended { instance, end } => {

@@ -1,0 +1,89 @@
+//! Telling a guardian from a process that only looks like one.
+//!
+//! A guardian says on its command line which instance it guards, and so can any process. So a command line is
+//! only a claim. It counts if the ledger names the same process, or names none because the owner died before it
+//! could; and only if the claimant is outside of the fence that it claims to guard: neither it nor any process
+//! above it carries the instance's mark or is in the instance's leaf. Which program it executes says nothing: an
+//! upgrade may have replaced the file, and a host that embeds the library has guardians of its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use crate::cgroup::{Leaf, is_in_cgroup};
+use crate::guardian::ROLE;
+use crate::id::{INSTANCE_VARIABLE, InstanceId};
+use crate::ledger::Entry;
+use crate::porter;
+use crate::proctable::Process;
+
+/// The guardian that the ledger names, if it lives.
+pub(crate) fn recorded(entry: &Entry) -> Option<Process> {
+    let named = entry.start.as_ref()?.whereabouts.guardian()?;
+    let process =
+        Process::with_pid(named.pid).filter(|it| it.identity() == named && !it.is_zombie())?;
+    let id = entry.intent.instance;
+    (claim_of(&process.words()) == Some(id) && is_outside(&process, id)).then_some(process)
+}
+
+/// Processes that claim to guard an instance whose guardian is not on record.
+#[derive(Debug, Default)]
+pub(crate) struct Claimants(BTreeMap<InstanceId, Vec<Process>>);
+
+impl Claimants {
+    /// Looks at the whole process table, if any of these entries names no guardian.
+    pub(crate) fn of<'e>(mut entries: impl Iterator<Item = &'e Entry>) -> Self {
+        let mut claimants = Self::default();
+        if entries.any(|entry| entry.start.is_none()) {
+            for (process, words) in Process::called(ROLE) {
+                if let Some(id) = claim_of(&words) {
+                    claimants.0.entry(id).or_default().push(process);
+                }
+            }
+        }
+        claimants
+    }
+
+    /// The guardian of an instance, on record or not.
+    pub(crate) fn guardian(&self, entry: &Entry) -> Option<Process> {
+        if entry.start.is_some() {
+            return recorded(entry);
+        }
+        let id = entry.intent.instance;
+        self.0.get(&id)?.iter().find(|process| is_outside(process, id)).cloned()
+    }
+}
+
+/// Whether this child of a guardian is its porter, and not an orphan that the guardian has adopted.
+pub(crate) fn is_porter(process: &Process, guardian: &Process, id: InstanceId) -> bool {
+    process.name == porter::ROLE
+        && process.parent() == guardian.pid
+        && is_free_of(process, id)
+        && is_same_program(process, guardian)
+}
+
+/// The instance that a command line claims to guard: its words are the role, the owner's pid, and the id.
+pub(crate) fn claim_of(words: &[String]) -> Option<InstanceId> {
+    match words {
+        [role, _, id, ..] if role == ROLE => id.parse().ok(),
+        _ => None,
+    }
+}
+
+fn is_outside(process: &Process, id: InstanceId) -> bool {
+    is_free_of(process, id) && process.ancestors().all(|above| is_free_of(&above, id))
+}
+
+/// What can't be read belongs to another user, and so to no instance of this one.
+fn is_free_of(process: &Process, id: InstanceId) -> bool {
+    process.variable(INSTANCE_VARIABLE).is_none_or(|mark| mark != id.to_string())
+        && !is_in_cgroup(process.pid, &Leaf::name(id))
+}
+
+fn is_same_program(one: &Process, other: &Process) -> bool {
+    let program = |process: &Process| {
+        let found = fs::metadata(format!("/proc/{}/exe", process.pid)).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    program(one).is_some_and(|found| Some(found) == program(other))
+}

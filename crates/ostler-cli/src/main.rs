@@ -7,6 +7,7 @@ mod gateways;
 mod render;
 mod requests;
 mod say;
+mod states;
 mod sweep;
 
 use std::process::ExitCode;

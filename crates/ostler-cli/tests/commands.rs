@@ -79,7 +79,7 @@ rows! {
         let (mut run, pids) = start(&stage, "first", &["--setsid-child"]);
         let (mut other, _) = start(&stage, "second", &[]);
         let client = Process::read(std::process::id()).unwrap();
-        let table = stage.ostler(&["ps"]);
+        let table = stage.ostler(&["ps", "--wide"]);
         let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         let headers = [
             "NAME", "STATE", "LEVEL", "PID", "PROCS", "CONTAINERS", "RSS", "AGE", "LEASES", "CALLS",
@@ -94,6 +94,10 @@ rows! {
         );
         assert_eq!(rows[1][9..], ["-", "-", "-", "-", &stub, "ostler", "run", &owner, &client.comm, &client_pid]);
         assert_eq!(rows[2][..3], ["second", "running", stage.level()]);
+        let table = stage.ostler(&["ps"]);
+        let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(row[..4], ["first", "running", &pid, "2"]);
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
 
         let mut view = view_of(&stage, "first").unwrap();
         assert!(view["rss"].as_u64().unwrap() > 0);

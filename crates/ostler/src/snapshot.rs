@@ -52,7 +52,7 @@ pub enum State {
     Starting,
     /// Its server runs.
     Running,
-    /// Its owner is dead, and its guardian ends it.
+    /// Its server has exited or its owner is dead; its guardian ends what is left.
     Ending,
     /// KILL has not ended it, and its guardian goes on; or it is not known what its container engine
     /// has of it.
@@ -127,10 +127,17 @@ fn state_of(entry: &Entry, owner_lives: bool, guardian: Option<&Process>) -> Sta
         (_, Some(_)) if entry.end.is_some() => State::Unverified,
         _ if is_owed_by_engine(entry) => State::Unverified,
         (true, _) if entry.start.is_none() => State::Starting,
+        (true, _) if has_exited(entry) => State::Ending,
         (true, _) => State::Running,
         (false, Some(_)) => State::Ending,
         (false, None) => State::Orphaned,
     }
+}
+
+/// Whether the server itself has been started and is dead.
+fn has_exited(entry: &Entry) -> bool {
+    let server = entry.start.as_ref().and_then(|start| start.whereabouts.server());
+    server.is_some_and(|server| !server.is_alive())
 }
 
 /// No process was left, and that is all that is known.

@@ -9,9 +9,11 @@ use clap::Args;
 use ostler::{Identity, Places, Process, View, snapshot};
 use ostler_gateway::admin::InstanceLine;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::gateways::{AskError, Which};
 use crate::say::say;
+use crate::states::{self, true_state};
 use crate::{exit, render};
 
 /// What `ostler why` is told.
@@ -73,10 +75,10 @@ enum Role {
 }
 
 #[derive(Debug, Serialize)]
-struct Answer<'v> {
+struct Answer {
     process: Process,
     role: Role,
-    instance: &'v View,
+    instance: Value,
     /// What its gateway knows of it.
     gateway: Option<InstanceLine>,
 }
@@ -85,7 +87,7 @@ pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
     let places = Places::of_user();
     let views = snapshot(&places);
     let Some(process) = arguments.target.pid().and_then(Process::with_pid) else {
-        return container::run(&arguments.target, &places, &views, arguments.json);
+        return container::run(arguments, &places, &views);
     };
     let identity = process.identity();
     let found = views.iter().find_map(|view| role_in(view, identity).map(|role| (view, role)));
@@ -98,12 +100,14 @@ pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
         Err(error) => return error.report(),
     };
     if arguments.json {
-        return render::json(&Answer { process, role, instance, gateway });
+        let instance = states::with_state(instance, &true_state(instance, gateway.as_ref()));
+        return match instance {
+            Ok(instance) => render::json(&Answer { process, role, instance, gateway }),
+            Err(error) => exit::written(Err(error.into())),
+        };
     }
     let what = format!("process {} ({})", process.pid, process.name);
-    let mut text = explain(&what, &says(role, &instance.name), instance);
-    text.extend(gateway.iter().map(on_behalf_of));
-    render::text(&text)
+    render::text(&explain(&what, &says(role, &instance.name), instance, gateway.as_ref()))
 }
 
 fn known_to_gateway(which: &Which, view: &View) -> Result<Option<InstanceLine>, AskError> {
@@ -140,13 +144,14 @@ fn says(role: Role, name: &str) -> String {
     }
 }
 
-fn explain(what: &str, role: &str, view: &View) -> String {
+fn explain(what: &str, role: &str, view: &View, gateway: Option<&InstanceLine>) -> String {
     let guardian = view.guardian.as_ref().map_or("none".into(), |g| g.pid.to_string());
     let level = view.containment.map_or("not known yet".into(), |level| level.to_string());
     let owner = &view.owner;
     let life = if owner.process.is_alive() { "alive" } else { "dead" };
     let client = owner.client.as_ref();
     let client = client.map_or("unknown".into(), |c| format!("{} ({})", c.name, c.process.pid));
+    let behalf = gateway.map(on_behalf_of).unwrap_or_default();
     format!(
         "{what} {role}\n\
          \x20 instance    {}, {}, started {} ago\n\
@@ -154,9 +159,10 @@ fn explain(what: &str, role: &str, view: &View) -> String {
          \x20 guardian    {guardian}\n\
          \x20 containment {level}\n\
          \x20 owner       {} ({}), {life}\n\
-         \x20 client      {client}\n",
+         \x20 client      {client}\n\
+         {behalf}",
         view.instance,
-        view.state,
+        true_state(view, gateway),
         render::age(view.started_at),
         view.program,
         view.pid.map_or("not started".into(), |pid| pid.to_string()),

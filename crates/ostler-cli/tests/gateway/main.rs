@@ -13,5 +13,6 @@ mod http;
 mod remote;
 mod sharing;
 mod starting;
+mod states;
 mod tls;
 mod tokens;

@@ -65,7 +65,7 @@ async fn restart(server: String, house: &House) -> Answer {
     for id in ids.filter(|id| variant::name(id) == server) {
         keeper.forgive(&id);
     }
-    Answer::Ended { count, left: lines(&left, house) }
+    Answer::Ended { count, left: InstanceLine::all(&left, house) }
 }
 
 fn is_of(view: &InstanceView, server: &str) -> bool {
@@ -76,11 +76,7 @@ async fn down(house: &House) -> Answer {
     let count = house.gateway().keeper().snapshot().instances.len();
     house.close();
     house.closed().cancelled().await;
-    Answer::Ended { count, left: lines(house.left(), house) }
-}
-
-fn lines(views: &[InstanceView], house: &House) -> Vec<InstanceLine> {
-    views.iter().map(|view| InstanceLine::of(view, house)).collect()
+    Answer::Ended { count, left: InstanceLine::all(house.left(), house) }
 }
 
 async fn tell_events(mut stream: UnixStream, follow: bool, house: &House) {

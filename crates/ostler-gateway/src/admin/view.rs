@@ -1,5 +1,6 @@
 //! What there is, in words.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ostler::InstanceId;
@@ -10,6 +11,9 @@ use crate::gateway::SessionView;
 use crate::house::House;
 use crate::session::Route;
 use crate::variant;
+
+/// The longest name of a client that is shown, in characters.
+const LONGEST_NAME: usize = 64;
 
 /// Everything that a gateway has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -57,7 +61,8 @@ pub struct InstanceLine {
     pub server: String,
     /// What those have in common who share it.
     pub key: String,
-    /// `starting`, `ready`, `leaving` or `unverified`.
+    /// `starting`; `ready` (held by a session), `busy` (has calls or subscriptions), `idle` (held by no session);
+    /// `draining` (waits for calls in flight), `stopping`, `failed` (stopping because of a failure), `unverified`.
     pub state: String,
     /// Why it goes, if it does.
     pub cause: Option<String>,
@@ -70,9 +75,12 @@ pub struct InstanceLine {
     pub by: String,
     /// Who holds a lease on it.
     pub leases: Vec<String>,
+    /// Names of the MCP clients that hold a lease on it.
+    #[serde(default)]
+    pub clients: Vec<String>,
     /// How many calls and subscriptions there are.
     pub calls: usize,
-    /// How many instances this key has had before.
+    /// How many instances of its key it has replaced, one after the other, that failed or were stopped.
     pub restarts: u64,
     /// How long it has been there, in milliseconds.
     pub age: u64,
@@ -123,23 +131,23 @@ impl Overview {
             waiting: snapshot.waiting,
             books: snapshot.books,
             servers: house.roster().names().into_iter().map(server).collect(),
-            instances: snapshot
-                .instances
-                .iter()
-                .map(|view| InstanceLine::of(view, house))
-                .collect(),
+            instances: InstanceLine::all(&snapshot.instances, house),
         }
     }
 }
 
 impl InstanceLine {
-    pub(super) fn of(view: &InstanceView, house: &House) -> Self {
-        let (state, cause) = match &view.state {
-            InstanceState::Starting => ("starting", None),
-            InstanceState::Ready => ("ready", None),
-            InstanceState::Leaving(cause) => ("leaving", Some(cause.to_string())),
-            InstanceState::Unverified => ("unverified", None),
-        };
+    pub(super) fn all(views: &[InstanceView], house: &House) -> Vec<Self> {
+        let sessions = house.gateway().sessions().into_iter();
+        let named = |view: SessionView| Some((view.who.session, name_of(view.info.as_deref()?)?));
+        let clients: HashMap<u64, String> = sessions.filter_map(named).collect();
+        views.iter().map(|view| Self::of(view, house, &clients)).collect()
+    }
+
+    /// `clients` has the names of MCP clients by the numbers of their sessions.
+    fn of(view: &InstanceView, house: &House, clients: &HashMap<u64, String>) -> Self {
+        let (state, cause) = state_of(view);
+        let holders = view.leases.iter().filter_map(|who| clients.get(&who.session));
         Self {
             number: view.number,
             instance: view.id,
@@ -151,11 +159,26 @@ impl InstanceLine {
             place: view.place().map(ToOwned::to_owned),
             by: view.by.to_string(),
             leases: view.leases.iter().map(Who::to_string).collect(),
+            clients: holders.cloned().collect::<BTreeSet<_>>().into_iter().collect(),
             calls: view.uses,
-            restarts: house.chronicle().restarts(&view.key),
+            restarts: house.chronicle().restarts(view.number),
             age: millis(view.age),
             unused: millis(view.unused),
         }
+    }
+}
+
+/// What an instance does now, and why it goes if it does.
+fn state_of(view: &InstanceView) -> (&'static str, Option<String>) {
+    match &view.state {
+        InstanceState::Starting => ("starting", None),
+        InstanceState::Ready if view.uses > 0 => ("busy", None),
+        InstanceState::Ready if view.leases.is_empty() => ("idle", None),
+        InstanceState::Ready => ("ready", None),
+        InstanceState::Draining(cause) => ("draining", Some(cause.to_string())),
+        InstanceState::Stopping(cause) if cause.is_failure() => ("failed", Some(cause.to_string())),
+        InstanceState::Stopping(cause) => ("stopping", Some(cause.to_string())),
+        InstanceState::Unverified => ("unverified", None),
     }
 }
 
@@ -191,13 +214,14 @@ impl SessionLine {
     }
 }
 
-/// What a client calls itself, without what else it says.
+/// The name that a client gave in its handshake, cut to a length that people read.
 fn name_of(info: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Info {
         name: String,
     }
-    serde_json::from_str(info).ok().map(|Info { name }| name)
+    let Info { name } = serde_json::from_str(info).ok()?;
+    Some(name.chars().take(LONGEST_NAME).collect())
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

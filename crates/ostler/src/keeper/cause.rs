@@ -87,8 +87,8 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    /// Whether it counts against the server: whoever asks next waits longer for the next start.
-    pub(super) fn is_failure(&self) -> bool {
+    /// Whether it counts against the server: the next start is delayed by a backoff.
+    pub fn is_failure(&self) -> bool {
         matches!(self, Self::Exited | Self::NotStarted(_) | Self::Unhealthy(_))
     }
 }

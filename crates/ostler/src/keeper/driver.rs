@@ -21,6 +21,7 @@ use super::shell::Shell;
 use super::starter::{Life, Notice, Started};
 use crate::backend::Whereabouts;
 use crate::fence::{Event, Outcome, Proof};
+use crate::id::InstanceId;
 use crate::ladder::Step;
 
 /// What an instance is told while it lives.
@@ -47,6 +48,8 @@ struct Course {
     driver: Driver,
     /// Taken when nothing is left of it.
     life: Option<Box<dyn Life>>,
+    /// Its id in the ledger, once it has one.
+    id: Option<InstanceId>,
     phase: Phase,
     status: Option<ExitStatus>,
     /// As it was told to those who wait; set when the way down begins.
@@ -82,7 +85,7 @@ impl Driver {
     }
 
     fn course(self, phase: Phase) -> Course {
-        Course { driver: self, life: None, phase, status: None, ending: None }
+        Course { driver: self, life: None, id: None, phase, status: None, ending: None }
     }
 }
 
@@ -92,7 +95,8 @@ impl Course {
         let (line, server) = (Arc::clone(&self.driver.line), Arc::clone(&self.driver.server));
         line.open(stdin);
         self.life = Some(life);
-        self.driver.shell.running(self.driver.number, id);
+        self.driver.shell.recorded(self.driver.number, id);
+        self.id = Some(id);
         let talk = Talk::new(Arc::clone(&line), self.driver.key.clone(), self.driver.number);
         let mut hearing = match server.speech {
             Speech::Messages => Fused::new(Box::pin(hear(stdout, &talk, &*server.listener))),
@@ -193,7 +197,11 @@ impl Course {
     async fn digest(&mut self, event: Event) -> Option<Sign> {
         match event {
             Event::Started { whereabouts, .. } => {
-                self.driver.shell.whereabouts(self.driver.number, whereabouts);
+                let (shell, number) = (&self.driver.shell, self.driver.number);
+                shell.whereabouts(number, whereabouts);
+                if let Some(instance) = self.id {
+                    shell.tell(number, What::Running { instance });
+                }
                 Some(Sign::Running)
             }
             Event::Refused(refusal) => {

@@ -142,11 +142,11 @@ impl Shell {
         }
     }
 
-    pub(super) fn running(self: &Arc<Self>, number: u64, id: InstanceId) {
+    /// An instance is on record under this id; its program may not run yet.
+    pub(super) fn recorded(&self, number: u64, id: InstanceId) {
         if let Some(reins) = self.desk().reins.get_mut(&number) {
             reins.id = Some(id);
         }
-        self.tell(number, What::Running { instance: id });
     }
 
     pub(super) fn whereabouts(&self, number: u64, whereabouts: Whereabouts) {

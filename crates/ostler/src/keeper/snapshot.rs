@@ -68,8 +68,10 @@ pub enum InstanceState {
     Starting,
     /// To be used.
     Ready,
-    /// On its way out, for this reason.
-    Leaving(super::Cause),
+    /// It takes no more calls, and waits for those in flight. It goes for this reason.
+    Draining(super::Cause),
+    /// It is being ended, for this reason.
+    Stopping(super::Cause),
     /// Something of it may be left.
     Unverified,
 }
@@ -117,7 +119,10 @@ impl InstanceView {
             state: match &member.state {
                 State::Starting => InstanceState::Starting,
                 State::Ready => InstanceState::Ready,
-                State::Leaving(cause) => InstanceState::Leaving(cause.clone()),
+                State::Leaving(cause) if member.is_stopping => {
+                    InstanceState::Stopping(cause.clone())
+                }
+                State::Leaving(cause) => InstanceState::Draining(cause.clone()),
                 State::Unverified => InstanceState::Unverified,
             },
             by: member.by.who.clone(),

@@ -4,20 +4,26 @@ use std::process::ExitCode;
 
 use ostler::sweep::books;
 use ostler::{Census, ContainerView, Places, View};
+use ostler_gateway::admin::InstanceLine;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::{Target, explain};
+use super::{Target, WhyArguments, explain, known_to_gateway};
 use crate::say::say;
+use crate::states::{true_state, with_state};
 use crate::{exit, render};
 
 #[derive(Debug, Serialize)]
 struct Answer<'v> {
     container: &'v ContainerView,
     /// `None`: no ledger knows it any more.
-    instance: Option<&'v View>,
+    instance: Option<Value>,
+    /// What its gateway knows of it.
+    gateway: Option<InstanceLine>,
 }
 
-pub(super) fn run(target: &Target, places: &Places, views: &[View], json: bool) -> ExitCode {
+pub(super) fn run(arguments: &WhyArguments, places: &Places, views: &[View]) -> ExitCode {
+    let target = &arguments.target;
     let census = Census::take(&books(places));
     let container = match meant_by(&target.0, &census).as_slice() {
         [] => return not_found(target, &census),
@@ -29,12 +35,24 @@ pub(super) fn run(target: &Target, places: &Places, views: &[View], json: bool) 
         }
     };
     let instance = views.iter().find(|view| view.instance == container.instance);
-    if json {
-        return render::json(&Answer { container, instance });
+    let gateway = instance.map(|view| known_to_gateway(&arguments.which, view)).transpose();
+    let gateway = match gateway {
+        Ok(gateway) => gateway.flatten(),
+        Err(error) => return error.report(),
+    };
+    if arguments.json {
+        let with_state = |view: &View| with_state(view, &true_state(view, gateway.as_ref()));
+        return match instance.map(with_state).transpose() {
+            Ok(instance) => render::json(&Answer { container, instance, gateway }),
+            Err(error) => exit::written(Err(error.into())),
+        };
     }
     let what = format!("container {}", render::container(container));
     render::text(&match instance {
-        Some(view) => explain(&what, &format!("was caused by the server '{}'", view.name), view),
+        Some(view) => {
+            let role = format!("was caused by the server '{}'", view.name);
+            explain(&what, &role, view, gateway.as_ref())
+        }
         None => format!(
             "{what} was caused by instance {}, which no ledger of this user knows\n",
             container.instance

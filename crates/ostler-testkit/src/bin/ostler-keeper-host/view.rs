@@ -37,7 +37,8 @@ pub(crate) fn instance(view: &InstanceView) -> Value {
     let state = match &view.state {
         InstanceState::Starting => "starting",
         InstanceState::Ready => "ready",
-        InstanceState::Leaving(_) => "leaving",
+        InstanceState::Draining(_) => "draining",
+        InstanceState::Stopping(_) => "stopping",
         InstanceState::Unverified => "unverified",
     };
     json!({

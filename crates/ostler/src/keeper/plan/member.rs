@@ -37,6 +37,8 @@ pub(in crate::keeper) struct Member {
     pub(in crate::keeper) by: Arc<Caller>,
     pub(in crate::keeper) since: Instant,
     pub(in crate::keeper) ready: Option<Instant>,
+    /// Its driver has begun to stop it: calls in flight are not waited for any more.
+    pub(in crate::keeper) is_stopping: bool,
     /// Until when it is kept for those who have a lease and have not used it yet.
     pub(in crate::keeper) promised_until: Option<Instant>,
 }

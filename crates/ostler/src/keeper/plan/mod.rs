@@ -208,6 +208,7 @@ impl Plan {
     pub(super) fn leaving(&mut self, number: u64, ending: &Arc<Ending>, now: Instant) {
         let Some(member) = self.members.get_mut(&number) else { return };
         let was_starting = member.state == State::Starting;
+        member.is_stopping = true;
         if member.stays() {
             member.usage.close();
             member.state = State::Leaving(ending.cause.clone());

@@ -132,6 +132,7 @@ impl Plan {
             by: Arc::clone(&by),
             since: now,
             ready: None,
+            is_stopping: false,
             promised_until: None,
         };
         self.members.insert(number, member);

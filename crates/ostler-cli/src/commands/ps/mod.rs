@@ -1,5 +1,7 @@
 //! `ostler ps`.
 
+mod table;
+
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -10,30 +12,43 @@ use ostler_gateway::admin::{InstanceLine, Overview, ServerLine};
 use ostler_gateway::front::Place;
 use serde::Serialize;
 
+use self::table::Cells;
 use crate::gateways::Which;
-use crate::render;
+use crate::{exit, render, states};
 
 /// What `ostler ps` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   ostler ps
+  ostler ps --wide
   ostler ps --tree
   ostler ps --json | jq '.[].name'
 
 It reads the ledgers of all owners of this user, so that it needs no gateway; what gateways know of
 their servers is added, and the servers that they reach elsewhere, which have no processes here.
-States: starting, running, ending (its owner is dead), unverified (something has not gone yet, or
-its container engine does not say), orphaned (owner and guardian are dead: `ostler reap --yes` ends
-it; without a leaf only what still carries the instance's mark in its environment can be found).
-Containers are those that the server has caused, also those of dead owners; ? if their engine does
-not answer in time. Calls are those that are with a server now.")]
+
+States of a gateway's servers: starting, ready (held by a session), busy (has calls or
+subscriptions), idle (held by no session), draining (takes no more calls, and waits for those in
+flight), stopping, failed (stopping because of a failure). States of servers without a gateway:
+starting, running, ending (the server has exited, or its owner is dead). Of both: unverified
+(something has not gone yet, or its container engine does not answer), orphaned (owner and guardian
+are dead: `ostler reap --yes` ends it; without a leaf only what still carries the instance's mark in
+its environment can be found).
+
+The client is the name that MCP clients give; of a server without a gateway, the process that
+started `ostler run`. Restarts are instances before this one that failed or were stopped. Containers
+are those that the server has caused, also those of dead owners; ? if their engine does not answer
+in time.")]
 pub(crate) struct PsArguments {
-    /// Show every process and container of each server
+    /// Show all columns, as wide as they are [default: 80 characters]
     #[arg(long)]
+    wide: bool,
+    /// Show every process and container of each server
+    #[arg(long, conflicts_with = "wide")]
     tree: bool,
     /// Print JSON
-    #[arg(long, conflicts_with = "tree")]
+    #[arg(long, conflicts_with_all = ["tree", "wide"])]
     json: bool,
     #[command(flatten)]
     which: Which,
@@ -62,12 +77,10 @@ struct Elsewhere {
     gateway: InstanceLine,
 }
 
-/// All of them, for programs.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Either {
-    Here(Box<Row>),
-    Elsewhere(Box<Elsewhere>),
+impl Row {
+    fn state(&self) -> String {
+        states::true_state(&self.view, self.gateway.as_ref())
+    }
 }
 
 pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
@@ -77,16 +90,20 @@ pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
     };
     let (here, elsewhere) = (rows(&overviews), elsewhere(&overviews));
     if arguments.json {
-        let here = here.into_iter().map(|row| Either::Here(Box::new(row)));
-        let all = here.chain(elsewhere.into_iter().map(|row| Either::Elsewhere(Box::new(row))));
-        return render::json(&all.collect::<Vec<_>>());
+        let here = here.iter().map(|row| states::with_state(row, &row.state()));
+        let all = here.chain(elsewhere.iter().map(serde_json::to_value));
+        return match all.collect::<Result<Vec<_>, _>>() {
+            Ok(rows) => render::json(&rows),
+            Err(error) => exit::written(Err(error.into())),
+        };
     }
     let mut text = if here.is_empty() && elsewhere.is_empty() {
         "no servers\n".into()
     } else if arguments.tree {
         here.iter().map(tree).chain(elsewhere.iter().map(leaf)).collect()
     } else {
-        table(&here, &elsewhere)
+        let rows = here.iter().map(Cells::from).chain(elsewhere.iter().map(Cells::from)).collect();
+        if arguments.wide { table::wide(rows) } else { table::narrow(rows) }
     };
     text.extend(overviews.iter().flat_map(|(_, overview)| &overview.servers).filter_map(trouble));
     render::text(&text)
@@ -123,75 +140,6 @@ fn rows(overviews: &[(Place, Overview)]) -> Vec<Row> {
     views.into_iter().map(row).collect()
 }
 
-fn table(here: &[Row], elsewhere: &[Elsewhere]) -> String {
-    let headers = [
-        "NAME",
-        "STATE",
-        "LEVEL",
-        "PID",
-        "PROCS",
-        "CONTAINERS",
-        "RSS",
-        "AGE",
-        "LEASES",
-        "CALLS",
-        "RESTARTS",
-        "KEY",
-        "COMMAND",
-        "OWNER",
-        "CLIENT",
-    ];
-    let rows = here.iter().map(row).chain(elsewhere.iter().map(far_row));
-    render::table(headers, &rows.collect::<Vec<_>>())
-}
-
-fn row(Row { view, holding, gateway }: &Row) -> [String; 15] {
-    let client = view.owner.client.as_ref();
-    let known = |get: &dyn Fn(&InstanceLine) -> String| gateway.as_ref().map_or("-".into(), get);
-    [
-        view.name.clone(),
-        view.state.to_string(),
-        view.containment.map_or("-".into(), |level| level.to_string()),
-        view.pid.map_or("-".into(), |pid| pid.to_string()),
-        view.processes.len().to_string(),
-        if holding.unreachable.is_some() {
-            "?".into()
-        } else {
-            holding.containers.len().to_string()
-        },
-        render::size(view.rss),
-        render::age(view.started_at),
-        known(&|line| line.leases.len().to_string()),
-        known(&|line| line.calls.to_string()),
-        known(&|line| line.restarts.to_string()),
-        known(&|line| line.key.clone()),
-        view.program.clone(),
-        format!("{} ({})", view.owner.program, view.owner.process.pid),
-        client.map_or("-".into(), |client| format!("{} ({})", client.name, client.process.pid)),
-    ]
-}
-
-fn far_row(Elsewhere { name, state, owner, gateway: line, .. }: &Elsewhere) -> [String; 15] {
-    let none = || "-".to_owned();
-    [
-        name.clone(),
-        state.clone(),
-        none(),
-        none(),
-        none(),
-        none(),
-        none(),
-        render::duration(line.age),
-        line.leases.len().to_string(),
-        line.calls.to_string(),
-        line.restarts.to_string(),
-        line.key.clone(),
-        line.place.clone().unwrap_or_else(none),
-        format!("ostler serve ({owner})"),
-        none(),
-    ]
-}
-
 fn leaf(Elsewhere { name, state, gateway, .. }: &Elsewhere) -> String {
     format!("{name} ({state}, at {})\n", gateway.place.as_deref().unwrap_or_default())
 }
@@ -211,8 +159,9 @@ fn trouble(server: &ServerLine) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn tree(Row { view, holding, .. }: &Row) -> String {
-    let mut text = format!("{} ({}, {})\n", view.name, view.state, view.instance);
+fn tree(row: &Row) -> String {
+    let Row { view, holding, .. } = row;
+    let mut text = format!("{} ({}, {})\n", view.name, row.state(), view.instance);
     let guardian = view.guardian.as_ref().map_or(0, |guardian| guardian.pid);
     let known: Vec<i32> = view.processes.iter().map(|process| process.pid).collect();
     let tops = view.processes.iter().filter(|p| !known.contains(&p.parent()));

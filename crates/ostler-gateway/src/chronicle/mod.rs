@@ -1,14 +1,17 @@
 //! What happened lately, for operators who ask later.
 
-use std::collections::{HashMap, VecDeque};
+mod lineage;
+
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
-use ostler::keeper::{Event, Keeper, Key, What};
+use ostler::keeper::{Event, Keeper, What};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
+use self::lineage::Lineage;
 use crate::gateway::lock;
 use crate::variant;
 
@@ -41,10 +44,7 @@ pub(crate) struct Chronicle {
 #[derive(Debug, Default)]
 struct Pages {
     lately: VecDeque<Arc<Happening>>,
-    /// Which instance is whose.
-    keys: HashMap<u64, Key>,
-    /// How many instances a key has had.
-    starts: HashMap<Key, u64>,
+    lineage: Lineage,
 }
 
 impl Default for Chronicle {
@@ -63,6 +63,9 @@ impl Chronicle {
                 Err(RecvError::Lagged(missed)) => {
                     let detail = format!("{missed} events");
                     self.add(Happening::new(0, "missed", None, None, detail));
+                    let there = keeper.snapshot().instances;
+                    let there = there.iter().map(|view| view.number).collect();
+                    lock(&self.pages).lineage.retain(&there);
                 }
                 Err(RecvError::Closed) => return,
             }
@@ -75,9 +78,9 @@ impl Chronicle {
         (pages.lately.iter().cloned().collect(), self.news.subscribe())
     }
 
-    /// How often there was another instance before the one that a key has.
-    pub(crate) fn restarts(&self, key: &Key) -> u64 {
-        lock(&self.pages).starts.get(key).map_or(0, |starts| starts.saturating_sub(1))
+    /// How many instances this one has replaced that failed or were stopped.
+    pub(crate) fn restarts(&self, number: u64) -> u64 {
+        lock(&self.pages).lineage.restarts(number)
     }
 
     fn note(&self, event: &Event) {
@@ -91,17 +94,20 @@ impl Chronicle {
 
     fn server_of(&self, event: &Event) -> Option<String> {
         let mut pages = lock(&self.pages);
-        if let What::Starting { key, .. } = &event.what {
-            pages.keys.insert(event.number, key.clone());
-            *pages.starts.entry(key.clone()).or_default() += 1;
+        match &event.what {
+            What::Starting { key, .. } => pages.lineage.begin(event.number, key.clone()),
+            What::Draining(cause) | What::Stopping(cause) => {
+                pages.lineage.leave(event.number, cause);
+            }
+            _ => {}
         }
         let id = match &event.what {
             What::Queued { key, .. } => Some(Arc::clone(&key.server)),
             What::BackingOff { server, .. } => Some(Arc::clone(server)),
-            _ => pages.keys.get(&event.number).map(|key| Arc::clone(&key.server)),
+            _ => pages.lineage.key(event.number).map(|key| Arc::clone(&key.server)),
         };
         if matches!(event.what, What::Gone { .. } | What::Paid) {
-            pages.forget(event.number);
+            pages.lineage.end(event.number);
         }
         id.map(|id| variant::name(&id).to_owned())
     }
@@ -115,16 +121,6 @@ impl Chronicle {
         pages.lately.push_back(Arc::clone(&happening));
         // Nobody has to listen.
         let _ = self.news.send(happening);
-    }
-}
-
-impl Pages {
-    /// An exclusive key that nobody has any more is not remembered for ever.
-    fn forget(&mut self, number: u64) {
-        let Some(key) = self.keys.remove(&number) else { return };
-        if self.starts.len() > LATELY && !self.keys.values().any(|other| *other == key) {
-            self.starts.remove(&key);
-        }
     }
 }
 

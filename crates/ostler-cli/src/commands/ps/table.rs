@@ -1,0 +1,191 @@
+//! The tables of `ostler ps`: one that fits a terminal, and a wide one with everything.
+
+use ostler_gateway::admin::InstanceLine;
+
+use super::{Elsewhere, Row};
+use crate::render;
+
+/// The narrow table is never wider than this, in characters.
+const TERMINAL: usize = 80;
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The cells of one instance.
+pub(super) struct Cells {
+    name: String,
+    state: String,
+    level: String,
+    pid: String,
+    processes: String,
+    containers: String,
+    rss: String,
+    age: String,
+    leases: String,
+    calls: String,
+    restarts: String,
+    key: String,
+    command: String,
+    owner: String,
+    client: String,
+}
+
+/// A table that fits [`TERMINAL`]: names and clients are cut if they have to be.
+pub(super) fn narrow(rows: Vec<Cells>) -> String {
+    let headers = ["NAME", "STATE", "PID", "PROCS", "RSS", "AGE", "CALLS", "CLIENT"];
+    let cells = |row: Cells| {
+        let Cells { name, state, pid, processes, rss, age, calls, client, .. } = row;
+        [name, state, pid, processes, rss, age, calls, client]
+    };
+    let mut rows: Vec<[String; 8]> = rows.into_iter().map(cells).collect();
+    fit(headers, &mut rows, [0, 7]);
+    render::table(headers, &rows)
+}
+
+/// A table with all columns, as wide as it has to be.
+pub(super) fn wide(rows: Vec<Cells>) -> String {
+    let headers = [
+        "NAME",
+        "STATE",
+        "LEVEL",
+        "PID",
+        "PROCS",
+        "CONTAINERS",
+        "RSS",
+        "AGE",
+        "LEASES",
+        "CALLS",
+        "RESTARTS",
+        "KEY",
+        "COMMAND",
+        "OWNER",
+        "CLIENT",
+    ];
+    let cells = |row: Cells| {
+        [
+            row.name,
+            row.state,
+            row.level,
+            row.pid,
+            row.processes,
+            row.containers,
+            row.rss,
+            row.age,
+            row.leases,
+            row.calls,
+            row.restarts,
+            row.key,
+            row.command,
+            row.owner,
+            row.client,
+        ]
+    };
+    render::table(headers, &rows.into_iter().map(cells).collect::<Vec<_>>())
+}
+
+/// Cuts the cells of two columns, the wider of them first, until the table fits.
+fn fit<const N: usize>(headers: [&str; N], rows: &mut [[String; N]], flexible: [usize; 2]) {
+    let length = |text: &str| text.chars().count();
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| length(&row[column]));
+        cells.chain([length(headers[column])]).max().unwrap_or(0)
+    };
+    let fixed = (0..N).filter(|column| !flexible.contains(column)).map(width).sum::<usize>();
+    let room = TERMINAL.saturating_sub(fixed + GAP * (N - 1));
+    let [first, second] = flexible.map(width);
+    // Each may have half, and what the other one leaves of its half.
+    let half = room / 2;
+    let widths = [half.max(room.saturating_sub(second)), half.max(room.saturating_sub(first))];
+    for (column, width) in flexible.into_iter().zip(widths) {
+        for row in rows.iter_mut() {
+            shorten(&mut row[column], width);
+        }
+    }
+}
+
+fn shorten(text: &mut String, width: usize) {
+    if text.chars().count() > width {
+        *text = text.chars().take(width.saturating_sub(1)).chain(['…']).collect();
+    }
+}
+
+impl From<&Row> for Cells {
+    fn from(row: &Row) -> Self {
+        let Row { view, holding, gateway } = row;
+        let known = |get: &dyn Fn(&InstanceLine) -> String| {
+            gateway.as_ref().map_or_else(|| "-".into(), get)
+        };
+        let parent = view.owner.client.as_ref();
+        let parent = parent.map(|client| format!("{} ({})", client.name, client.process.pid));
+        Self {
+            name: view.name.clone(),
+            state: row.state(),
+            level: view.containment.map_or("-".into(), |level| level.to_string()),
+            pid: view.pid.map_or("-".into(), |pid| pid.to_string()),
+            processes: view.processes.len().to_string(),
+            containers: match &holding.unreachable {
+                Some(_) => "?".into(),
+                None => holding.containers.len().to_string(),
+            },
+            rss: render::size(view.rss),
+            age: render::age(view.started_at),
+            leases: known(&|line| line.leases.len().to_string()),
+            calls: known(&|line| line.calls.to_string()),
+            restarts: known(&|line| line.restarts.to_string()),
+            key: known(&|line| line.key.clone()),
+            command: view.program.clone(),
+            owner: format!("{} ({})", view.owner.program, view.owner.process.pid),
+            client: match gateway {
+                Some(line) => clients(line),
+                None => parent.unwrap_or_else(|| "-".into()),
+            },
+        }
+    }
+}
+
+impl From<&Elsewhere> for Cells {
+    fn from(Elsewhere { name, state, owner, gateway: line, .. }: &Elsewhere) -> Self {
+        let none = || "-".to_owned();
+        Self {
+            name: name.clone(),
+            state: state.clone(),
+            level: none(),
+            pid: none(),
+            processes: none(),
+            containers: none(),
+            rss: none(),
+            age: render::duration(line.age),
+            leases: line.leases.len().to_string(),
+            calls: line.calls.to_string(),
+            restarts: line.restarts.to_string(),
+            key: line.key.clone(),
+            command: line.place.clone().unwrap_or_else(none),
+            owner: format!("ostler serve ({owner})"),
+            client: clients(line),
+        }
+    }
+}
+
+/// The MCP clients that hold an instance.
+fn clients(line: &InstanceLine) -> String {
+    if line.clients.is_empty() { "-".into() } else { line.clients.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_wide_is_cut() {
+        let fitted = |name: usize, client: usize| {
+            let mut rows = [["x".repeat(name), "state".into(), "y".repeat(client)]];
+            fit(["NAME", "STATE", "CLIENT"], &mut rows, [0, 2]);
+            let [[name, state, client]] = rows;
+            assert_eq!(state, "state");
+            (name.chars().count(), client.chars().count())
+        };
+        assert_eq!(fitted(10, 20), (10, 20));
+        assert_eq!(fitted(100, 10), (61, 10));
+        assert_eq!(fitted(10, 100), (10, 61));
+        assert_eq!(fitted(100, 100), (35, 35));
+    }
+}

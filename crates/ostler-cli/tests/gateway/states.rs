@@ -1,0 +1,186 @@
+//! What `ps` says of instances: true states, restarts, clients, and a table that fits the terminal.
+
+use ostler_testkit::{Launched, Stage, is_alive, rows, wait_until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::house::{Client, House, PATIENCE};
+
+/// Waits until the only instance has this state.
+fn expect_state(house: &House, state: &str) {
+    wait_until(&format!("it is {state}"), PATIENCE, || {
+        let rows = house.instances();
+        rows.len() == 1 && rows[0]["state"] == state && rows[0]["gateway"]["state"] == state
+    });
+}
+
+fn states_in_table(house: &House) -> Vec<String> {
+    let table = house.ostler(&["ps"]);
+    let state = |line: &str| line.split_whitespace().nth(1).map(ToOwned::to_owned);
+    table.lines().skip(1).filter_map(state).collect()
+}
+
+rows! {
+    fn a_state_is_what_the_instance_does(stage) {
+        let house = House::new(stage);
+        let (go, slow) = (house.sandbox.file("go"), ["--answer", "slow", "--slow-ms", "1500"]);
+        let switches: Vec<&str> = slow.into_iter().chain(["--ignore-eof", "--ignore-term"]).collect();
+        house.configure(&[("a", house.stub("a", &switches, &json!({ "grace": "3s" })))]);
+        let mut launched = Launched::start(&mut house.connect_command(&["a", "--agent", "me"]));
+        launched.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": "ostler-testkit", "version": "0" } } }));
+        wait_until("its process runs", PATIENCE, || house.starts("a").len() == 1);
+        wait_until("it is on record", PATIENCE, || !house.instances().is_empty());
+        assert_eq!(states_in_table(&house), ["starting"]);
+        assert_eq!(house.instances()[0]["state"], "starting");
+        assert!(launched.message(PATIENCE)["result"].is_object());
+        let mut client = Client(launched);
+        client.0.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client.echo();
+        expect_state(&house, "ready");
+        client.begin(7, "echo", &json!({ "until": go }));
+        expect_state(&house, "busy");
+        std::fs::write(&go, "").unwrap();
+        assert_eq!(client.0.message(PATIENCE)["id"], 7);
+        expect_state(&house, "ready");
+        client.end();
+        expect_state(&house, "idle");
+        assert_eq!(states_in_table(&house), ["idle"]);
+        let mut stop = Launched::start(house.command(house.program()).args(["stop", "a"]));
+        expect_state(&house, "stopping");
+        assert!(house.wait_exit(&mut stop).success());
+        house.down();
+    }
+
+    fn calls_in_flight_are_waited_for_while_it_drains(stage) {
+        let house = House::with(stage, &["a"], &json!({}));
+        let (go, mut client) = (house.sandbox.file("go"), house.client(&["a"]));
+        client.begin(7, "echo", &json!({ "until": go }));
+        house.expect_calls(1);
+        let mut stop = Launched::start(house.command(house.program()).args(["stop", "a"]));
+        expect_state(&house, "draining");
+        std::fs::write(&go, "").unwrap();
+        assert_eq!(client.0.message(PATIENCE)["id"], 7);
+        assert!(house.wait_exit(&mut stop).success());
+        client.end();
+        house.down();
+    }
+
+    fn a_restart_is_counted_where_it_happened(stage) {
+        let house = House::with(
+            stage, &["a"], &json!({ "share": "all", "maxInstances": 3, "maxConcurrency": 1 }),
+        );
+        let go = house.sandbox.file("go");
+        // Each comes when all that are there are busy, so that it gets another one.
+        let busy_client = |calls: u64| {
+            let mut client = house.client(&["a"]);
+            client.begin(7, "echo", &json!({ "until": go }));
+            house.expect_calls(calls);
+            client
+        };
+        let clients: Vec<Client> = (1..=3).map(busy_client).collect();
+        assert_eq!(house.starts("a").len(), 3);
+        assert_eq!(restarts(&house), [0, 0, 0]);
+        house.signal(house.starts("a")[1], Signal::KILL);
+        wait_until("it is gone", PATIENCE, || house.instances().len() == 2);
+        assert_eq!(restarts(&house), [0, 0]);
+        let mut fourth = busy_client(3);
+        assert_eq!(house.starts("a").len(), 4);
+        assert_eq!(restarts(&house), [0, 0, 1]);
+        std::fs::write(&go, "").unwrap();
+        assert_eq!(fourth.0.message(PATIENCE)["id"], 7);
+        fourth.end();
+        drop(clients);
+        house.down();
+    }
+
+    fn an_instance_names_its_mcp_clients(stage) {
+        let house = House::with(stage, &["a"], &json!({ "share": "all" }));
+        let mut clients = [house.client(&["a"]), house.client(&["a"])];
+        clients.iter_mut().for_each(Client::echo);
+        assert_eq!(house.instances()[0]["gateway"]["clients"], json!(["ostler-testkit"]));
+        let table = house.ostler(&["ps"]);
+        assert!(table.lines().nth(1).unwrap().ends_with("  ostler-testkit"), "{table}");
+        clients.into_iter().for_each(Client::end);
+        house.down();
+    }
+}
+
+fn restarts(house: &House) -> Vec<u64> {
+    let rows = house.instances();
+    rows.iter().map(|row| row["gateway"]["restarts"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_program_that_is_not_there_never_runs() {
+    let house = House::new(Stage::leaf());
+    house.configure(&[("a", json!({ "command": "/nonexistent/program" }))]);
+    let mut client = Launched::start(&mut house.connect_command(&["a"]));
+    assert!(client.initialize()["error"].is_object());
+    let events = house.ostler(&["events", "--json"]);
+    let events: Vec<Value> =
+        events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = |name: &str| events.iter().any(|event| event["event"] == name);
+    assert!(told("starting") && told("gone") && !told("running"), "{events:?}");
+    client.close_stdin();
+    house.wait_exit(&mut client);
+    house.down();
+}
+
+/// The guardian is stopped, so that it can't take note of its server's end.
+#[test]
+fn what_has_no_process_does_not_run() {
+    let house = House::new(Stage::leaf());
+    let mut run = house.wrap(&[]);
+    let (server, guardian) = (house.sandbox.pids()[0], house.guardians()[0]);
+    assert_eq!(house.instances()[0]["state"], "running");
+    house.signal(guardian, Signal::STOP);
+    house.signal(server, Signal::KILL);
+    wait_until("it is dead", PATIENCE, || !is_alive(server));
+    assert_eq!(house.instances()[0]["state"], "ending");
+    house.signal(guardian, Signal::CONT);
+    house.wait_exit(&mut run);
+    house.expect_no_process();
+}
+
+#[test]
+fn the_table_fits_80_columns_unless_it_is_to_be_wide() {
+    let house = House::new(Stage::leaf());
+    let long = "a-server-with-quite-a-long-name-of-its-own-that-nobody-types-by-hand";
+    house.configure(&[
+        ("b", house.stub("b", &[], &json!({}))),
+        (long, house.stub("a", &[], &json!({}))),
+    ]);
+    let mut clients = [house.client(&[long]), house.client(&["b"])];
+    clients.iter_mut().for_each(Client::echo);
+    let table = house.ostler(&["ps"]);
+    assert_eq!(table.lines().count(), 3, "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    let headers: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(headers, ["NAME", "STATE", "PID", "PROCS", "RSS", "AGE", "CALLS", "CLIENT"]);
+    assert!(table.contains("\na-server-with-"), "{table}");
+    let wide = house.ostler(&["ps", "--wide"]);
+    let headers: Vec<&str> = wide.lines().next().unwrap().split_whitespace().collect();
+    let all = [
+        "NAME",
+        "STATE",
+        "LEVEL",
+        "PID",
+        "PROCS",
+        "CONTAINERS",
+        "RSS",
+        "AGE",
+        "LEASES",
+        "CALLS",
+        "RESTARTS",
+        "KEY",
+        "COMMAND",
+        "OWNER",
+        "CLIENT",
+    ];
+    assert_eq!(headers, all);
+    assert!(wide.contains(long), "{wide}");
+    clients.into_iter().for_each(Client::end);
+    house.down();
+}

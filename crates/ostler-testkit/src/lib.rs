@@ -13,6 +13,8 @@
 //! An [`Engine`] is a real container engine of one test's own; a [`FakeEngine`] is one that misbehaves on demand. What
 //! is left in the former is asked of the docker command. [`Podman`] are books of one test's own, and a service on them.
 //!
+//! [`hosts`] plays real agent hosts against a [`FakeModel`].
+//!
 //! A [`FakeHttp`] is a remote server, or whatever else is reached by HTTP, that does what its test wants.
 //!
 //! Nothing here uses the `ostler` library: an oracle that shares code with what it judges would share its mistakes.
@@ -36,7 +38,9 @@ mod engine;
 mod fake_engine;
 mod fake_http;
 mod fake_issuer;
+mod fake_model;
 mod host;
+pub mod hosts;
 mod image;
 mod keeper_host;
 mod launched;
@@ -64,6 +68,7 @@ pub use crate::engine::Engine;
 pub use crate::fake_engine::{Act, Asked, FakeEngine};
 pub use crate::fake_http::{Certificate, FakeHttp, FakeProxy, Heard, Part, Reply, get, standard};
 pub use crate::fake_issuer::{FakeIssuer, Manners};
+pub use crate::fake_model::{Afterwards, FakeModel, Turn};
 pub use crate::host::Host;
 pub use crate::image::box_archive;
 pub use crate::keeper_host::KeeperHost;

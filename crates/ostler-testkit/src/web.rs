@@ -165,6 +165,11 @@ pub fn hello(version: &str, capabilities: &Value) -> String {
     request(&json!(0), "initialize", &params)
 }
 
+/// Where a gateway that has said this listens, if it has said so.
+pub fn address_in(said: &str) -> Option<SocketAddr> {
+    said.split("://").nth(1)?.split('/').next()?.parse().ok()
+}
+
 /// A request as it is written.
 pub fn request(id: &Value, method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use ostler_testkit::{Launched, Process, RUDE, Stage, binary, pids_in, wait_until};
+use ostler_testkit::{Launched, Process, RUDE, Stage, binary, pids_in, wait_until, web};
 use serde_json::{Value, json};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -245,6 +245,5 @@ pub(crate) fn token_of(house: &House) -> String {
 
 /// Where a gateway that has said this listens.
 pub(crate) fn address_in(said: &str) -> SocketAddr {
-    let address = said.split("://").nth(1).and_then(|rest| rest.split('/').next());
-    address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{said}"))
+    web::address_in(said).unwrap_or_else(|| panic!("{said}"))
 }

@@ -60,6 +60,9 @@ pub(crate) struct ServerArgs {
     /// Append the pid at each initialize
     #[arg(long, value_name = "FILE")]
     pub(crate) init_log: Option<PathBuf>,
+    /// Append each line that comes on stdin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) transcript: Option<PathBuf>,
     /// Append the pid, and to FILE.alive how many of those in FILE live then: never are there more than at a birth
     #[arg(long, value_name = "FILE")]
     pub(crate) census: Option<PathBuf>,
@@ -92,6 +95,9 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub(crate) slow_ms: u64,
 
+    /// Never answer tools/list
+    #[arg(long)]
+    pub(crate) never_list: bool,
     /// Say that the list of tools has changed once initialize was answered
     #[arg(long)]
     pub(crate) list_changed: bool,

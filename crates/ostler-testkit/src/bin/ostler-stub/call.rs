@@ -25,6 +25,8 @@ pub(crate) struct Wishes {
     complain: String,
     /// Write lines to stdout first that are no messages.
     noise: u32,
+    /// Say first that the list of tools has changed.
+    list_changed: bool,
     /// Answer that much later.
     delay_ms: u64,
     /// Answer once this file is there.
@@ -57,6 +59,9 @@ impl Wishes {
         }
         for number in 0..self.noise {
             let _ = say(&format!("[debug] {number}: {{this is no message"));
+        }
+        if self.list_changed {
+            let _ = say(&notification("notifications/tools/list_changed").to_string());
         }
         sleep(Duration::from_millis(self.delay_ms));
         while self.until.as_ref().is_some_and(|path| !path.exists()) {

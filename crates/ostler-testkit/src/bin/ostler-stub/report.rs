@@ -35,7 +35,8 @@ pub(crate) fn census(path: &Path) -> io::Result<()> {
     append(&path.with_extension("alive"), &alive.to_string())
 }
 
-fn append(path: &Path, line: &str) -> io::Result<()> {
+/// One line, in one write.
+pub(crate) fn append(path: &Path, line: &str) -> io::Result<()> {
     File::options().create(true).append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
 }
 

@@ -40,6 +40,10 @@ pub(crate) fn serve(args: &ServerArgs) -> ExitCode {
         if !matches!(stdin.read_until(b'\n', &mut line), Ok(1..)) {
             return at_eof(args);
         }
+        if let Some(path) = &args.transcript {
+            // The reader of the transcript finds a line too few.
+            let _ = report::append(path, String::from_utf8_lossy(&line).trim_end());
+        }
         let exit = match server.on_line(&line) {
             Next::Say(answer) => say(&answer.to_string()).is_err(),
             Next::SayLine(text) => say(text).is_err(),
@@ -86,6 +90,7 @@ impl Server<'_> {
         match message.get("method").and_then(Value::as_str) {
             Some("initialize") => self.initialize(id),
             Some("ping") => Next::Say(result(id, &json!({}))),
+            Some("tools/list") if self.args.never_list => Next::Nothing,
             Some("tools/list") => Next::Say(result(id, &tools())),
             Some("tools/call") => self.call(id, &params),
             Some(_) => {

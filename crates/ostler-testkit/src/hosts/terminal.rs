@@ -1,0 +1,47 @@
+//! A terminal that can be closed.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+/// Our side of a terminal. Dropping it is a hang-up for the session that has it as its controlling terminal.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    ours: File,
+    shown: Vec<u8>,
+}
+
+impl Terminal {
+    /// A new one, with its other side as the command's stdin, stdout and stderr. The command has to start with
+    /// `setsid --ctty`, which makes it the controlling terminal.
+    pub(super) fn attach(command: &mut Command) -> Self {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let ours = openpt(flags).expect("a terminal");
+        grantpt(&ours).expect("a terminal");
+        unlockpt(&ours).expect("a terminal");
+        let name = ptsname(&ours, Vec::new()).expect("the terminal's name");
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let theirs = File::from(open(name, flags, Mode::empty()).expect("the terminal"));
+        fcntl_setfl(&ours, OFlags::NONBLOCK).expect("a terminal that does not wait");
+        let copy = || Stdio::from(theirs.try_clone().expect("a descriptor"));
+        command.stdin(copy()).stdout(copy()).stderr(copy());
+        Self { ours: File::from(ours), shown: Vec::new() }
+    }
+
+    /// Reads what was written to the terminal, so that its writers do not block.
+    pub(super) fn read(&mut self) {
+        let mut chunk = [0; 4096];
+        // An error is that there is nothing to read now, or that nobody has the other side open.
+        while let Ok(count @ 1..) = self.ours.read(&mut chunk) {
+            self.shown.extend_from_slice(&chunk[..count]);
+        }
+    }
+
+    /// All that was shown so far.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.shown).into_owned()
+    }
+}

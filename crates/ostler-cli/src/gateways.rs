@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use ostler::instances_around;
 use ostler_gateway::admin::{Answer, Overview, Request};
 use ostler_gateway::config::{Asker, Environment, NotFound, Search};
 use ostler_gateway::front::{DialError, Dialled, HearError, Hello, Place, PlaceError};
@@ -135,7 +136,10 @@ pub(crate) fn ask(gateway: &Dialled, request: Request) -> Result<Answer, AskErro
     }
 }
 
+/// All that a command here can mean: the shared ones, and those of the instances that it is inside of.
 fn running() -> Vec<(Place, Dialled)> {
     let dial = |place: Place| Dialled::to(&place).ok().map(|gateway| (place, gateway));
-    Place::all().into_iter().filter_map(dial).collect()
+    let around = instances_around(std::process::id().cast_signed());
+    let inside = around.into_iter().flat_map(Place::all_inside);
+    Place::all().into_iter().chain(inside).filter_map(dial).collect()
 }

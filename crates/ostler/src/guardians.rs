@@ -54,6 +54,23 @@ impl Claimants {
     }
 }
 
+/// The instances that a process is part of, the innermost first.
+///
+/// Its environment may have been cleaned, as clients do with that of their servers. So the processes above it are
+/// looked at as well, for their marks, and for guardians, which adopt all that has lost its parents.
+pub fn instances_around(pid: i32) -> Vec<InstanceId> {
+    let Some(process) = Process::with_pid(pid) else { return Vec::new() };
+    let mark = |process: &Process| process.variable(INSTANCE_VARIABLE)?.parse().ok();
+    let above = process.ancestors().flat_map(|above| [mark(&above), claim_of(&above.words())]);
+    let mut around = Vec::new();
+    for id in std::iter::once(mark(&process)).chain(above).flatten() {
+        if !around.contains(&id) {
+            around.push(id);
+        }
+    }
+    around
+}
+
 /// Whether this child of a guardian is its porter, and not an orphan that the guardian has adopted.
 pub(crate) fn is_porter(process: &Process, guardian: &Process, id: InstanceId) -> bool {
     process.name == porter::ROLE
@@ -63,7 +80,7 @@ pub(crate) fn is_porter(process: &Process, guardian: &Process, id: InstanceId) -
 }
 
 /// The instance that a command line claims to guard: its words are the role, the owner's pid, and the id.
-pub(crate) fn claim_of(words: &[String]) -> Option<InstanceId> {
+fn claim_of(words: &[String]) -> Option<InstanceId> {
     match words {
         [role, _, id, ..] if role == ROLE => id.parse().ok(),
         _ => None,

@@ -88,6 +88,7 @@ pub use fence::{
     ServerStdio, StartError, Terms,
 };
 pub use frame::{CallId, Frame, InvalidFrame, Kind};
+pub use guardians::instances_around;
 pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidId, OwnerId};
 pub use instance::{Instance, Owner};
 pub use ladder::{Climb, Ladder, Step};

@@ -8,6 +8,7 @@ use clap::Args;
 use ostler::backend::Evidence;
 use ostler::sweep::{DeadOwner, dead_owners};
 use ostler::{Census, Holding, InstanceId, Limits, Outcome, Places, Process, Processes};
+use ostler_gateway::front::remove_stale;
 use serde::Serialize;
 
 use crate::{exit, render};
@@ -76,6 +77,9 @@ enum Fate {
 }
 
 pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
+    if arguments.yes {
+        remove_stale();
+    }
     let owners = dead_owners(&Places::of_user());
     let census = Census::take(owners.iter().map(DeadOwner::book));
     let findings: Vec<Finding> =

@@ -10,6 +10,7 @@ mod ends;
 mod hostile;
 mod house;
 mod http;
+mod inside;
 mod remote;
 mod sharing;
 mod starting;

@@ -22,6 +22,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler::{InstanceId, instances_around};
 use rustix::process::getuid;
 use serde::Serialize;
 use tokio::io::AsyncWriteExt;
@@ -33,7 +34,7 @@ pub use dial::{DialError, Dialled};
 pub use hear::HearError;
 pub use hello::{Admission, ClientHello, Farewell, Greeting, Hello};
 pub use lock::Lock;
-pub use place::{Place, PlaceError, Seat};
+pub use place::{Place, PlaceError, Seat, remove_stale};
 pub use stdio::is_usable;
 
 use crate::admin;
@@ -63,8 +64,8 @@ pub async fn serve(seat: &Seat, house: &Arc<House>) -> std::io::Result<()> {
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let house = Arc::clone(house);
-                    connections.spawn(async move { receive(stream, &house).await });
+                    let (house, only_for) = (Arc::clone(house), seat.place().instance());
+                    connections.spawn(async move { receive(stream, &house, only_for).await });
                 }
                 Err(_) => sleep(PAUSE).await,
             }
@@ -79,7 +80,7 @@ pub async fn serve(seat: &Seat, house: &Arc<House>) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn receive(stream: UnixStream, house: &Arc<House>) {
+async fn receive(stream: UnixStream, house: &Arc<House>, only_for: Option<InstanceId>) {
     let Ok(peer) = stream.peer_cred() else { return };
     if peer.uid() != getuid().as_raw() {
         return;
@@ -94,6 +95,11 @@ async fn receive(stream: UnixStream, house: &Arc<House>) {
         return;
     }
     match timeout(HELLO_LIMIT, hear::hear(&stream)).await {
+        Ok(Ok((Hello::Client(_), _))) if is_stranger(peer.pid(), only_for) => {
+            let id = only_for.map(|id| id.to_string()).unwrap_or_default();
+            let reason = format!("this gateway serves only clients inside of instance {id}");
+            say(&mut stream, &Admission::Refused(reason)).await;
+        }
         Ok(Ok((Hello::Client(hello), descriptors))) => {
             admit(stream, hello, descriptors, peer.pid(), house).await;
         }
@@ -103,6 +109,11 @@ async fn receive(stream: UnixStream, house: &Arc<House>) {
         }
         Err(_) => {}
     }
+}
+
+/// Whether a client is no part of the only instance that is served. One in another PID namespace has no pid here.
+fn is_stranger(pid: Option<i32>, only_for: Option<InstanceId>) -> bool {
+    only_for.is_some_and(|id| !pid.is_some_and(|pid| instances_around(pid).contains(&id)))
 }
 
 async fn admit(

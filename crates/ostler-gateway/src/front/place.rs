@@ -1,4 +1,9 @@
 //! Where a gateway is reached.
+//!
+//! A gateway is shared by all clients of its user, and has the usual place for its configuration. Inside of an
+//! instance that would be wrong: the gateway ends with the instance, and must not take other clients with it. So a
+//! gateway that is started there has a place of its own, in a directory where no other client looks, and serves
+//! only processes of that instance.
 
 use std::fs;
 use std::io;
@@ -6,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use ostler::Places;
 use ostler::keeper::Fingerprint;
+use ostler::{InstanceId, Places};
 
 use super::lock::Lock;
 
@@ -16,10 +21,21 @@ const LONGEST: usize = 100;
 /// Of the hash of a configuration's path.
 const HASH: usize = 8;
 const SUFFIX: &str = "sock";
+const LOG: &str = "log";
+const LOCK: &str = "lock";
+const NEW: &str = "new";
+/// The directory for gateways that serve one instance.
+const INSIDE: &str = "inside";
+/// How much of an instance's id is in the name of its gateway's socket.
+const ID: usize = 16;
 
 /// Where a gateway is, or would be, reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place(PathBuf);
+pub struct Place {
+    path: PathBuf,
+    /// The only instance whose processes are served there.
+    instance: Option<InstanceId>,
+}
 
 /// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
@@ -58,17 +74,34 @@ impl Place {
         if path.as_os_str().len() >= LONGEST {
             return Err(PlaceError::TooLong(path));
         }
-        Ok(Self(path))
+        Ok(Self { path, instance: None })
+    }
+
+    /// The place for processes of this instance, of a gateway that would be here if it were for everybody.
+    pub fn inside(&self, instance: InstanceId) -> Result<Self, PlaceError> {
+        let places = inside_places();
+        let directory = places.private().map_err(PlaceError::NoDirectory)?;
+        let hash = hash_of(&self.path);
+        let place = Self::at(&directory.join(format!("{}{hash}.{SUFFIX}", prefix(instance))))?;
+        Ok(place.only_for(Some(instance)))
+    }
+
+    /// The same place, for processes of this instance alone.
+    #[must_use]
+    pub fn only_for(self, instance: Option<InstanceId>) -> Self {
+        Self { instance, ..self }
+    }
+
+    /// The only instance whose processes are served there.
+    pub fn instance(&self) -> Option<InstanceId> {
+        self.instance
     }
 
     /// The usual one for a gateway with the configuration at this real path, or with none.
     pub fn usual(configuration: Option<&Path>) -> Result<Self, PlaceError> {
         let name = match configuration {
             None => format!("gateway.{SUFFIX}"),
-            Some(path) => {
-                let hash = Fingerprint::of_text(&path.to_string_lossy()).to_string();
-                format!("gateway-{}.{SUFFIX}", &hash[..HASH])
-            }
+            Some(path) => format!("gateway-{}.{SUFFIX}", hash_of(path)),
         };
         let places = Places::of_session();
         Self::at(&places.private().map_err(PlaceError::NoDirectory)?.join(name))
@@ -76,54 +109,62 @@ impl Place {
 
     /// The usual ones where there is a socket, whether or not anybody listens.
     pub fn all() -> Vec<Self> {
-        let places = Places::of_session();
-        let files = places.directories().filter_map(|place| fs::read_dir(place).ok()).flatten();
-        let is_socket = |path: &PathBuf| path.extension().is_some_and(|end| end == SUFFIX);
-        let mut all: Vec<Self> =
-            files.flatten().map(|file| file.path()).filter(is_socket).map(Self).collect();
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        all
+        sockets_in(&Places::of_session(), "")
+    }
+
+    /// The same for gateways that serve this instance.
+    pub fn all_inside(instance: InstanceId) -> Vec<Self> {
+        let all = sockets_in(&inside_places(), &prefix(instance)).into_iter();
+        all.map(|place| place.only_for(Some(instance))).collect()
     }
 
     /// The path of the socket.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The name for what belongs to this gateway elsewhere.
     pub fn stem(&self) -> String {
-        self.0.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Where a gateway in the background writes what it has to say. That of an instance ends with its gateway.
+    pub fn log(&self) -> io::Result<PathBuf> {
+        match self.instance {
+            Some(_) => Ok(self.path.with_extension(LOG)),
+            None => Ok(Places::of_user().private()?.join(format!("{}.{LOG}", self.stem()))),
+        }
     }
 
     /// Held by the gateway for as long as it lives.
     fn lock(&self) -> PathBuf {
-        self.0.with_extension("lock")
+        self.path.with_extension(LOCK)
     }
 
     /// Held by whoever starts a gateway, until that answers.
     pub fn start_lock(&self) -> PathBuf {
-        self.0.with_extension("start")
+        self.path.with_extension("start")
     }
 
     /// Listens there. A socket that was left behind is replaced; a gateway that lives is not.
     pub fn take(&self) -> Result<Seat, PlaceError> {
-        let failed = |source| PlaceError::Failed { path: self.0.clone(), source };
+        let failed = |source| PlaceError::Failed { path: self.path.clone(), source };
         let lock = Lock::take(&self.lock()).map_err(failed)?;
-        let lock = lock.ok_or_else(|| PlaceError::Taken(self.0.clone()))?;
+        let lock = lock.ok_or_else(|| PlaceError::Taken(self.path.clone()))?;
         let listener = self.listen().map_err(failed)?;
         Ok(Seat { listener, place: self.clone(), _lock: lock })
     }
 
     /// Under another name first: whoever finds the real one can connect, and nobody else can.
     fn listen(&self) -> io::Result<UnixListener> {
-        let aside = self.0.with_extension("new");
+        let aside = self.path.with_extension(NEW);
         match fs::remove_file(&aside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let listener = UnixListener::bind(&aside)?;
         fs::set_permissions(&aside, fs::Permissions::from_mode(0o600))?;
-        fs::rename(&aside, &self.0)?;
+        fs::rename(&aside, &self.path)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     }
@@ -137,7 +178,10 @@ impl Seat {
 
     /// From now on nobody finds it, although it is held.
     pub fn hide(&self) {
-        let _ = fs::remove_file(&self.place.0);
+        let _ = fs::remove_file(&self.place.path);
+        if self.place.instance.is_some() {
+            let _ = fs::remove_file(self.place.path.with_extension(LOG));
+        }
     }
 }
 
@@ -145,6 +189,47 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.hide();
     }
+}
+
+/// Removes what gateways of instances have left that were killed.
+pub fn remove_stale() {
+    let places = inside_places();
+    let files = places.directories().filter_map(|place| fs::read_dir(place).ok()).flatten();
+    let is_lock = |path: &PathBuf| path.extension().is_some_and(|end| end == LOCK);
+    for path in files.flatten().map(|file| file.path()).filter(is_lock) {
+        // A gateway that lives holds it, and one that starts takes it first.
+        if let Ok(Some(_held)) = Lock::take(&path) {
+            for end in [SUFFIX, LOG, NEW] {
+                let _ = fs::remove_file(path.with_extension(end));
+            }
+        }
+    }
+}
+
+fn inside_places() -> Places {
+    Places::new(Places::of_session().directories().map(|place| place.join(INSIDE)))
+}
+
+fn sockets_in(places: &Places, prefix: &str) -> Vec<Place> {
+    let files = places.directories().filter_map(|place| fs::read_dir(place).ok()).flatten();
+    let is_named = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == SUFFIX)
+            && path
+                .file_name()
+                .is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+    };
+    let mut paths: Vec<PathBuf> =
+        files.flatten().map(|file| file.path()).filter(is_named).collect();
+    paths.sort();
+    paths.into_iter().map(|path| Place { path, instance: None }).collect()
+}
+
+fn prefix(instance: InstanceId) -> String {
+    format!("{}-", &instance.to_string()[..ID])
+}
+
+fn hash_of(path: &Path) -> String {
+    Fingerprint::of_text(&path.to_string_lossy()).to_string()[..HASH].to_owned()
 }
 
 #[cfg(test)]

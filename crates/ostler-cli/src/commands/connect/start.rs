@@ -1,17 +1,21 @@
 //! A gateway for clients that find none.
+//!
+//! A client outside of any instance starts the gateway that all clients share. Inside of an instance that would be
+//! wrong, because all that is started there ends with the instance: such a client joins a gateway that runs, or has
+//! one that serves its instance alone.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, PipeReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ostler::Places;
+use ostler::{INSTANCE_VARIABLE, instances_around};
 use ostler_gateway::config::{Environment, Names};
-use ostler_gateway::front::{DialError, Dialled, Lock, Place};
+use ostler_gateway::front::{DialError, Dialled, Lock, Place, PlaceError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
@@ -29,6 +33,8 @@ const TAIL: usize = 2000;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartError {
     #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
     Dial(#[from] DialError),
     #[error("no gateway was there within {START_LIMIT:?}")]
     TimedOut,
@@ -38,19 +44,31 @@ pub(super) enum StartError {
     Failed(#[from] io::Error),
 }
 
-/// Connects to the gateway. If there is none, one of those who want it starts it, and the others wait.
-pub(super) fn reach(place: &Place, configuration: Option<&Path>) -> Result<Dialled, StartError> {
+/// Connects to the gateway, and starts one if there is none.
+pub(super) fn reach(shared: &Place, configuration: Option<&Path>) -> Result<Dialled, StartError> {
+    let around = instances_around(std::process::id().cast_signed());
+    let Some(innermost) = around.first() else { return reach_at(shared, configuration) };
+    let own: Vec<Place> = around.iter().map(|id| shared.inside(*id)).collect::<Result<_, _>>()?;
+    for place in std::iter::once(shared).chain(&own) {
+        if let Some(gateway) = dial(place)? {
+            return Ok(gateway);
+        }
+    }
+    reach_at(&shared.inside(*innermost)?, configuration)
+}
+
+/// The same at this place: one of those who want it starts it, and the others wait.
+fn reach_at(place: &Place, configuration: Option<&Path>) -> Result<Dialled, StartError> {
     let end = Instant::now() + START_LIMIT;
     loop {
-        match Dialled::to(place) {
-            Err(DialError::Nobody) => {}
-            dialled => return Ok(dialled?),
+        if let Some(gateway) = dial(place)? {
+            return Ok(gateway);
         }
         if let Some(_starting) = Lock::take(&place.start_lock())? {
             // Somebody else may have been the starter a moment ago.
-            match Dialled::to(place) {
-                Err(DialError::Nobody) => start(place, configuration)?,
-                dialled => return Ok(dialled?),
+            match dial(place)? {
+                None => start(place, configuration)?,
+                Some(gateway) => return Ok(gateway),
             }
         } else {
             thread::sleep(LOOK_EVERY);
@@ -61,9 +79,17 @@ pub(super) fn reach(place: &Place, configuration: Option<&Path>) -> Result<Diall
     }
 }
 
+/// `None` if no gateway is there.
+fn dial(place: &Place) -> Result<Option<Dialled>, DialError> {
+    match Dialled::to(place) {
+        Err(DialError::Nobody) => Ok(None),
+        dialled => dialled.map(Some),
+    }
+}
+
 /// Starts it, and waits until it can be reached.
 fn start(place: &Place, configuration: Option<&Path>) -> Result<(), StartError> {
-    let path = log_path(place)?;
+    let path = place.log()?;
     let log = open_log(&path)?;
     let before = log.metadata()?.len();
     let (ready, theirs) = io::pipe()?;
@@ -77,6 +103,11 @@ fn start(place: &Place, configuration: Option<&Path>) -> Result<(), StartError> 
     // One client's variables are no other's business: each sends its own.
     let variables = Environment::of_process().only(&Names::inherited());
     command.env_clear().envs(variables).current_dir("/");
+    if let Some(instance) = place.instance() {
+        // With the mark, so that it is found as a part of the instance if nobody is left to end it.
+        let id = instance.to_string();
+        command.arg("--only-for").arg(&id).env(INSTANCE_VARIABLE, id);
+    }
     command.stdin(Stdio::null()).stdout(theirs).stderr(log);
     let mut first = command.spawn()?;
     // Its copy of the pipe goes with it.
@@ -92,11 +123,6 @@ fn is_ready(mut ready: PipeReader) -> io::Result<bool> {
         return Ok(false);
     }
     Ok(ready.read(&mut [0; 16])? > 0)
-}
-
-fn log_path(place: &Place) -> io::Result<PathBuf> {
-    let places = Places::of_user();
-    Ok(places.private()?.join(format!("{}.log", place.stem())))
 }
 
 fn open_log(path: &Path) -> io::Result<File> {

@@ -82,7 +82,9 @@ fn announce(house: &House, seat: &Seat, is_detached: bool) -> io::Result<()> {
         house.configuration().map_or("no configuration".into(), |path| path.display().to_string());
     let place = seat.place();
     say(format_args!("serves {what} at {}", place.path().display()));
-    if let Some(way) = way_to(place, house.configuration()) {
+    if let Some(instance) = place.instance() {
+        say(format_args!("serves only clients inside of instance {instance}, and ends with it"));
+    } else if let Some(way) = way_to(place, house.configuration()) {
         say(format_args!("clients reach it with `ostler connect {way}`"));
     }
     if is_detached {

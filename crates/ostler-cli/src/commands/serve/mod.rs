@@ -12,10 +12,10 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler::Ignored;
+use ostler::{Ignored, InstanceId, instances_around};
 use ostler_gateway::Supply;
 use ostler_gateway::config::{self, Asker, LoadError, NotFound};
-use ostler_gateway::front::{PlaceError, Seat};
+use ostler_gateway::front::{Place, PlaceError, Seat};
 use rustix::process::setsid;
 
 use self::http::{HttpArguments, HttpError};
@@ -61,6 +61,9 @@ pub(crate) struct ServeArguments {
     /// In the background, for clients that find no gateway
     #[arg(long, hide = true, value_enum)]
     detach: Option<Detach>,
+    /// Serve only clients inside of this instance
+    #[arg(long, hide = true, value_name = "ID", requires = "socket")]
+    only_for: Option<InstanceId>,
     /// Without a configuration, also if there is one
     #[arg(long, hide = true, conflicts_with = "config")]
     no_config: bool,
@@ -154,8 +157,18 @@ fn supply(path: Option<&Path>) -> Result<Supply, ServeError> {
     Ok(Supply::File(file))
 }
 
+/// Where it is told to be. Without a word, a gateway inside of an instance serves that alone: it ends with it.
+fn place(arguments: &ServeArguments, path: Option<&Path>) -> Result<Place, PlaceError> {
+    if let Some(place) = arguments.which.said()? {
+        return Ok(place.only_for(arguments.only_for));
+    }
+    let shared = Place::usual(path)?;
+    let around = instances_around(std::process::id().cast_signed());
+    around.first().map_or(Ok(shared.clone()), |innermost| shared.inside(*innermost))
+}
+
 fn take_seat(arguments: &ServeArguments, path: Option<&Path>) -> Result<Seat, ServeError> {
-    let place = arguments.which.place(path)?;
+    let place = place(arguments, path)?;
     let begin = Instant::now();
     loop {
         match place.take() {

@@ -153,8 +153,10 @@ fn describe(what: &What) -> (&'static str, String) {
             ("unverified", format!("{}: {residue}", ending.cause))
         }
         What::Paid => ("paid", "what it left is gone".into()),
-        What::BackingOff { failures, wait, .. } => {
-            ("backing_off", format!("{failures} failures, next try in {} ms", wait.as_millis()))
+        What::BackingOff { principal, failures, wait, .. } => {
+            let of = principal.name().map(|name| format!(" of {name}")).unwrap_or_default();
+            let wait = wait.as_millis();
+            ("backing_off", format!("{failures} failures{of}, next try in {wait} ms"))
         }
         What::Replaced(_) => ("replaced", "another configuration is in force".into()),
         _ => ("other", String::new()),

@@ -23,7 +23,7 @@ impl Default for BackoffLimits {
     }
 }
 
-/// The failures of one configuration of a server, for all its callers together.
+/// The failures of one configuration of a server that one principal has caused.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::cause::{Cause, Ending};
 use super::key::{Key, Who};
+use super::principal::Principal;
 use crate::engine::RemovedContainer;
 use crate::fence::{Proof, Residue};
 use crate::id::InstanceId;
@@ -80,10 +81,12 @@ pub enum What {
     },
     /// What it left is gone by now.
     Paid,
-    /// A server has failed, and is not started again before its time.
+    /// A server has failed, and is not started again before its time for the principal that caused it.
     BackingOff {
         /// Which server.
         server: Arc<str>,
+        /// The principal that it was started for.
+        principal: Principal,
         /// How many times in a row.
         failures: u32,
         /// How long.

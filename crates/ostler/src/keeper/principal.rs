@@ -20,6 +20,11 @@ impl Principal {
     pub fn name(&self) -> Option<&str> {
         self.0.as_deref()
     }
+
+    /// Whether its callers may read what belongs to another one: the user that the host runs as may.
+    pub(super) fn may_know(&self, other: &Self) -> bool {
+        self.0.is_none() || self == other
+    }
 }
 
 /// Empty for the default principal, so that a host with a single user never reads of it.

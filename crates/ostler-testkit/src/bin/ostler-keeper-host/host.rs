@@ -5,7 +5,7 @@ use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ostler::keeper::{Config, Departure, Event, Keeper, Lease, Scope, Use};
+use ostler::keeper::{Config, Departure, Event, Keeper, Lease, Principal, Scope, Use};
 use ostler::{Owner, Places};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
@@ -48,7 +48,10 @@ impl Host {
     /// Begins to do it. What has to be waited for is in the result.
     pub(crate) fn begin(&mut self, order: Order) -> Result<Work, String> {
         match order {
-            Order::Session { name, agent } => self.open(name, agent.as_deref()).map(at_once),
+            Order::Session { name, agent, principal } => {
+                let principal = principal.as_deref().map(Principal::named).unwrap_or_default();
+                self.open(name, agent.as_deref(), &principal).map(at_once)
+            }
             Order::Close { session } => {
                 let session = self.sessions.remove(&session).ok_or("no such session")?;
                 Ok(departure(session.close()))
@@ -138,11 +141,16 @@ impl Host {
         self.keeper.as_ref().ok_or_else(|| "no keeper".to_owned())
     }
 
-    fn open(&mut self, name: String, agent: Option<&str>) -> Result<Value, String> {
+    fn open(
+        &mut self,
+        name: String,
+        agent: Option<&str>,
+        principal: &Principal,
+    ) -> Result<Value, String> {
         let keeper = self.keeper()?;
         let session = match agent {
-            Some(agent) => keeper.agent(agent).session(),
-            None => keeper.session(),
+            Some(agent) => keeper.agent_of(principal, agent).session(),
+            None => keeper.session_of(principal),
         };
         let who = session.who().to_string();
         self.sessions.insert(name, session);

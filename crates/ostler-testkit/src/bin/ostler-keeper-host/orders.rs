@@ -11,6 +11,9 @@ pub(crate) enum Order {
         name: String,
         #[arg(long)]
         agent: Option<String>,
+        /// Of this principal instead of the default one
+        #[arg(long)]
+        principal: Option<String>,
     },
     /// Close a session, and wait until what was its own has gone
     Close { session: String },

@@ -104,6 +104,12 @@ pub(crate) struct ServerArgs {
     /// Exit once initialize was answered
     #[arg(long)]
     pub(crate) exit_after_init: bool,
+    /// Exit instead of answering an initialize that holds this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) exit_on_hello: Option<String>,
+    /// Answer an initialize that holds this text with an error
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) refuse_hello: Option<String>,
     /// Exit instead of answering the Nth tools/call
     #[arg(long, value_name = "N")]
     pub(crate) exit_on_call: Option<u64>,

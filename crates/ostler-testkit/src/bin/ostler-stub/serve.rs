@@ -88,7 +88,7 @@ impl Server<'_> {
         let Some(id) = message.get("id") else { return Next::Nothing };
         let params = message.get("params").cloned().unwrap_or(Value::Null);
         match message.get("method").and_then(Value::as_str) {
-            Some("initialize") => self.initialize(id),
+            Some("initialize") => self.greet(id, line),
             Some("ping") => Next::Say(result(id, &json!({}))),
             Some("tools/list") if self.args.never_list => Next::Nothing,
             Some("tools/list") => Next::Say(result(id, &tools())),
@@ -99,6 +99,19 @@ impl Server<'_> {
             }
             None => Next::Nothing,
         }
+    }
+
+    fn greet(&self, id: &Value, line: &[u8]) -> Next {
+        let line = String::from_utf8_lossy(line);
+        let has = |text: &Option<String>| text.as_ref().is_some_and(|text| line.contains(text));
+        if has(&self.args.exit_on_hello) {
+            return Next::Exit;
+        }
+        if has(&self.args.refuse_hello) {
+            let error = json!({"code": -32602, "message": "not with these capabilities"});
+            return Next::Say(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        }
+        self.initialize(id)
     }
 
     fn initialize(&self, id: &Value) -> Next {

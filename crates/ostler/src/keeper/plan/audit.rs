@@ -2,16 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use super::shares::Candidate;
 use super::{Member, Obstacle, Plan, State};
 use crate::keeper::key::Key;
+use crate::keeper::principal::Principal;
 
 /// Timers are as fine as this.
 const TICK: Duration = Duration::from_millis(2);
 
-/// A key that somebody waits for and that nobody starts.
+/// A principal that waits for a key that nobody starts.
 #[derive(Clone, Debug)]
 pub(in crate::keeper) struct QueuedKey {
     pub(in crate::keeper) key: Key,
+    pub(in crate::keeper) principal: Principal,
     /// Who has waited for the longest time.
     pub(in crate::keeper) first: u64,
     pub(in crate::keeper) waiters: usize,
@@ -24,16 +27,26 @@ impl Plan {
         self.pools.is_empty() && self.members.is_empty()
     }
 
-    /// The ticket of who has waited for this key for the longest time.
-    pub(in crate::keeper) fn first_waiter(&self, key: &Key) -> Option<u64> {
-        Some(self.pools.get(key)?.waiters.front()?.ticket)
+    pub(in crate::keeper) fn is_divided(&self) -> bool {
+        self.is_divided
+    }
+
+    /// The ticket of the caller of this principal that has waited for this key for the longest time.
+    pub(in crate::keeper) fn first_waiter(&self, key: &Key, principal: &Principal) -> Option<u64> {
+        let mut waiters = self.pools.get(key)?.waiters.iter();
+        Some(waiters.find(|waiter| waiter.caller.who.principal == *principal)?.ticket)
     }
 
     pub(in crate::keeper) fn queued(&self, now: Instant) -> Vec<QueuedKey> {
-        let waiting = |key: &Key| Some(self.pools.get(key)?.waiters.len());
-        let queued = self.queue.iter().filter_map(|key| {
-            let (first, waiters) = (self.first_waiter(key)?, waiting(key)?);
-            Some(QueuedKey { key: key.clone(), first, waiters, obstacle: self.obstacle(key, now) })
+        let waiting = |one: &Candidate| {
+            let waiters = self.pools.get(&one.key)?.waiters.iter();
+            Some(waiters.filter(|waiter| waiter.caller.who.principal == one.principal).count())
+        };
+        let queued = self.candidates().into_iter().map(|one| {
+            let waiters = waiting(&one).unwrap_or(0);
+            let obstacle = self.obstacle(&one.key, &one.principal, now);
+            let Candidate { key, principal, ticket } = one;
+            QueuedKey { key, principal, first: ticket, waiters, obstacle }
         });
         queued.collect()
     }
@@ -95,18 +108,16 @@ impl Plan {
             let leaving = self.members.values().any(|m| m.is_leaving() && fits(m));
             !leaving && self.members.values().any(|m| m.is_evictable() && fits(m))
         };
-        for QueuedKey { key, obstacle, .. } in self.queued(now) {
-            if self.obstacle(&key, before) == Some(Obstacle::Backoff) {
+        for QueuedKey { key, principal, obstacle, .. } in self.queued(now) {
+            if self.obstacle(&key, &principal, before) == Some(Obstacle::Backoff) {
                 continue;
             }
+            let own = self.own_obstacle(&key, &principal, now);
+            let need = self.need(&key, &principal).filter(|_| own.is_none());
             let wrong = match obstacle {
                 None => "waits for nothing",
-                Some(Obstacle::Instances(_)) if idle(&|_| true) => "an idle one could make room",
-                Some(Obstacle::Containers(_)) if idle(&|m| m.server.containers > 0) => {
-                    "an idle container could make room"
-                }
-                Some(Obstacle::ServerCap(_)) if idle(&|m| m.key.server == key.server) => {
-                    "an idle one of the server could make room"
+                Some(_) if need.is_some_and(|need| idle(&|m| need.is_met_by(m))) => {
+                    "an idle one could make room"
                 }
                 Some(_) if self.least_used(&key).is_some() => "a busy one would do",
                 Some(Obstacle::Backoff) if self.next_wake().is_none() => "nobody looks again",

@@ -72,7 +72,9 @@ pub enum Obstacle {
     Instances(Holders),
     /// There may be no more containers.
     Containers(Holders),
-    /// Enough others are being started.
+    /// The principal of the caller has its share of a cap already.
+    Share(Holders),
+    /// Enough are being started.
     Starts,
 }
 
@@ -85,12 +87,15 @@ impl fmt::Display for Obstacle {
             Self::ServerCap(holders) => write!(f, "its cap is reached; {holders}"),
             Self::Instances(holders) => write!(f, "the cap on instances is reached; {holders}"),
             Self::Containers(holders) => write!(f, "the cap on containers is reached; {holders}"),
+            Self::Share(holders) => {
+                write!(f, "its principal has its share of what there may be; {holders}")
+            }
             Self::Starts => f.write_str("too many others are being started"),
         }
     }
 }
 
-/// Who holds instances: at most a few of them by name.
+/// Who holds instances: at most a few of them by name, and none of another principal to a named one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     /// Instances with those who use them.
@@ -103,17 +108,20 @@ pub struct Holders {
 const NAMED: usize = 5;
 
 impl Holders {
-    pub(super) fn of(all: impl Iterator<Item = String>) -> Self {
-        let mut named: Vec<String> = all.collect();
-        let others = named.len().saturating_sub(NAMED);
-        named.truncate(NAMED);
+    /// Some of `all` instances by these names.
+    pub(super) fn of(named: impl Iterator<Item = String>, all: usize) -> Self {
+        let named: Vec<String> = named.take(NAMED).collect();
+        let others = all.saturating_sub(named.len());
         Self { named, others }
     }
 }
 
 impl fmt::Display for Holders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "held by: {}", self.named.join("; "))?;
-        if self.others > 0 { write!(f, " and {} more", self.others) } else { Ok(()) }
+        match (&*self.named, self.others) {
+            ([], others) => write!(f, "held by {others} instances of others"),
+            (named, 0) => write!(f, "held by: {}", named.join("; ")),
+            (named, others) => write!(f, "held by: {} and {others} more", named.join("; ")),
+        }
     }
 }

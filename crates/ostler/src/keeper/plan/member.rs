@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::keeper::cause::Cause;
 use crate::keeper::config::Server;
 use crate::keeper::key::{Caller, Key};
+use crate::keeper::principal::Principal;
 use crate::keeper::usage::Usage;
 
 /// Who has just got a lease has this long to begin to use it before the place is given to others.
@@ -44,6 +45,11 @@ pub(in crate::keeper) struct Member {
 }
 
 impl Member {
+    /// The principal that it was started for.
+    pub(in crate::keeper) fn principal(&self) -> &Principal {
+        &self.by.who.principal
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         self.state == State::Ready
     }
@@ -81,9 +87,11 @@ impl Member {
         self.ready.map_or(Duration::ZERO, |ready| now.saturating_duration_since(ready))
     }
 
-    /// For people.
-    pub(super) fn describe(&self) -> String {
-        let mut users: Vec<String> = self.leases.values().map(|c| c.who.to_string()).collect();
+    /// For people of this principal.
+    pub(super) fn describe_to(&self, reader: &Principal) -> String {
+        let users = self.leases.values().map(|caller| &caller.who);
+        let users = users.filter(|who| reader.may_know(&who.principal));
+        let mut users: Vec<String> = users.map(ToString::to_string).collect();
         users.dedup();
         match (&self.state, users.is_empty()) {
             (State::Leaving(cause), _) => format!("{} (ending: {cause})", self.key),

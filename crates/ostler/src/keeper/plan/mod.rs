@@ -6,29 +6,32 @@
 #[cfg(test)]
 mod audit;
 mod error;
+mod failures;
 mod member;
 mod pump;
 mod replace;
 mod requests;
+mod shares;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub use error::{AcquireError, Holders, Obstacle};
+use failures::{Ended, Failures};
 pub(super) use member::{Member, State};
 pub use replace::Changes;
 pub(super) use requests::{Ask, Asked};
 
-use super::backoff::Backoff;
 use super::books::Books;
 use super::cause::{Cause, Ending};
 use super::config::{Caps, Server, ServerLimits};
 use super::dice::Dice;
 use super::event::What;
 use super::key::{Caller, Fingerprint, Key, Whose};
+use super::principal::Principal;
 use super::usage::Usage;
 use crate::fence::{Outcome, Residue};
 
@@ -82,13 +85,6 @@ struct Configured {
     fingerprint: Fingerprint,
 }
 
-/// The failures of one configuration.
-#[derive(Debug, Default)]
-struct Failures {
-    backoff: Backoff,
-    last: Option<Arc<Ending>>,
-}
-
 /// All pools, and what they may use together.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -99,7 +95,11 @@ pub(super) struct Plan {
     pools: BTreeMap<Key, Pool>,
     /// The keys that somebody waits for and that nobody starts yet, in order.
     queue: VecDeque<Key>,
-    failures: HashMap<(Arc<str>, Fingerprint), Failures>,
+    failures: Failures,
+    /// The number of the last start of each principal that waits for one.
+    served: BTreeMap<Principal, u64>,
+    /// Whether a named principal has ever asked for anything.
+    is_divided: bool,
     books: Books,
     /// Numbers instances, leases and tickets alike.
     last_number: u64,
@@ -117,7 +117,9 @@ impl Plan {
             members: BTreeMap::new(),
             pools: BTreeMap::new(),
             queue: VecDeque::new(),
-            failures: HashMap::new(),
+            failures: Failures::default(),
+            served: BTreeMap::new(),
+            is_divided: false,
             books: Books::default(),
             last_number: 0,
             dice,
@@ -172,8 +174,8 @@ impl Plan {
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let queued = self.pools.values().filter(|pool| !self.is_starting(pool));
         let deadlines = queued.flat_map(|pool| &pool.waiters).map(|w| w.deadline);
-        let keys = self.queue.iter().map(|key| (Arc::clone(&key.server), key.fingerprint));
-        let backoffs = keys.filter_map(|key| self.failures.get(&key)?.backoff.pending());
+        let candidates = self.candidates().into_iter();
+        let backoffs = candidates.filter_map(|one| self.failures.pending(&one.key, &one.principal));
         let promises = self.members.values().filter_map(|member| member.promised_until);
         deadlines.chain(backoffs).chain(promises.filter(|_| self.is_short)).min()
     }
@@ -215,10 +217,12 @@ impl Plan {
         }
         let (key, uptime, server) =
             (member.key.clone(), member.uptime(now), Arc::clone(&member.server));
+        let by = member.principal().clone();
         self.tell(number, What::Stopping(ending.cause.clone()));
-        self.judge(&key, &server, uptime, ending, now);
+        self.judge(&Ended { key: &key, by: &by, server: &server, uptime, ending }, now);
         if was_starting && ending.cause.is_failure() {
-            self.refuse_waiters(&key, &AcquireError::Failed(Arc::clone(ending)), now);
+            // Callers of other principals get an attempt of their own.
+            self.refuse_waiters(&key, &by, &AcquireError::Failed(Arc::clone(ending)), now);
         }
         self.requeue(&key);
         self.pump(now);
@@ -388,34 +392,6 @@ impl Plan {
         pool.members.retain(|one| *one != number);
         if pool.members.is_empty() && pool.waiters.is_empty() {
             self.pools.remove(&member.key);
-        }
-    }
-
-    /// Whether an end counts against its configuration.
-    fn judge(
-        &mut self,
-        key: &Key,
-        server: &Server,
-        uptime: Duration,
-        ending: &Arc<Ending>,
-        now: Instant,
-    ) {
-        let limits = &server.limits.backoff;
-        let of = (Arc::clone(&key.server), key.fingerprint);
-        if !ending.cause.is_failure() {
-            if let Some(failures) = self.failures.get_mut(&of) {
-                failures.backoff.succeed(limits, uptime);
-            }
-            return;
-        }
-        let share = self.dice.share();
-        let failures = self.failures.entry(of).or_default();
-        failures.backoff.fail(limits, uptime, share, now);
-        failures.last = Some(Arc::clone(ending));
-        if let Some(until) = failures.backoff.until(now) {
-            let (server, wait) = (Arc::clone(&key.server), until - now);
-            let failures = failures.backoff.failures();
-            self.tell(0, What::BackingOff { server, failures, wait });
         }
     }
 

@@ -1,63 +1,74 @@
 //! Who of those who wait is started now, and who has to go for it.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{AcquireError, Action, Holders, Manner, Member, Obstacle, Plan, State};
+use super::shares::{Candidate, Need};
+use super::{AcquireError, Action, Manner, Member, Obstacle, Plan, State, Waiter};
 use crate::keeper::cause::Cause;
 use crate::keeper::event::What;
 use crate::keeper::key::Key;
+use crate::keeper::principal::Principal;
 use crate::keeper::usage::Usage;
 
-/// What somebody waits for that another instance could give.
-#[derive(Clone, Debug)]
-enum Need {
-    Place,
-    Container,
-    PlaceOf(Arc<str>),
-}
-
-impl Need {
-    fn is_met_by(&self, member: &Member) -> bool {
-        match self {
-            Self::Place => true,
-            Self::Container => member.server.containers > 0,
-            Self::PlaceOf(server) => member.key.server == *server,
-        }
-    }
+/// A key that is not started for want of something: any of these would do.
+#[derive(Debug)]
+struct Wish {
+    key: Key,
+    needs: Vec<Need>,
 }
 
 impl Plan {
-    /// Starts what can be started, in order. Who waits for something of its own lets others pass.
+    /// Starts what can be started: principals take turns, and the callers of each come in order. Who waits for
+    /// something of its own lets others pass.
     pub(super) fn pump(&mut self, now: Instant) {
         self.expire(now);
-        for failures in self.failures.values_mut() {
-            failures.backoff.take_note(now);
-        }
+        self.failures.take_note(now);
         for member in self.members.values_mut() {
             member.promised_until = member.promised_until.filter(|until| *until > now);
         }
-        let mut needs = Vec::new();
-        let mut queue = std::mem::take(&mut self.queue);
-        // Who has lost a start or moved to another key is not behind those who came later.
-        queue.make_contiguous().sort_by_cached_key(|key| {
-            self.pools.get(key).and_then(|pool| pool.waiters.front()).map(|waiter| waiter.ticket)
-        });
-        for key in queue {
-            if self.pools.get(&key).is_none_or(|pool| pool.waiters.is_empty()) {
+        let wishes = self.start_in_turn(now);
+        self.serve_queued(now);
+        self.is_short = !wishes.is_empty();
+        self.make_room(wishes);
+    }
+
+    /// Starts what can be started now. Returns what the rest lacks, in the order in which it is wanted.
+    fn start_in_turn(&mut self, now: Instant) -> Vec<Wish> {
+        let mut wishes: Vec<Wish> = Vec::new();
+        let mut turns = self.turns();
+        self.served.retain(|principal, _| turns.has(principal));
+        while let Some(Candidate { key, principal, .. }) = turns.next(&self.served) {
+            if self.pools.get(&key).is_some_and(|pool| self.is_starting(pool)) {
                 continue;
             }
-            match self.obstacle(&key, now) {
-                None => {
-                    self.start(&key, now);
-                    continue;
+            if self.own_obstacle(&key, &principal, now).is_some() {
+                continue;
+            }
+            if let Some(need) = self.need(&key, &principal) {
+                match wishes.iter_mut().find(|wish| wish.key == key) {
+                    Some(wish) => wish.needs.push(need),
+                    None => wishes.push(Wish { key, needs: vec![need] }),
                 }
-                Some(Obstacle::Instances(_)) => needs.push(Need::Place),
-                Some(Obstacle::Containers(_)) => {
-                    needs.extend(std::iter::repeat_n(Need::Container, self.containers_of(&key)));
-                }
-                Some(Obstacle::ServerCap(_)) => needs.push(Need::PlaceOf(Arc::clone(&key.server))),
-                Some(_) => {}
+            } else if !self.has_starts(&principal) {
+                let number = self.start(&key, &principal, now);
+                self.served.extend(number.map(|number| (principal.clone(), number)));
+                turns.started(&principal);
+                wishes.retain(|wish| wish.key != key);
+            }
+        }
+        wishes
+    }
+
+    /// Whoever still waits shares a busy instance, if there is one, or stays in the queue.
+    fn serve_queued(&mut self, now: Instant) {
+        for key in std::mem::take(&mut self.queue) {
+            let Some(pool) = self.pools.get(&key).filter(|pool| !pool.waiters.is_empty()) else {
+                continue;
+            };
+            if self.is_starting(pool) {
+                continue;
             }
             // Better a busy one than none.
             if self.least_used(&key).is_some() {
@@ -66,8 +77,6 @@ impl Plan {
                 self.queue.push_back(key);
             }
         }
-        self.is_short = !needs.is_empty();
-        self.make_room(needs);
     }
 
     /// Puts a key into the queue, if somebody waits for it and nobody starts it.
@@ -80,31 +89,36 @@ impl Plan {
         }
     }
 
-    /// What keeps an instance of this key from being started now.
-    pub(super) fn obstacle(&self, key: &Key, now: Instant) -> Option<Obstacle> {
-        let configured = self.servers.get(&key.server)?;
-        let failures = self.failures.get(&(Arc::clone(&key.server), key.fingerprint));
-        if failures.is_some_and(|failures| failures.backoff.until(now).is_some()) {
+    /// What keeps an instance of this key from being started now for this principal.
+    pub(super) fn obstacle(
+        &self,
+        key: &Key,
+        principal: &Principal,
+        now: Instant,
+    ) -> Option<Obstacle> {
+        self.servers.get(&key.server)?;
+        if let Some(own) = self.own_obstacle(key, principal, now) {
+            return Some(own);
+        }
+        if let Some(need) = self.need(key, principal) {
+            return Some(self.obstacle_of(&need, principal));
+        }
+        self.has_starts(principal).then_some(Obstacle::Starts)
+    }
+
+    /// The same, as far as it has nothing to do with other instances' places.
+    pub(super) fn own_obstacle(
+        &self,
+        key: &Key,
+        principal: &Principal,
+        now: Instant,
+    ) -> Option<Obstacle> {
+        if self.failures.until(key, principal, now).is_some() {
             return Some(Obstacle::Backoff);
         }
         let precedes = |m: &Member| !m.stays() && key.succeeds(&m.key);
-        if key.whose.is_exclusive() && self.members.values().any(precedes) {
-            return Some(Obstacle::Predecessor);
-        }
-        let of_server = |m: &&Member| m.key.server == key.server;
-        let cap = configured.server.cap.map_or(usize::MAX, std::num::NonZero::get);
-        if self.members.values().filter(of_server).count() >= cap {
-            return Some(Obstacle::ServerCap(self.holders(|m| of_server(&m))));
-        }
-        let needed = configured.server.containers;
-        if needed > 0 && self.containers() + needed > self.caps.containers {
-            return Some(Obstacle::Containers(self.holders(|m| m.server.containers > 0)));
-        }
-        if self.members.len() >= self.caps.instances {
-            return Some(Obstacle::Instances(self.holders(|_| true)));
-        }
-        let starting = self.members.values().filter(|m| m.state == State::Starting).count();
-        (starting >= self.caps.starting).then_some(Obstacle::Starts)
+        let is_preceded = key.whose.is_exclusive() && self.members.values().any(precedes);
+        is_preceded.then_some(Obstacle::Predecessor)
     }
 
     /// Whether the pool of this key may have one more.
@@ -116,10 +130,11 @@ impl Plan {
         count < configured.server.max_instances.get() && !self.is_starting(pool)
     }
 
-    fn start(&mut self, key: &Key, now: Instant) {
-        let Some(configured) = self.servers.get(&key.server) else { return };
-        let server = Arc::clone(&configured.server);
-        let Some(first) = self.pools.get(key).and_then(|pool| pool.waiters.front()) else { return };
+    /// Begins a start for the first caller of this principal. Returns its number.
+    fn start(&mut self, key: &Key, principal: &Principal, now: Instant) -> Option<u64> {
+        let server = Arc::clone(&self.servers.get(&key.server)?.server);
+        let mut waiters = self.pools.get(key)?.waiters.iter();
+        let first = waiters.find(|waiter| waiter.caller.who.principal == *principal)?;
         let by = Arc::clone(&first.caller);
         let number = self.number();
         let usage = Arc::new(Usage::new(now));
@@ -140,33 +155,50 @@ impl Plan {
         self.books.start();
         self.tell(number, What::Starting { key: key.clone(), by: by.who.clone() });
         self.actions.push(Action::Start { number, server, usage });
+        Some(number)
     }
 
     /// Ends idle ones for those who wait, as far as what is on its way out does not suffice.
-    fn make_room(&mut self, needs: Vec<Need>) {
+    fn make_room(&mut self, wishes: Vec<Wish>) {
         let leaving = self.members.iter().filter(|(_, member)| member.is_leaving());
         let mut coming_free: Vec<u64> = leaving.map(|(number, _)| *number).collect();
-        for need in needs {
-            let helps = |number: &u64| self.members.get(number).is_some_and(|m| need.is_met_by(m));
-            if let Some(index) = coming_free.iter().position(helps) {
-                coming_free.swap_remove(index);
-            } else if let Some(number) = self.least_recently_used(&need) {
-                self.retire(number, Cause::Evicted, Manner::Now);
-            }
+        for Wish { needs, .. } in wishes {
+            // One that is met is enough.
+            let _ = needs.iter().any(|need| self.meet(need, &mut coming_free));
         }
     }
 
-    /// The idle instance that was not used for the longest time; one that nobody has a lease on is
-    /// better still. Nobody can use it from now on.
+    /// Whether something goes that helps.
+    fn meet(&mut self, need: &Need, coming_free: &mut Vec<u64>) -> bool {
+        let mut is_met = false;
+        for _ in 0..need.amount {
+            let helps = |number: &u64| self.members.get(number).is_some_and(|m| need.is_met_by(m));
+            if let Some(index) = coming_free.iter().position(helps) {
+                coming_free.swap_remove(index);
+                is_met = true;
+            } else if let Some(number) = self.least_recently_used(need) {
+                self.retire(number, Cause::Evicted, Manner::Now);
+                is_met = true;
+            }
+        }
+        is_met
+    }
+
+    /// The idle instance that was not used for the longest time; one that nobody has a lease on is better still, and
+    /// before that one of the principal that has most. Nobody can use it from now on.
     fn least_recently_used(&self, need: &Need) -> Option<u64> {
         let idle = self.members.iter().filter(|(_, m)| m.is_evictable() && need.is_met_by(m));
-        let mut idle: Vec<(bool, Instant, u64)> =
-            idle.map(|(number, m)| (!m.leases.is_empty(), m.usage.last(), *number)).collect();
+        let mut idle: Vec<_> = idle
+            .map(|(number, m)| {
+                let weight = Reverse(self.weight_of(m));
+                (weight, !m.leases.is_empty(), m.usage.last(), *number)
+            })
+            .collect();
         idle.sort_unstable();
         // Somebody may begin to use one meanwhile.
         let is_free =
             |number: &u64| self.members.get(number).is_some_and(|m| m.usage.close_if_idle());
-        idle.into_iter().map(|(_, _, number)| number).find(is_free)
+        idle.into_iter().map(|(.., number)| number).find(is_free)
     }
 
     fn serve_all(&mut self, key: &Key, now: Instant) {
@@ -183,28 +215,20 @@ impl Plan {
         let queued = self.pools.iter().filter(|(_, pool)| !self.is_starting(pool));
         let late = queued.flat_map(|(key, pool)| {
             let late = pool.waiters.iter().filter(|waiter| waiter.deadline <= now);
-            late.map(move |waiter| (key.clone(), waiter.ticket, waiter.since))
+            late.map(move |waiter| (key, waiter))
         });
-        let late: Vec<_> = late.collect();
-        for (key, ticket, since) in late {
+        let error = |(key, waiter): (&Key, &Waiter)| {
+            let obstacle = self.obstacle(key, &waiter.caller.who.principal, now);
             let error = AcquireError::TimedOut {
                 server: key.server.to_string(),
-                waited: now.saturating_duration_since(since),
-                obstacle: self.obstacle(&key, now).unwrap_or(Obstacle::Starting),
+                waited: now.saturating_duration_since(waiter.since),
+                obstacle: obstacle.unwrap_or(Obstacle::Starting),
             };
+            (waiter.ticket, error)
+        };
+        let late: Vec<_> = late.map(error).collect();
+        for (ticket, error) in late {
             self.refuse_if(&error, |waiter| waiter.ticket == ticket);
         }
-    }
-
-    fn containers(&self) -> usize {
-        self.members.values().map(|member| member.server.containers).sum()
-    }
-
-    fn containers_of(&self, key: &Key) -> usize {
-        self.servers.get(&key.server).map_or(0, |configured| configured.server.containers)
-    }
-
-    fn holders(&self, fits: impl Fn(&Member) -> bool) -> Holders {
-        Holders::of(self.members.values().filter(|member| fits(member)).map(Member::describe))
     }
 }

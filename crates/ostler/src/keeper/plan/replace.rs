@@ -80,7 +80,7 @@ impl Plan {
 
     /// Forgets that a server has failed.
     pub(in crate::keeper) fn forgive(&mut self, server: &str, now: Instant) {
-        self.failures.retain(|(name, _), _| **name != *server);
+        self.failures.forgive(server);
         self.pump(now);
     }
 
@@ -114,11 +114,11 @@ impl Plan {
     /// Those of configurations that are gone, but who comes back before its time has to wait for it
     /// all the same.
     fn forget_failures(&mut self, now: Instant) {
-        self.failures.retain(|(name, fingerprint), failures| {
-            let configured = self.servers.get(name);
-            configured.is_some_and(|server| server.fingerprint == *fingerprint)
-                || failures.backoff.until(now).is_some()
-        });
+        let servers = &self.servers;
+        let is_configured = |name: &str, fingerprint| {
+            servers.get(name).is_some_and(|server| server.fingerprint == fingerprint)
+        };
+        self.failures.retain(is_configured, now);
     }
 
     /// Who waits for what has changed waits for the new one; who waits for what is gone gets nothing.
@@ -163,11 +163,11 @@ impl Plan {
         self.servers.iter().map(|(name, configured)| (&**name, &configured.server)).collect()
     }
 
-    /// How often a server has failed in a row, and when it is tried again.
+    /// How often a server has failed in a row, and when it is tried again: for the principal that waits longest.
     pub(in crate::keeper) fn failures(&self, server: &str, now: Instant) -> (u32, Option<Instant>) {
-        let found = self.servers.get_key_value(server).and_then(|(name, configured)| {
-            self.failures.get(&(Arc::clone(name), configured.fingerprint))
-        });
-        found.map_or((0, None), |f| (f.backoff.failures(), f.backoff.until(now)))
+        let found = self.servers.get_key_value(server);
+        found.map_or((0, None), |(name, configured)| {
+            self.failures.worst(name, configured.fingerprint, now)
+        })
     }
 }

@@ -1,12 +1,14 @@
 //! What callers ask for, wait for and give back.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{AcquireError, Action, Holders, Manner, Plan, State, Waiter};
+use super::{AcquireError, Action, Manner, Plan, State, Waiter};
 use crate::keeper::cause::{Cause, Fault};
 use crate::keeper::event::What;
 use crate::keeper::key::{Caller, Key, Whose};
+use crate::keeper::principal::Principal;
 
 /// Somebody asks for an instance of a server.
 #[derive(Debug)]
@@ -33,14 +35,16 @@ impl Plan {
         now: Instant,
     ) -> Result<Asked, AcquireError> {
         let key = self.key_of(ask)?;
+        let principal = &ask.caller.who.principal;
+        self.is_divided |= *principal != Principal::default();
         self.replace_suspects(&key);
         // A ticket becomes the number of the lease.
         let ticket = self.number();
-        if let Some(number) = self.choose(&key, now) {
+        if let Some(number) = self.choose(&key, principal, now) {
             self.lend(number, ticket, ask.caller, now);
             return Ok(Asked::Granted { number, lease: ticket });
         }
-        self.refuse_hopeless(&key, now)?;
+        self.refuse_hopeless(&key, principal, now)?;
         let deadline = now + self.caps.queue_timeout;
         let waiter = Waiter { ticket, caller: Arc::clone(ask.caller), since: now, deadline };
         self.pools.entry(key.clone()).or_default().waiters.push_back(waiter);
@@ -111,10 +115,11 @@ impl Plan {
     }
 
     /// The instance for somebody who asks now, if there is one and no better one can be started.
-    fn choose(&mut self, key: &Key, now: Instant) -> Option<u64> {
+    fn choose(&mut self, key: &Key, principal: &Principal, now: Instant) -> Option<u64> {
         let number = self.least_used(key)?;
         let is_free = self.members.get(&number)?.is_free();
-        (is_free || !self.can_grow(key) || self.obstacle(key, now).is_some()).then_some(number)
+        let can_grow = || self.can_grow(key) && self.obstacle(key, principal, now).is_none();
+        (is_free || !can_grow()).then_some(number)
     }
 
     fn replace_suspects(&mut self, key: &Key) {
@@ -141,30 +146,17 @@ impl Plan {
         }
     }
 
-    fn refuse_hopeless(&self, key: &Key, now: Instant) -> Result<(), AcquireError> {
-        let server = || key.server.to_string();
-        let failures = self.failures.get(&(Arc::clone(&key.server), key.fingerprint));
-        if let Some(failures) = failures
-            && let Some(until) = failures.backoff.until(now)
-            && let Some(last) = &failures.last
-            && until > now + self.caps.queue_timeout
-        {
-            let (failures, last) = (failures.backoff.failures(), Arc::clone(last));
-            return Err(AcquireError::BackingOff {
-                server: server(),
-                failures,
-                wait: until - now,
-                last,
-            });
+    fn refuse_hopeless(
+        &mut self,
+        key: &Key,
+        principal: &Principal,
+        now: Instant,
+    ) -> Result<(), AcquireError> {
+        // A start that is under way can be waited for, also if another principal has caused it.
+        if self.pools.get(key).is_none_or(|pool| !self.is_starting(pool)) {
+            self.refuse_backing_off(key, principal, now)?;
         }
-        // Who waits for a start that is under way waits for no place.
-        let waiters = |key: &Key| self.pools.get(key).map_or(0, |pool| pool.waiters.len());
-        let waiting: usize = self.queue.iter().map(waiters).sum();
-        if waiting >= self.caps.queue {
-            let holders = Holders::of(self.members.values().map(super::Member::describe));
-            return Err(AcquireError::QueueFull { server: server(), waiting, holders });
-        }
-        Ok(())
+        self.make_room_in_queue(key, principal)
     }
 
     /// Those who wait get what has become ready.
@@ -186,12 +178,23 @@ impl Plan {
         }
     }
 
-    pub(super) fn refuse_waiters(&mut self, key: &Key, error: &AcquireError, now: Instant) {
+    /// A start for this principal has failed: its callers hear of it, unless there is another instance.
+    pub(super) fn refuse_waiters(
+        &mut self,
+        key: &Key,
+        principal: &Principal,
+        error: &AcquireError,
+        now: Instant,
+    ) {
         if self.least_used(key).is_some() {
             return self.serve_waiters(key, now);
         }
         let Some(pool) = self.pools.get_mut(key) else { return };
-        for waiter in pool.waiters.drain(..) {
+        let waiters = std::mem::take(&mut pool.waiters);
+        let (refused, others): (VecDeque<_>, _) =
+            waiters.into_iter().partition(|waiter| waiter.caller.who.principal == *principal);
+        pool.waiters = others;
+        for waiter in refused {
             self.actions.push(Action::Refuse { ticket: waiter.ticket, error: error.clone() });
         }
     }

@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 
 use self::fate::{Temper, below};
 use self::play::Play;
+use self::scopes::Scopes;
 use self::world::Flaw;
 use crate::keeper::dice::Dice;
 
@@ -59,6 +60,7 @@ fn schedule(seed: u64, flaw: Option<Flaw>, with_log: bool) -> Played {
         let config = servers::draw(&mut dice);
         let steps = 10 + below(&mut dice, 50);
         let mut play = Play::new(seed, temper, flaw, config);
+        play.scopes = Scopes::with_principals(below(&mut dice, 3));
         play.world.rules().log = with_log.then(Vec::new);
         play.open();
         play.improvise(steps).await;

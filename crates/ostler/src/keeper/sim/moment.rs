@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use super::being::Being;
-use super::rules::{Batch, Rules};
+use super::rules::{Batch, Rules, Track};
 use crate::keeper::cause::Cause;
 use crate::keeper::plan::{Member, Obstacle, Plan, State};
+use crate::keeper::principal::Principal;
 
 /// What lives, in truth: its number, and how many containers it is.
 struct Living {
@@ -34,8 +35,15 @@ impl Rules {
             self.check_caps(plan, &living, batch)?;
             self.check_order(plan, &living, batch, now)?;
         }
-        let waiting: usize = plan.queued(now).iter().map(|queued| queued.waiters).sum();
-        if batch.joined && batch.only_joined && waiting > self.config.caps.queue {
+        let queued = plan.queued(now);
+        if queued.iter().any(|queued| matches!(queued.obstacle, Some(Obstacle::Share(_)))) {
+            self.saw("a principal with its share");
+        }
+        let waiting: usize = queued.iter().map(|queued| queued.waiters).sum();
+        // Lost starts may make it longer than it may become by those who join it.
+        let before = std::mem::replace(&mut self.waiting, waiting);
+        let is_longer = waiting > self.config.caps.queue.max(before);
+        if batch.joined && batch.only_joined && is_longer {
             return Err(format!("{waiting} wait"));
         }
         self.check_evictions(plan)
@@ -89,6 +97,7 @@ impl Rules {
             if server.containers > 0 && containers > caps.containers {
                 return Err(format!("{containers} containers, {} allowed", caps.containers));
             }
+            self.check_share(plan, *number)?;
             let stay = plan.members().filter(|(_, m)| m.key == *key && stays(m)).count();
             if stay > server.max_instances.get() {
                 return Err(format!("{stay} instances of one key, {}", server.max_instances));
@@ -97,9 +106,23 @@ impl Rules {
         Ok(())
     }
 
+    /// Beside others no principal gets the last quarter of anything.
+    fn check_share(&self, plan: &Plan, number: u64) -> Result<(), String> {
+        let Some(Track { principal, .. }) = self.tracks.get(&number) else { return Ok(()) };
+        let caps = self.config.caps;
+        let own = || plan.members().map(|(_, m)| m).filter(|m| m.principal() == principal);
+        let starting = own().filter(|m| m.state == State::Starting).count();
+        for (has, cap) in [(own().count(), caps.instances), (starting, caps.starting)] {
+            if plan.is_divided() && has > 1 && has > cap - cap / 4 {
+                return Err(format!("{principal} has {has} of {cap}"));
+            }
+        }
+        Ok(())
+    }
+
     /// Nobody overtakes who waits for the same, and nothing exclusive overlaps.
     fn check_order(
-        &self,
+        &mut self,
         plan: &Plan,
         living: &[Living],
         batch: &Batch,
@@ -121,16 +144,37 @@ impl Rules {
             {
                 return Err(format!("{number} ({key}) is started while {} lives", before.number));
             }
-            let Some(first) = plan.first_waiter(key) else { continue };
-            for queued in plan.queued(now).iter().filter(|queued| queued.first < first) {
-                let is_passed = matches!(
-                    queued.obstacle,
-                    None | Some(Obstacle::Instances(_) | Obstacle::Starts)
-                );
-                if is_passed {
-                    return Err(format!("{key} is started, and {} waits longer", queued.key));
-                }
+        }
+        for number in batch.started.iter().filter(|_| is_plain) {
+            self.check_turn(plan, *number, now)?;
+        }
+        Ok(())
+    }
+
+    /// The callers of a principal come in order, and no principal waits while another has more starts under way.
+    fn check_turn(&mut self, plan: &Plan, number: u64, now: Instant) -> Result<(), String> {
+        let Some(Track { key, principal, .. }) = self.tracks.get(&number) else { return Ok(()) };
+        let Some(first) = plan.first_waiter(key, principal) else { return Ok(()) };
+        let starting = |of: &Principal| {
+            let starting = plan.members().filter(|(_, m)| m.state == State::Starting);
+            starting.filter(|(_, m)| m.principal() == of).count()
+        };
+        let queued = plan.queued(now);
+        for queued in &queued {
+            let is_passed =
+                matches!(queued.obstacle, None | Some(Obstacle::Instances(_) | Obstacle::Starts));
+            let is_own = queued.principal == *principal;
+            if is_passed && is_own && queued.first < first {
+                return Err(format!("{key} is started, and {} waits longer", queued.key));
             }
+            // Tickets and instances have numbers in one order; what was started for it is counted.
+            let has_fewer = starting(&queued.principal) + 1 < starting(principal);
+            if is_passed && !is_own && queued.first < number && has_fewer {
+                return Err(format!("{key} is started, and {} has fewer", queued.principal));
+            }
+        }
+        if queued.iter().any(|queued| queued.principal != *principal) {
+            self.saw("turns of two principals");
         }
         Ok(())
     }
@@ -147,6 +191,9 @@ impl Rules {
                 continue;
             }
             let is_as_good = |m: &Member| {
+                if m.principal() != gone.principal() {
+                    return false;
+                }
                 let same_server = m.key.server == gone.key.server;
                 same_server || (gone.server.cap.is_none() && gone.server.containers == 0)
             };

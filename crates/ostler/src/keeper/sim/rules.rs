@@ -13,6 +13,7 @@ use crate::keeper::cause::Cause;
 use crate::keeper::event::{Event, What};
 use crate::keeper::key::{Fingerprint, Key, Who};
 use crate::keeper::plan::Plan;
+use crate::keeper::principal::Principal;
 use crate::keeper::shell::Desk;
 
 /// Timers are as fine as this.
@@ -30,9 +31,9 @@ pub(super) struct Rules {
     asks: BTreeMap<u64, Wait>,
     calls: BTreeMap<u64, Instant>,
     uses: HashMap<u64, Uses>,
-    failures: HashMap<(String, Fingerprint), Failing>,
+    failures: HashMap<Blame, Failing>,
     /// A failure that has to be told next.
-    to_tell: Option<(String, Fingerprint)>,
+    to_tell: Option<Blame>,
     last: u64,
     pub(super) violation: Option<String>,
     /// What happened, if somebody wants to read it.
@@ -42,14 +43,19 @@ pub(super) struct Rules {
     pub(super) evicted: HashSet<u64>,
     /// When somebody last gave up, who leaves the queue without a word.
     pub(super) gave_up: Option<Instant>,
+    /// How many waited in the queue at the last check.
+    pub(super) waiting: usize,
     /// The keeper was dropped: what it had goes by itself.
     pub(super) is_abandoned: bool,
     /// What has happened at all.
     pub(super) seen: BTreeSet<&'static str>,
 }
 
+/// A configuration, and the principal whose starts of it have failed.
+type Blame = (String, Fingerprint, Principal);
+
 /// What some schedule must show.
-pub(super) const ALL_SEEN: [&str; 22] = [
+pub(super) const ALL_SEEN: [&str; 25] = [
     "answer",
     "scope closed",
     "keeper closed",
@@ -72,12 +78,16 @@ pub(super) const ALL_SEEN: [&str; 22] = [
     "ends: it has closed its output",
     "ends: it has closed its input",
     "ends: its guardian was killed",
+    "a start beside the backoff of another principal",
+    "a principal with its share",
+    "turns of two principals",
 ];
 
 /// One instance, as it was told.
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) key: Key,
+    pub(super) principal: Principal,
     started: Instant,
     ready: Option<Instant>,
 }
@@ -133,6 +143,7 @@ impl Rules {
             born: None,
             evicted: HashSet::new(),
             gave_up: None,
+            waiting: 0,
             is_abandoned: false,
             seen: BTreeSet::new(),
         }
@@ -202,8 +213,11 @@ impl Rules {
         let number = event.number;
         let untold = self.to_tell.take();
         match &event.what {
-            What::BackingOff { failures, wait, .. } => {
+            What::BackingOff { principal, failures, wait, .. } => {
                 let of = untold.ok_or("a failure that was none")?;
+                if of.2 != *principal {
+                    return Err(format!("{principal} is blamed for what {} has caused", of.2));
+                }
                 return self.hear_backoff(of, *failures, *wait, now);
             }
             _ if untold.is_some() => return Err("a failure without a consequence".into()),
@@ -220,7 +234,7 @@ impl Rules {
             What::Unverified { .. } => self.saw("unverified"),
             What::Replaced(_) => {
                 let config = &self.config;
-                self.failures.retain(|(name, fingerprint), failing| {
+                self.failures.retain(|(name, fingerprint, _), failing| {
                     let server = config.servers.get(name);
                     server.is_some_and(|server| server.fingerprint() == *fingerprint)
                         || failing.until.is_some_and(|until| until > now)
@@ -241,12 +255,20 @@ impl Rules {
         if !self.asks.values().any(waits) {
             return Err(format!("{number} ({key}) is started, and {by} does not wait"));
         }
-        let failing = self.failures.get(&(key.server.to_string(), key.fingerprint));
-        if failing.and_then(|failing| failing.until).is_some_and(|until| until > now) {
+        let failing = self.failures.iter().filter(|((server, fingerprint, _), failing)| {
+            let is_same = **server == *key.server && *fingerprint == key.fingerprint;
+            is_same && failing.until.is_some_and(|until| until > now)
+        });
+        let failing: Vec<&Principal> = failing.map(|((_, _, principal), _)| principal).collect();
+        if failing.contains(&&by.principal) {
             return Err(format!("{number} ({key}) is started before its time"));
         }
+        if !failing.is_empty() {
+            self.saw("a start beside the backoff of another principal");
+        }
         self.order.push(number);
-        let track = Track { key: key.clone(), started: now, ready: None };
+        let principal = by.principal.clone();
+        let track = Track { key: key.clone(), principal, started: now, ready: None };
         self.tracks.insert(number, track);
         Ok(())
     }
@@ -254,7 +276,8 @@ impl Rules {
     fn hear_stop(&mut self, number: u64, cause: &Cause, plan: &Plan, now: Instant) -> Verdict {
         let track = self.track(number)?;
         let uptime = track.ready.map_or(Duration::ZERO, |ready| now - ready);
-        let (of, ready) = ((track.key.server.to_string(), track.key.fingerprint), track.ready);
+        let (key, principal, ready) = (&track.key, track.principal.clone(), track.ready);
+        let of = (key.server.to_string(), key.fingerprint, principal);
         let is_sustained = uptime >= BACKOFF.sustained;
         if is_sustained {
             self.failures.remove(&of);
@@ -280,13 +303,7 @@ impl Rules {
         Ok(())
     }
 
-    fn hear_backoff(
-        &mut self,
-        of: (String, Fingerprint),
-        failures: u32,
-        wait: Duration,
-        now: Instant,
-    ) -> Verdict {
+    fn hear_backoff(&mut self, of: Blame, failures: u32, wait: Duration, now: Instant) -> Verdict {
         let failing = self.failures.entry(of).or_default();
         failing.until = Some(now + wait);
         let doubled = BACKOFF.first * (1 << (failing.count.clamp(1, 20) - 1));

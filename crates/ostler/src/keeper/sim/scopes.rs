@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::fate::{below, pick};
 use crate::keeper::dice::Dice;
 use crate::keeper::key::Whose;
-use crate::keeper::{Departure, Keeper, Scope};
+use crate::keeper::{Departure, Keeper, Principal, Scope};
 
 type Flag = Arc<AtomicBool>;
 
@@ -22,7 +22,7 @@ pub(super) struct Room {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    Agent(Arc<str>),
+    Agent(Principal, Arc<str>),
     Session(u64),
     Part,
 }
@@ -46,7 +46,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         // A named agent survives that nobody has it.
-        if !matches!(self.kind, Kind::Agent(_)) {
+        if !matches!(self.kind, Kind::Agent(..)) {
             self.mark_closed();
         }
     }
@@ -56,7 +56,9 @@ impl Drop for Room {
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
     rooms: Vec<Arc<Room>>,
-    agents: HashMap<&'static str, Flag>,
+    /// How many principals there are beside the default one.
+    named: usize,
+    agents: HashMap<(Principal, &'static str), Flag>,
     /// What each session is part of.
     sessions: HashMap<u64, Vec<Flag>>,
     keeper: Flag,
@@ -69,6 +71,11 @@ pub(super) struct Closing {
 }
 
 impl Scopes {
+    /// Of the default principal and so many others.
+    pub(super) fn with_principals(named: usize) -> Self {
+        Self { named, ..Self::default() }
+    }
+
     /// From now on all are closed.
     pub(super) fn keeper_ends(&self) {
         self.keeper.store(true, Ordering::Relaxed);
@@ -80,10 +87,14 @@ impl Scopes {
 
     pub(super) fn open(&mut self, keeper: &Keeper, dice: &mut Dice) {
         let within = self.any(dice);
+        let principal = match below(dice, self.named + 1) {
+            0 => Principal::default(),
+            number => Principal::named(["red", "blue"][number - 1]),
+        };
         let room = match (below(dice, 4), within) {
-            (0, _) | (_, None) => self.agent(keeper, ["ann", "bob"][below(dice, 2)]),
+            (0, _) | (_, None) => self.agent(keeper, principal, ["ann", "bob"][below(dice, 2)]),
             (1, _) => {
-                let scope = keeper.session();
+                let scope = keeper.session_of(&principal);
                 let closed = vec![Arc::clone(&self.keeper), Flag::default()];
                 self.session(scope, closed)
             }
@@ -101,17 +112,18 @@ impl Scopes {
 
     /// A named agent.
     pub(super) fn open_agent(&mut self, keeper: &Keeper) {
-        let room = self.agent(keeper, "ann");
+        let room = self.agent(keeper, Principal::default(), "ann");
         self.rooms.push(Arc::new(room));
     }
 
-    fn agent(&mut self, keeper: &Keeper, name: &'static str) -> Room {
-        let flag = self.agents.entry(name).or_default();
+    fn agent(&mut self, keeper: &Keeper, principal: Principal, name: &'static str) -> Room {
+        let flag = self.agents.entry((principal.clone(), name)).or_default();
         if flag.load(Ordering::Relaxed) {
             *flag = Flag::default();
         }
         let closed = vec![Arc::clone(&self.keeper), Arc::clone(flag)];
-        Room { scope: Some(keeper.agent(name)), kind: Kind::Agent(name.into()), closed }
+        let scope = Some(keeper.agent_of(&principal, name));
+        Room { scope, kind: Kind::Agent(principal, name.into()), closed }
     }
 
     fn session(&mut self, scope: Scope, closed: Vec<Flag>) -> Room {
@@ -158,7 +170,9 @@ impl Closing {
         }
         match (&self.room.kind, whose) {
             (_, Whose::Lease(_)) => None,
-            (Kind::Agent(own), Whose::Agent { name, .. }) => Some(own == name),
+            (Kind::Agent(of, own), Whose::Agent { principal, name }) => {
+                Some(of == principal && own == name)
+            }
             (_, Whose::Everybody | Whose::Agent { .. }) => Some(false),
             (_, Whose::Session(session)) => {
                 let own = self.room.closed.last()?;

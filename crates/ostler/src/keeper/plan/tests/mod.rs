@@ -1,5 +1,6 @@
 //! The plan, one decision at a time.
 
+mod principals;
 mod queue;
 mod replace;
 mod room;
@@ -61,12 +62,14 @@ impl Desk {
 
     /// A session of an agent without a name.
     fn session(&mut self) -> Arc<Caller> {
+        self.session_by(&Principal::default())
+    }
+
+    /// The same of a principal.
+    fn session_by(&mut self, principal: &Principal) -> Arc<Caller> {
         let number = self.plan.number();
-        Arc::new(Caller {
-            number,
-            who: Who { principal: Principal::default(), agent: None, session: number },
-            parent: None,
-        })
+        let who = Who { principal: principal.clone(), agent: None, session: number };
+        Arc::new(Caller { number, who, parent: None })
     }
 
     fn agent(&mut self, name: &str) -> Arc<Caller> {
@@ -86,7 +89,16 @@ impl Desk {
     }
 
     fn ask(&mut self, server: &str, caller: &Arc<Caller>) -> Result<Asked, AcquireError> {
-        let ask = Ask { server, profile: &Arc::from(""), caller };
+        self.ask_with(server, caller, "")
+    }
+
+    fn ask_with(
+        &mut self,
+        server: &str,
+        caller: &Arc<Caller>,
+        profile: &str,
+    ) -> Result<Asked, AcquireError> {
+        let ask = Ask { server, profile: &Arc::from(profile), caller };
         let asked = self.plan.ask(&ask, self.now);
         self.look();
         asked

@@ -18,7 +18,7 @@ pub(crate) fn written(result: std::io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::say::say(format_args!("the output can't be written: {error}"));
+            crate::out::say(format_args!("the output can't be written: {error}"));
             FAILED.into()
         }
     }

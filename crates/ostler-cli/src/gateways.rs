@@ -10,7 +10,7 @@ use ostler_gateway::config::{Asker, Environment, NotFound, Search};
 use ostler_gateway::front::{DialError, Dialled, HearError, Hello, Place, PlaceError};
 
 use crate::exit;
-use crate::say::{chain, say};
+use crate::out::{chain, say};
 
 /// The variable that names the socket.
 const VARIABLE: &str = "OSTLER_SOCKET";

@@ -4,21 +4,27 @@ mod cli;
 mod commands;
 mod exit;
 mod gateways;
+mod out;
+mod page;
 mod render;
 mod requests;
-mod say;
 mod states;
 mod sweep;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use ostler::visible::is_hidden;
 
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     ostler::guardian::run_if_asked();
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error),
+    };
+    match cli.command {
         Command::Run(arguments) => commands::run::run(arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Connect(arguments) => commands::connect::run(&arguments),
@@ -40,4 +46,17 @@ fn main() -> ExitCode {
         Command::Completions { shell } => commands::completions::run(shell),
         Command::Man => commands::man::run(),
     }
+}
+
+/// Prints what clap has to say: help, or why the arguments make no sense. The latter repeats them, so that it is
+/// printed by clap, in colour, only if they have nothing to hide.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let is_plain = |argument: std::ffi::OsString| !argument.to_string_lossy().contains(is_hidden);
+    if std::env::args_os().all(is_plain) {
+        // The reader may be gone, which is no reason to fail.
+        let _ = error.print();
+    } else {
+        out::say_bare(error);
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::FAILED))
 }

@@ -1,46 +1,8 @@
-//! Values as people and programs read them.
+//! Values as people read them.
 
-use std::io::{self, Write};
-use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostler::{ContainerView, Holding};
-use serde::Serialize;
-
-use crate::exit;
-
-/// Columns as wide as their widest cell; numbers to the right.
-pub(crate) fn table<const N: usize>(headers: [&str; N], rows: &[[String; N]]) -> String {
-    let headers = headers.map(String::from);
-    let lines: Vec<&[String; N]> = std::iter::once(&headers).chain(rows).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
-    let numeric: Vec<bool> = (0..N).map(|column| is_numeric(rows, column)).collect();
-    let mut text = String::new();
-    for line in lines {
-        let cells = line.iter().zip(&widths).zip(&numeric).map(|((cell, width), right)| {
-            if *right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-fn is_numeric<const N: usize>(rows: &[[String; N]], column: usize) -> bool {
-    rows.iter().all(|row| row[column].starts_with(|c: char| c.is_ascii_digit() || c == '-'))
-}
-
-/// A value on stdout, for programs.
-pub(crate) fn json(value: &impl Serialize) -> ExitCode {
-    let written = serde_json::to_string_pretty(value).map_err(io::Error::other);
-    exit::written(written.and_then(|text| writeln!(io::stdout(), "{text}")))
-}
-
-/// A text on stdout, for people.
-pub(crate) fn text(text: &str) -> ExitCode {
-    exit::written(io::stdout().write_all(text.as_bytes()))
-}
 
 /// `812 B`, `9.1 MB`.
 pub(crate) fn size(bytes: u64) -> String {
@@ -89,15 +51,6 @@ pub(crate) fn holding(holding: &Holding) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_table_is_aligned() {
-        let rows = [["long name".into(), "7".into()], ["a".into(), "123".into()]];
-        assert_eq!(
-            table(["NAME", "PID"], &rows),
-            "NAME       PID\nlong name    7\na          123\n"
-        );
-    }
 
     #[test]
     fn sizes_have_three_digits() {

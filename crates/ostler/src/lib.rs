@@ -75,6 +75,7 @@ mod signals;
 mod snapshot;
 mod spec;
 pub mod sweep;
+pub mod visible;
 mod ways;
 
 pub use census::{Census, Holding};

@@ -1,6 +1,5 @@
 //! `ostler check`.
 
-use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,8 +10,9 @@ use ostler_gateway::config::{
 };
 use serde::Serialize;
 
-use crate::say::{chain, say};
-use crate::{exit, render};
+use crate::out::{chain, say};
+use crate::page::Page;
+use crate::{exit, out};
 
 /// What `ostler check` is told.
 #[derive(Debug, Args)]
@@ -67,12 +67,13 @@ pub(crate) fn run(arguments: &CheckArguments) -> ExitCode {
         Err(CheckError::Load(LoadError::Invalid(problems))) if arguments.json => {
             let config = PathBuf::from(&problems.file);
             let errors = problems.list;
-            let _ = render::json(&Report { config, errors, ..Report::default() });
+            let _ = out::json(&Report { config, errors, ..Report::default() });
             exit::FAILED.into()
         }
         Err(CheckError::Load(LoadError::Invalid(problems))) => {
-            // Each begins with its place in the file, as editors and people expect it.
-            let _ = io::Write::write_all(&mut io::stderr(), format!("{problems}\n").as_bytes());
+            let mut page = Page::new();
+            page.problems(&problems);
+            out::complain(&page);
             exit::FAILED.into()
         }
         Err(error) => {
@@ -96,12 +97,12 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode, CheckError> {
     let servers = asking.describe(&file);
     if arguments.json {
         let report = Report { config: path, servers, notices: file.notices, errors: Vec::new() };
-        return Ok(render::json(&report));
+        return Ok(out::json(&report));
     }
     for notice in &file.notices {
         say(notice.in_file(&path.display().to_string()));
     }
-    Ok(render::text(&text(&path, &servers)))
+    Ok(out::print(&page(&path, &servers)))
 }
 
 impl Asking {
@@ -111,19 +112,16 @@ impl Asking {
     }
 }
 
-fn text(path: &Path, servers: &[Description]) -> String {
+fn page(path: &Path, servers: &[Description]) -> Page {
     let disabled = servers.iter().filter(|server| server.disabled.is_some()).count();
     let plural = if servers.len() == 1 { "" } else { "s" };
-    let mut text = format!("{}: {} server{plural}", path.display(), servers.len());
-    if disabled > 0 {
-        // A string takes whatever is written to it.
-        let _ = write!(text, ", {disabled} disabled");
-    }
-    text.push('\n');
+    let disabled = if disabled > 0 { format!(", {disabled} disabled") } else { String::new() };
+    let count = servers.len();
+    let mut page = Page::of(format_args!("{}: {count} server{plural}{disabled}", path.display()));
     if !servers.is_empty() {
-        text.push_str(&render::table(["NAME", "SHARE", "RUNS OR REACHES"], &rows(servers)));
+        page.table(["NAME", "SHARE", "RUNS OR REACHES"], &rows(servers));
     }
-    text
+    page
 }
 
 fn rows(servers: &[Description]) -> Vec<[String; 3]> {

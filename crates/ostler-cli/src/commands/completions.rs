@@ -1,16 +1,15 @@
 //! `ostler completions`.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::cli::Cli;
-use crate::exit;
+use crate::out;
 
 pub(crate) fn run(shell: Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "ostler", &mut script);
-    exit::written(std::io::stdout().write_all(&script))
+    out::generated(&script)
 }

@@ -7,8 +7,8 @@ use ostler_gateway::admin::{Answer, InstanceLine, Request};
 use serde::Serialize;
 
 use crate::gateways::{AskError, Which};
-use crate::say::say;
-use crate::{exit, render};
+use crate::out::say;
+use crate::{exit, out};
 
 /// What `ostler down` is told.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ struct Verdict<'l> {
 pub(crate) fn run(arguments: &DownArguments) -> ExitCode {
     match arguments.which.ask(Request::Down) {
         Ok(Answer::Ended { count, left }) => {
-            let done = format!("the gateway has ended; instances that ended with it: {count}\n");
+            let done = format!("the gateway has ended; instances that ended with it: {count}");
             report(&done, count, &left, arguments.json)
         }
         Ok(_) => AskError::Strange.report(),
@@ -48,9 +48,9 @@ pub(crate) fn run(arguments: &DownArguments) -> ExitCode {
 /// Says what was ended, and names what is left.
 pub(crate) fn report(done: &str, count: usize, left: &[InstanceLine], as_json: bool) -> ExitCode {
     let written = if as_json {
-        render::json(&Verdict { ended: count - left.len().min(count), left })
+        out::json(&Verdict { ended: count - left.len().min(count), left })
     } else {
-        render::text(done)
+        out::print_line(done)
     };
     for line in left {
         let id = line.instance.map_or("not started".into(), |id| id.to_string());

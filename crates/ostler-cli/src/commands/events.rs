@@ -1,6 +1,6 @@
 //! `ostler events`.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,6 +8,7 @@ use ostler_gateway::admin::{Happening, Request};
 use ostler_gateway::front::{HearError, Hello};
 
 use crate::gateways::{AskError, Which};
+use crate::out::Screen;
 use crate::{exit, render};
 
 /// What `ostler events` is told.
@@ -41,15 +42,16 @@ fn tell(arguments: &EventsArguments) -> Result<io::Result<()>, AskError> {
     let gateway = arguments.which.dial()?;
     let request = Hello::Admin(Request::Events { follow: arguments.follow });
     gateway.say(&request, &[]).map_err(AskError::Untold)?;
-    let mut stdout = io::stdout().lock();
+    let mut screen = Screen::new();
     loop {
         let happening: Happening = match gateway.hear() {
             Ok(happening) => happening,
             Err(HearError::Closed) => return Ok(Ok(())),
             Err(error) => return Err(AskError::Gone(error)),
         };
-        let line = line(&happening, arguments.json);
-        match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        let written =
+            if arguments.json { screen.json(&happening) } else { screen.line(line(&happening)) };
+        match written {
             Ok(()) => {}
             // Whoever read it has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ok(())),
@@ -58,10 +60,7 @@ fn tell(arguments: &EventsArguments) -> Result<io::Result<()>, AskError> {
     }
 }
 
-fn line(happening: &Happening, as_json: bool) -> String {
-    if as_json {
-        return serde_json::to_string(happening).unwrap_or_default();
-    }
+fn line(happening: &Happening) -> String {
     let Happening { at, event, server, number, detail } = happening;
     let number = number.map_or(String::new(), |number| format!(" #{number}"));
     let server = server.as_deref().unwrap_or("-");

@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::out::protocol;
+
 const VERSION: &str = "2025-11-25";
 /// As much as a pipe holds.
 const CHUNK: usize = 64 << 10;
@@ -51,7 +53,7 @@ struct Call<'a> {
 impl Server {
     fn serve(mut self) -> io::Result<()> {
         let mut stdin = io::stdin().lock();
-        let mut stdout = io::stdout().lock();
+        let mut stdout = protocol().lock();
         let mut chunk = vec![0; CHUNK];
         loop {
             self.answer_who_has_waited();

@@ -1,6 +1,6 @@
 //! `ostler login` and `ostler logout`.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use ostler_gateway::config::{
 use ostler_gateway::remote::RemoteServer;
 use ostler_gateway::remote::oauth::{Browser, LoginError, LoginLimits, log_in, log_out};
 
-use crate::say::{chain, say};
-use crate::{exit, render};
+use crate::out::{chain, say};
+use crate::{exit, out};
 
 /// What `ostler login` is told.
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ pub(crate) fn run_out(arguments: &LogoutArguments) -> ExitCode {
 
 fn answer(done: Result<String, Failure>) -> ExitCode {
     match done {
-        Ok(text) => render::text(&text),
+        Ok(text) => out::print_line(text),
         Err(error) => {
             say(chain(&error));
             match error {
@@ -114,9 +114,9 @@ impl LoginArguments {
         match runtime()?.block_on(log_in(&server, &mut screen, &limits)) {
             Ok(login) => {
                 let scope = login.scope.map_or(String::new(), |scope| format!(", for {scope}"));
-                Ok(format!("{name}: logged in by {}{scope}\n", login.issuer))
+                Ok(format!("{name}: logged in by {}{scope}", login.issuer))
             }
-            Err(LoginError::NotNeeded) => Ok(format!("{name}: {}\n", LoginError::NotNeeded)),
+            Err(LoginError::NotNeeded) => Ok(format!("{name}: {}", LoginError::NotNeeded)),
             Err(error) => Err(Failure::Login(name.clone(), error)),
         }
     }
@@ -133,7 +133,7 @@ impl LogoutArguments {
         if let Some(problem) = problem {
             say(format_args!("{name}: it was not taken back, and ends by itself: {problem}"));
         }
-        Ok(format!("{name}: logged out\n"))
+        Ok(format!("{name}: logged out"))
     }
 }
 
@@ -167,14 +167,14 @@ struct Screen {
 
 fn has_screen() -> bool {
     let is_there = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    io::stderr().is_terminal() && (is_there("DISPLAY") || is_there("WAYLAND_DISPLAY"))
+    out::is_watched() && (is_there("DISPLAY") || is_there("WAYLAND_DISPLAY"))
 }
 
 impl Browser for Screen {
     fn show(&mut self, url: &str) {
         say("open this page to log in; it leads back here:");
         // Who can't write it down can't go there.
-        let _ = render::text(&format!("{url}\n"));
+        let _ = out::print_line(url);
         if self.opens {
             let mut open = Command::new("xdg-open");
             let open = open.arg(url).stdin(Stdio::null()).stdout(Stdio::null());

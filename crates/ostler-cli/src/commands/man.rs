@@ -7,10 +7,13 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 
 use crate::cli::Cli;
-use crate::exit;
+use crate::{exit, out};
 
 pub(crate) fn run() -> ExitCode {
-    exit::written(page().and_then(|page| io::stdout().write_all(&page)))
+    match page() {
+        Ok(page) => out::generated(&page),
+        Err(error) => exit::written(Err(error)),
+    }
 }
 
 /// One page with a section for each command, so that there is a single file to install.

@@ -1,7 +1,7 @@
 //! `ostler reap`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -11,7 +11,8 @@ use ostler::{Census, Holding, InstanceId, Limits, Outcome, Places, Process, Proc
 use ostler_gateway::front::remove_stale;
 use serde::Serialize;
 
-use crate::{exit, render};
+use crate::page::Page;
+use crate::{exit, out, render};
 
 /// What `ostler reap` is told.
 #[derive(Debug, Args)]
@@ -85,9 +86,9 @@ pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
     let findings: Vec<Finding> =
         owners.into_iter().flat_map(|owner| treat(owner, &census, arguments.yes)).collect();
     let written = if arguments.json {
-        render::json(&findings)
+        out::json(&findings)
     } else {
-        render::text(&report(&findings, arguments.yes))
+        out::print(&report(&findings, arguments.yes))
     };
     if findings.iter().any(Finding::is_owed) {
         return exit::LEFT_OVER.into();
@@ -131,18 +132,22 @@ fn fate_of(outcomes: &BTreeMap<InstanceId, Outcome>, id: InstanceId) -> Fate {
     }
 }
 
-fn report(findings: &[Finding], acted: bool) -> String {
+fn report(findings: &[Finding], acted: bool) -> Page {
     if findings.is_empty() {
-        return "nothing to reap: no dead owner has left anything\n".into();
+        return Page::of("nothing to reap: no dead owner has left anything");
     }
-    let mut text: String = findings.iter().map(describe).collect();
+    let mut page = Page::new();
+    for finding in findings {
+        describe(&mut page, finding);
+    }
     if !acted && findings.iter().any(|finding| finding.outcome == Fate::Found) {
-        text.push_str("\nNothing was touched. To end it: ostler reap --yes\n");
+        page.line("");
+        page.line("Nothing was touched. To end it: ostler reap --yes");
     }
-    text
+    page
 }
 
-fn describe(finding: &Finding) -> String {
+fn describe(page: &mut Page, finding: &Finding) {
     let fate = match finding.outcome {
         Fate::Found => "would be ended",
         Fate::LeftToItsGuardian => "left to its guardian",
@@ -150,31 +155,29 @@ fn describe(finding: &Finding) -> String {
         Fate::MarkedGone => "all that carries its mark is gone",
         Fate::Left => "still there",
     };
-    let mut text = format!("{}: {fate}\n", finding.name);
-    let mut line = |what: &str, value: String| {
-        // A string takes whatever is written to it.
-        let _ = writeln!(text, "  {what:<10} {value}");
+    page.line(format_args!("{}: {fate}", finding.name));
+    let mut line = |what: &str, value: &dyn Display| {
+        page.line(format_args!("  {what:<10} {value}"));
     };
-    line("instance", finding.instance.to_string());
-    line("command", finding.program.clone());
-    line("owner", format!("{}, dead: its lock is free", finding.owner));
-    line("guardian", finding.guardian.map_or("dead".into(), |pid| format!("{pid}, alive")));
+    line("instance", &finding.instance);
+    line("command", &finding.program);
+    line("owner", &format_args!("{}, dead: its lock is free", finding.owner));
+    line("guardian", &finding.guardian.map_or("dead".into(), |pid| format!("{pid}, alive")));
     if finding.leaf {
-        line("leaf", "there".into());
+        line("leaf", &"there");
     }
     for process in &finding.processes {
-        line("process", format!("{process}, carries the instance's mark"));
+        line("process", &format_args!("{process}, carries the instance's mark"));
     }
     for container in &finding.holding.containers {
-        line(
-            "container",
-            format!("{}, carries the instance's label", render::container(container)),
-        );
+        let container = render::container(container);
+        line("container", &format_args!("{container}, carries the instance's label"));
     }
     match (&finding.left, &finding.holding.unreachable) {
-        (Some(left), _) if finding.is_owed() => line("left", left.clone()),
-        (None, Some(why)) if finding.is_owed() => line("containers", format!("not known: {why}")),
+        (Some(left), _) if finding.is_owed() => line("left", left),
+        (None, Some(why)) if finding.is_owed() => {
+            line("containers", &format_args!("not known: {why}"));
+        }
         (_, _) => {}
     }
-    text
 }

@@ -6,8 +6,8 @@ use clap::Args;
 use ostler_gateway::admin::{Answer, Reloaded, Request};
 
 use crate::gateways::{AskError, Which};
-use crate::render;
-use crate::say::say;
+use crate::out::{self, say};
+use crate::page::Page;
 
 /// What `ostler reload` is told.
 #[derive(Debug, Args)]
@@ -31,11 +31,7 @@ pub(crate) fn run(arguments: &ReloadArguments) -> ExitCode {
     match arguments.which.ask(Request::Reload) {
         Ok(Answer::Reloaded(reloaded)) => {
             reloaded.notices.iter().for_each(say);
-            if arguments.json {
-                render::json(&reloaded)
-            } else {
-                render::text(&describe(&reloaded))
-            }
+            if arguments.json { out::json(&reloaded) } else { out::print(&describe(&reloaded)) }
         }
         Ok(_) => AskError::Strange.report(),
         Err(AskError::Failed(reason)) => {
@@ -45,16 +41,17 @@ pub(crate) fn run(arguments: &ReloadArguments) -> ExitCode {
     }
 }
 
-fn describe(reloaded: &Reloaded) -> String {
+fn describe(reloaded: &Reloaded) -> Page {
     let lists = [
         ("kept", &reloaded.kept),
         ("changed", &reloaded.changed),
         ("removed", &reloaded.removed),
         ("added", &reloaded.added),
     ];
-    let line = |(what, names): &(&str, &Vec<String>)| {
+    let mut page = Page::new();
+    for (what, names) in lists {
         let names = if names.is_empty() { "-".to_owned() } else { names.join(", ") };
-        format!("{what:<8} {names}\n")
-    };
-    lists.iter().map(line).collect()
+        page.line(format_args!("{what:<8} {names}"));
+    }
+    page
 }

@@ -31,8 +31,8 @@ pub(crate) fn run(arguments: &RestartArguments) -> ExitCode {
     match arguments.which.ask(Request::Restart(arguments.server.clone())) {
         Ok(Answer::Ended { count, left }) => {
             let done = match count {
-                0 => format!("{}: not running; the next call starts it\n", arguments.server),
-                _ => format!("{}: ended {count}; the next call starts it anew\n", arguments.server),
+                0 => format!("{}: not running; the next call starts it", arguments.server),
+                _ => format!("{}: ended {count}; the next call starts it anew", arguments.server),
             };
             down::report(&done, count, &left, arguments.json)
         }

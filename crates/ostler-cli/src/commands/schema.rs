@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use crate::render;
+use crate::out;
 
 pub(crate) fn run() -> ExitCode {
-    render::json(&ostler_gateway::config::schema())
+    out::json(&ostler_gateway::config::schema())
 }

@@ -6,7 +6,8 @@ use clap::Args;
 use ostler_gateway::admin::{Answer, Request, SessionLine};
 
 use crate::gateways::{AskError, Which};
-use crate::render;
+use crate::page::Page;
+use crate::{out, render};
 
 /// What `ostler sessions` is told.
 #[derive(Debug, Args)]
@@ -24,15 +25,15 @@ pub(crate) struct SessionsArguments {
 
 pub(crate) fn run(arguments: &SessionsArguments) -> ExitCode {
     match arguments.which.ask(Request::Sessions) {
-        Ok(Answer::Sessions(sessions)) if arguments.json => render::json(&sessions),
-        Ok(Answer::Sessions(sessions)) if sessions.is_empty() => render::text("no sessions\n"),
-        Ok(Answer::Sessions(sessions)) => render::text(&table(&sessions)),
+        Ok(Answer::Sessions(sessions)) if arguments.json => out::json(&sessions),
+        Ok(Answer::Sessions(sessions)) if sessions.is_empty() => out::print_line("no sessions"),
+        Ok(Answer::Sessions(sessions)) => out::print(&table(&sessions)),
         Ok(_) => AskError::Strange.report(),
         Err(error) => error.report(),
     }
 }
 
-fn table(sessions: &[SessionLine]) -> String {
+fn table(sessions: &[SessionLine]) -> Page {
     let headers = ["SESSION", "AGENT", "PID", "CLIENT", "SERVER", "CALLS", "AGE", "HOLDS"];
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
     let row = |line: &SessionLine| {
@@ -47,5 +48,7 @@ fn table(sessions: &[SessionLine]) -> String {
             if line.leases.is_empty() { "-".into() } else { line.leases.join(", ") },
         ]
     };
-    render::table(headers, &sessions.iter().map(row).collect::<Vec<_>>())
+    let mut page = Page::new();
+    page.table(headers, &sessions.iter().map(row).collect::<Vec<_>>());
+    page
 }

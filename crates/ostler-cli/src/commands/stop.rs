@@ -1,7 +1,6 @@
 //! `ostler stop`.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -13,8 +12,9 @@ use ostler_gateway::front::Dialled;
 use serde::Serialize;
 
 use crate::gateways::{self, AskError, Which};
-use crate::say::say;
-use crate::{exit, render};
+use crate::out::say;
+use crate::page::Page;
+use crate::{exit, out};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -192,7 +192,7 @@ fn wait(
         if left.is_empty() || begin.elapsed() > *timeout {
             return left;
         }
-        if begin.elapsed() > Duration::from_secs(1) && !told && std::io::stderr().is_terminal() {
+        if begin.elapsed() > Duration::from_secs(1) && !told && out::is_watched() {
             say(format_args!("waiting for {} of {}", left.len(), wanted.len()));
             told = true;
         }
@@ -207,14 +207,15 @@ fn report(targets: &[Target], left: &BTreeSet<InstanceId>, as_json: bool) -> Exi
         stopped: !left.contains(&one.instance),
     };
     let all: Vec<Verdict> = targets.iter().map(stopped).collect();
-    let line = |one: &Verdict| {
+    let mut page = Page::new();
+    for one in &all {
         let end = if one.stopped { "stopped" } else { "still there; its guardian goes on" };
-        format!("{}: {end}\n", one.name)
-    };
+        page.line(format_args!("{}: {end}", one.name));
+    }
     let written = match (as_json, all.is_empty()) {
-        (true, _) => render::json(&all),
-        (false, true) => render::text("no servers\n"),
-        (false, false) => render::text(&all.iter().map(line).collect::<String>()),
+        (true, _) => out::json(&all),
+        (false, true) => out::print_line("no servers"),
+        (false, false) => out::print(&page),
     };
     if left.is_empty() { written } else { exit::LEFT_OVER.into() }
 }

@@ -2,6 +2,7 @@
 
 mod container;
 
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -12,7 +13,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::gateways::{AskError, Which};
-use crate::say::say;
+use crate::out::{self, say};
+use crate::page::Page;
 use crate::states::{self, true_state};
 use crate::{exit, render};
 
@@ -102,12 +104,12 @@ pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
     if arguments.json {
         let instance = states::with_state(instance, &true_state(instance, gateway.as_ref()));
         return match instance {
-            Ok(instance) => render::json(&Answer { process, role, instance, gateway }),
+            Ok(instance) => out::json(&Answer { process, role, instance, gateway }),
             Err(error) => exit::written(Err(error.into())),
         };
     }
     let what = format!("process {} ({})", process.pid, process.name);
-    render::text(&explain(&what, &says(role, &instance.name), instance, gateway.as_ref()))
+    out::print(&explain(&what, &says(role, &instance.name), instance, gateway.as_ref()))
 }
 
 fn known_to_gateway(which: &Which, view: &View) -> Result<Option<InstanceLine>, AskError> {
@@ -116,12 +118,12 @@ fn known_to_gateway(which: &Which, view: &View) -> Result<Option<InstanceLine>, 
 }
 
 /// For whom a gateway has it.
-fn on_behalf_of(line: &InstanceLine) -> String {
+fn on_behalf_of(line: &InstanceLine, page: &mut Page) {
     let held = if line.leases.is_empty() { "nobody".into() } else { line.leases.join("; ") };
-    format!(
-        "\x20 shared by   {}\n\x20 started for {}\n\x20 held by     {held}\n\x20 calls       {}\n",
-        line.key, line.by, line.calls,
-    )
+    entry(page, "shared by", &line.key);
+    entry(page, "started for", &line.by);
+    entry(page, "held by", held);
+    entry(page, "calls", line.calls);
 }
 
 fn role_in(view: &View, process: Identity) -> Option<Role> {
@@ -144,29 +146,29 @@ fn says(role: Role, name: &str) -> String {
     }
 }
 
-fn explain(what: &str, role: &str, view: &View, gateway: Option<&InstanceLine>) -> String {
+fn explain(what: &str, role: &str, view: &View, gateway: Option<&InstanceLine>) -> Page {
     let guardian = view.guardian.as_ref().map_or("none".into(), |g| g.pid.to_string());
     let level = view.containment.map_or("not known yet".into(), |level| level.to_string());
     let owner = &view.owner;
     let life = if owner.process.is_alive() { "alive" } else { "dead" };
     let client = owner.client.as_ref();
     let client = client.map_or("unknown".into(), |c| format!("{} ({})", c.name, c.process.pid));
-    let behalf = gateway.map(on_behalf_of).unwrap_or_default();
-    format!(
-        "{what} {role}\n\
-         \x20 instance    {}, {}, started {} ago\n\
-         \x20 server      {} ({})\n\
-         \x20 guardian    {guardian}\n\
-         \x20 containment {level}\n\
-         \x20 owner       {} ({}), {life}\n\
-         \x20 client      {client}\n\
-         {behalf}",
-        view.instance,
-        true_state(view, gateway),
-        render::age(view.started_at),
-        view.program,
-        view.pid.map_or("not started".into(), |pid| pid.to_string()),
-        owner.program,
-        owner.process.pid,
-    )
+    let (age, pid) = (render::age(view.started_at), view.pid);
+    let pid = pid.map_or("not started".into(), |pid| pid.to_string());
+    let state = true_state(view, gateway);
+    let mut page = Page::of(format_args!("{what} {role}"));
+    entry(&mut page, "instance", format_args!("{}, {state}, started {age} ago", view.instance));
+    entry(&mut page, "server", format_args!("{} ({pid})", view.program));
+    entry(&mut page, "guardian", guardian);
+    entry(&mut page, "containment", level);
+    entry(&mut page, "owner", format_args!("{} ({}), {life}", owner.program, owner.process.pid));
+    entry(&mut page, "client", client);
+    if let Some(line) = gateway {
+        on_behalf_of(line, &mut page);
+    }
+    page
+}
+
+fn entry(page: &mut Page, what: &str, value: impl Display) {
+    page.line(format_args!("  {what:<11} {value}"));
 }

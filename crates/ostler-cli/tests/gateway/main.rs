@@ -15,5 +15,6 @@ mod remote;
 mod sharing;
 mod starting;
 mod states;
+mod terminal;
 mod tls;
 mod tokens;

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use ostler::visible::is_hidden;
+
 /// How much of a line is shown on either side of what is wrong.
 const MARGIN: usize = 48;
 
@@ -121,7 +123,7 @@ fn in_sight<'l>(line: &'l str, range: &Range<usize>) -> (&'l str, Range<usize>) 
 
 /// Escape sequences of a terminal have no business here.
 fn printable(c: char) -> char {
-    if c.is_control() { ' ' } else { c }
+    if is_hidden(c) { ' ' } else { c }
 }
 
 fn is_frame(c: char) -> bool {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ostler::visible::Visible;
 use serde::Serialize;
 
 use super::excerpt::Excerpt;
@@ -45,7 +46,7 @@ struct InFile<'a> {
 impl fmt::Display for InFile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { line, column, message, excerpt } = self.problem;
-        writeln!(f, "{}:{line}:{column}: {message}", self.file)?;
+        writeln!(f, "{}:{line}:{column}: {message}", Visible(self.file))?;
         excerpt.write(f, *line)
     }
 }
@@ -57,7 +58,7 @@ impl fmt::Display for Problems {
             write!(f, "{separator}{}", problem.in_file(&self.file))?;
         }
         if self.more > 0 {
-            write!(f, "\n{}: {} more", self.file, self.more)?;
+            write!(f, "\n{}: {} more", Visible(&self.file), self.more)?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged};
+use ostler::visible::is_hidden;
 
 use super::excerpt::{Excerpt, Marked};
 use super::problem::Problem;
@@ -92,7 +93,7 @@ impl<'t> Reader<'t> {
         Problem {
             line: line + 1,
             column,
-            message: format!("{path}{colon}{message}").replace(char::is_control, " "),
+            message: format!("{path}{colon}{message}").replace(is_hidden, " "),
             excerpt: Excerpt::of(text, &range, marked),
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jsonc_parser::common::Range;
 use ostler::keeper::{Caps, ServerLimits};
+use ostler::visible::is_hidden;
 use ostler::{Limits, Resources};
 
 use super::entry::{File, Launch, Reach, ServerEntry, Tools};
@@ -66,7 +67,7 @@ pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) ->
 }
 
 fn check_name(name: &str, key: Range, reader: &mut Reader<'_>) {
-    if name.trim().is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control) {
+    if name.trim().is_empty() || name.len() > LONGEST_NAME || name.contains(is_hidden) {
         let message =
             format!("a server's name has 1 to {LONGEST_NAME} characters that can be seen");
         reader.wrong_word(key, &message);

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use hyper::StatusCode;
+use ostler::visible::is_hidden;
 use serde::Deserialize;
 
 use super::http::HttpError;
@@ -122,7 +123,7 @@ pub(super) fn said(body: &[u8]) -> String {
         return String::new();
     }
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+    words.join(" ").chars().filter(|c| !is_hidden(*c)).take(SHOWN).collect()
 }
 
 #[cfg(test)]

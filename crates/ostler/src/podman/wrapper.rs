@@ -14,6 +14,7 @@ use crate::engine::argv::{Creation, global_words, is_remote};
 use crate::engine::{Endpoint, Tool};
 use crate::ledger::Passage;
 use crate::spec::ServerSpec;
+use crate::visible::Visible;
 
 /// The name under which the role is asked for, which is the last part of a path.
 pub(crate) const ROLE: &str = "ostler-podman";
@@ -39,8 +40,13 @@ pub(crate) fn run(interpreter: &OsStr, arguments: impl Iterator<Item = OsString>
         // It returns only if it fails.
         Ok(()) => execute(&spec, orders.map(|orders| orders.program), &shelf).to_string(),
     };
-    let _ = writeln!(io::stderr(), "Error: ostler: {error}");
+    complain(&error);
     NOT_DONE
+}
+
+#[expect(clippy::disallowed_methods, reason = "the command it stands for would write there")]
+fn complain(error: &str) {
+    let _ = writeln!(io::stderr(), "Error: ostler: {}", Visible(error));
 }
 
 /// Changes what has to be changed, and puts on record what has to be. Only a cap may refuse it: for

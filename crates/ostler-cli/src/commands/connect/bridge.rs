@@ -9,6 +9,7 @@ use std::thread;
 
 use super::End;
 use super::hold::LAST_ANSWERS;
+use crate::out::protocol;
 
 const CHUNK: usize = 64 << 10;
 
@@ -30,7 +31,7 @@ pub(super) fn copy(gateway: &UnixStream) -> io::Result<End> {
 }
 
 fn copy_output(mut from: &UnixStream) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = protocol().lock();
     let mut chunk = vec![0; CHUNK];
     loop {
         match from.read(&mut chunk) {

@@ -22,7 +22,7 @@ use ostler_gateway::front::{
 
 use crate::exit;
 use crate::gateways::{Which, configuration};
-use crate::say::{chain, say};
+use crate::out::{chain, protocol, say};
 
 /// What `ostler connect` is told.
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
     let place = arguments.which.place(path.as_deref())?;
     let gateway = start::reach(&place, path.as_deref())?;
     let hello = hello(arguments, &gateway)?;
-    let (stdin, stdout) = (io::stdin(), io::stdout());
+    let (stdin, stdout) = (io::stdin(), protocol());
     let both = [stdin.as_fd(), stdout.as_fd()];
     let usable = both.iter().all(is_usable);
     let descriptors: &[BorrowedFd<'_>] = if usable { &both } else { &[] };

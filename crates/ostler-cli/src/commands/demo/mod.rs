@@ -6,11 +6,11 @@ mod scene;
 mod sharing;
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use crate::exit;
-use crate::say::{chain, say};
+use crate::out::{Screen, chain, say};
 use scene::{Count, Scene, Way};
 use sharing::Sharing;
 
@@ -28,7 +28,7 @@ process group, one in a session of its own, and a daemon. Counted in the process
 ";
 
 pub(crate) fn run() -> ExitCode {
-    match show(&mut io::stdout().lock()) {
+    match show(&mut Screen::new()) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => exit::LEFT_OVER.into(),
         Err(error) => {
@@ -39,27 +39,24 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// Returns how many processes were left in spite of ostler.
-fn show(out: &mut impl Write) -> io::Result<usize> {
-    out.write_all(SHARING.as_bytes())?;
-    let mut left = Sharing::start()?.play(&mut |count| {
-        writeln!(out, "{count}")?;
-        out.flush()
-    })?;
-    out.write_all(INTRODUCTION.as_bytes())?;
-    writeln!(out, "without ostler")?;
+fn show(screen: &mut Screen) -> io::Result<usize> {
+    SHARING.lines().try_for_each(|line| screen.line(line))?;
+    let mut left = Sharing::start()?.play(&mut |count| screen.line(count))?;
+    INTRODUCTION.lines().try_for_each(|line| screen.line(line))?;
+    screen.line("without ostler")?;
     let bare = Scene::without_ostler()?.end(Way::ClientKilled)?;
-    row(out, Way::ClientKilled, &bare)?;
-    writeln!(out, "with `ostler run --`")?;
+    row(screen, Way::ClientKilled, &bare)?;
+    screen.line("with `ostler run --`")?;
     for way in Way::ALL {
         let count = Scene::with_ostler()?.end(way)?;
-        row(out, way, &count)?;
+        row(screen, way, &count)?;
         left += count.left;
     }
-    writeln!(out, "\nSurvivors with ostler: {left}")?;
+    screen.line("")?;
+    screen.line(format_args!("Survivors with ostler: {left}"))?;
     Ok(left)
 }
 
-fn row(out: &mut impl Write, way: impl Display, count: &Count) -> io::Result<()> {
-    writeln!(out, "  {way:<48}  {:>7}  {:>4}", count.running, count.left)?;
-    out.flush()
+fn row(screen: &mut Screen, way: impl Display, count: &Count) -> io::Result<()> {
+    screen.line(format_args!("  {way:<48}  {:>7}  {:>4}", count.running, count.left))
 }

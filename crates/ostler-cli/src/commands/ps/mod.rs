@@ -2,7 +2,6 @@
 
 mod table;
 
-use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -14,7 +13,8 @@ use serde::Serialize;
 
 use self::table::Cells;
 use crate::gateways::Which;
-use crate::{exit, render, states};
+use crate::page::Page;
+use crate::{exit, out, render, states};
 
 /// What `ostler ps` is told.
 #[derive(Debug, Args)]
@@ -93,20 +93,28 @@ pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
         let here = here.iter().map(|row| states::with_state(row, &row.state()));
         let all = here.chain(elsewhere.iter().map(serde_json::to_value));
         return match all.collect::<Result<Vec<_>, _>>() {
-            Ok(rows) => render::json(&rows),
+            Ok(rows) => out::json(&rows),
             Err(error) => exit::written(Err(error.into())),
         };
     }
-    let mut text = if here.is_empty() && elsewhere.is_empty() {
-        "no servers\n".into()
+    let mut page = Page::new();
+    if here.is_empty() && elsewhere.is_empty() {
+        page.line("no servers");
     } else if arguments.tree {
-        here.iter().map(tree).chain(elsewhere.iter().map(leaf)).collect()
+        for row in &here {
+            tree(&mut page, row);
+        }
+        for row in &elsewhere {
+            leaf(&mut page, row);
+        }
     } else {
         let rows = here.iter().map(Cells::from).chain(elsewhere.iter().map(Cells::from)).collect();
-        if arguments.wide { table::wide(rows) } else { table::narrow(rows) }
-    };
-    text.extend(overviews.iter().flat_map(|(_, overview)| &overview.servers).filter_map(trouble));
-    render::text(&text)
+        if arguments.wide { table::wide(&mut page, rows) } else { table::narrow(&mut page, rows) }
+    }
+    for server in overviews.iter().flat_map(|(_, overview)| &overview.servers) {
+        trouble(&mut page, server);
+    }
+    out::print(&page)
 }
 
 /// What gateways speak with and nobody has started here.
@@ -140,49 +148,45 @@ fn rows(overviews: &[(Place, Overview)]) -> Vec<Row> {
     views.into_iter().map(row).collect()
 }
 
-fn leaf(Elsewhere { name, state, gateway, .. }: &Elsewhere) -> String {
-    format!("{name} ({state}, at {})\n", gateway.place.as_deref().unwrap_or_default())
+fn leaf(page: &mut Page, Elsewhere { name, state, gateway, .. }: &Elsewhere) {
+    let place = gateway.place.as_deref().unwrap_or_default();
+    page.line(format_args!("{name} ({state}, at {place})"));
 }
 
 /// What is wrong with a server, if anything is.
-fn trouble(server: &ServerLine) -> Option<String> {
+fn trouble(page: &mut Page, server: &ServerLine) {
     let name = &server.name;
-    let mut text = String::new();
-    // A string takes whatever is written to it.
     for reason in &server.missing {
-        let _ = writeln!(text, "{name}: not available: {reason}");
+        page.line(format_args!("{name}: not available: {reason}"));
     }
     if let Some(wait) = server.backing_off {
         let (failures, seconds) = (server.failures, wait.div_ceil(1000));
-        let _ = writeln!(text, "{name}: failed {failures} times in a row, next try in {seconds}s");
+        page.line(format_args!("{name}: failed {failures} times in a row, next try in {seconds}s"));
     }
-    (!text.is_empty()).then_some(text)
 }
 
-fn tree(row: &Row) -> String {
+fn tree(page: &mut Page, row: &Row) {
     let Row { view, holding, .. } = row;
-    let mut text = format!("{} ({}, {})\n", view.name, row.state(), view.instance);
+    page.line(format_args!("{} ({}, {})", view.name, row.state(), view.instance));
     let guardian = view.guardian.as_ref().map_or(0, |guardian| guardian.pid);
     let known: Vec<i32> = view.processes.iter().map(|process| process.pid).collect();
     let tops = view.processes.iter().filter(|p| !known.contains(&p.parent()));
     for top in tops {
-        branch(&mut text, view, top, 1);
+        branch(page, view, top, 1);
     }
     for line in render::holding(holding) {
-        // A string takes whatever is written to it.
-        let _ = writeln!(text, "  {line}");
+        page.line(format_args!("  {line}"));
     }
     if guardian != 0 {
-        let _ = writeln!(text, "  held by guardian {guardian}");
+        page.line(format_args!("  held by guardian {guardian}"));
     }
-    text
 }
 
-fn branch(text: &mut String, view: &View, process: &Process, depth: usize) {
+fn branch(page: &mut Page, view: &View, process: &Process, depth: usize) {
     let (indent, line) = ("  ".repeat(depth), process.command_line());
     let line = if line.is_empty() { &process.name } else { &line };
-    let _ = writeln!(text, "{indent}{} {line}", process.pid);
+    page.line(format_args!("{indent}{} {line}", process.pid));
     for child in view.processes.iter().filter(|child| child.parent() == process.pid) {
-        branch(text, view, child, depth + 1);
+        branch(page, view, child, depth + 1);
     }
 }

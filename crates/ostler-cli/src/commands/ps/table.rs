@@ -3,6 +3,7 @@
 use ostler_gateway::admin::InstanceLine;
 
 use super::{Elsewhere, Row};
+use crate::page::{self, Page};
 use crate::render;
 
 /// The narrow table is never wider than this, in characters.
@@ -30,19 +31,20 @@ pub(super) struct Cells {
 }
 
 /// A table that fits [`TERMINAL`]: names and clients are cut if they have to be.
-pub(super) fn narrow(rows: Vec<Cells>) -> String {
+pub(super) fn narrow(page: &mut Page, rows: Vec<Cells>) {
     let headers = ["NAME", "STATE", "PID", "PROCS", "RSS", "AGE", "CALLS", "CLIENT"];
     let cells = |row: Cells| {
         let Cells { name, state, pid, processes, rss, age, calls, client, .. } = row;
-        [name, state, pid, processes, rss, age, calls, client]
+        // Made visible before they are measured: an escape is longer than what it stands for.
+        [name, state, pid, processes, rss, age, calls, client].each_ref().map(page::cell)
     };
     let mut rows: Vec<[String; 8]> = rows.into_iter().map(cells).collect();
     fit(headers, &mut rows, [0, 7]);
-    render::table(headers, &rows)
+    page.table(headers, &rows);
 }
 
 /// A table with all columns, as wide as it has to be.
-pub(super) fn wide(rows: Vec<Cells>) -> String {
+pub(super) fn wide(page: &mut Page, rows: Vec<Cells>) {
     let headers = [
         "NAME",
         "STATE",
@@ -79,7 +81,7 @@ pub(super) fn wide(rows: Vec<Cells>) -> String {
             row.client,
         ]
     };
-    render::table(headers, &rows.into_iter().map(cells).collect::<Vec<_>>())
+    page.table(headers, &rows.into_iter().map(cells).collect::<Vec<_>>());
 }
 
 /// Cuts the cells of two columns, the wider of them first, until the table fits.

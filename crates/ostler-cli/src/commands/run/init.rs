@@ -12,7 +12,7 @@ use signal_hook::iterator::Signals;
 
 use super::ending;
 use crate::exit;
-use crate::say::say;
+use crate::out::say;
 
 pub(super) fn is_needed() -> bool {
     getpid() == Pid::INIT

@@ -13,7 +13,6 @@ mod watch;
 use std::ffi::OsString;
 use std::io;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,8 +24,8 @@ use ostler::{
 };
 
 use crate::exit;
+use crate::out::{chain, handed_over, say};
 use crate::requests::Requests;
-use crate::say::{chain, say};
 use input::Input;
 use parent::Parent;
 use watch::{End, Wrapper};
@@ -155,11 +154,8 @@ fn start(spec: ServerSpec, terms: &Terms) -> Result<Wrapper, RunError> {
     let requests = Requests::listen(ignored)?;
     let parent = Parent::watch(ignored)?;
     let input = Input::watch()?;
-    let stdio = ServerStdio {
-        stdin: input.for_server()?,
-        stdout: io::stdout().as_fd().try_clone_to_owned()?,
-        stderr: io::stderr().as_fd().try_clone_to_owned()?,
-    };
+    let (stdout, stderr) = handed_over()?;
+    let stdio = ServerStdio { stdin: input.for_server()?, stdout, stderr };
     let owner = Owner::new(Places::of_user(), "ostler run")?;
     let instance = owner.start(spec, stdio, terms)?;
     input::let_go_of_stdout()?;

@@ -12,8 +12,8 @@ use signal_hook::consts::SIGKILL;
 
 use super::input::Input;
 use super::parent::Parent;
+use crate::out::say;
 use crate::requests::Requests;
-use crate::say::say;
 use crate::sweep;
 
 /// How much longer than the grace we stay to see the proof. The guardian stays as long as it takes.

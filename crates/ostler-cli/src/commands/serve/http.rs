@@ -11,7 +11,7 @@ use ostler_gateway::front::http::{
     Identity, IdentityError, Limits, Pass, Settings, TOKEN_VARIABLE, Token, TokenError,
 };
 
-use crate::say::say;
+use crate::out::say;
 
 /// Where clients look for a gateway if nobody says otherwise.
 const USUAL: &str = "127.0.0.1:8639";

@@ -19,14 +19,14 @@ use tokio::time::sleep;
 
 use super::http::Http;
 use super::watch;
+use crate::out::{print_line, say};
 use crate::requests::Requests;
-use crate::say::say;
 use crate::sweep;
 
 /// Between two looks whether there is nothing to do, as a part of the time after which it counts.
 const LOOKS: u32 = 10;
 /// Said to whoever has started it, once it can be reached.
-pub(crate) const READY: &str = "ready\n";
+const READY: &str = "ready";
 
 /// What it is told.
 pub(super) struct Plan {
@@ -88,7 +88,7 @@ fn announce(house: &House, seat: &Seat, is_detached: bool) -> io::Result<()> {
         say(format_args!("clients reach it with `ostler connect {way}`"));
     }
     if is_detached {
-        crate::render::text(READY);
+        print_line(READY);
         let nothing = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
         dup2_stdout(nothing)?;
     }

@@ -21,8 +21,8 @@ use rustix::process::setsid;
 use self::http::{HttpArguments, HttpError};
 use crate::exit;
 use crate::gateways::{Which, configuration};
+use crate::out::{chain, say};
 use crate::requests::Requests;
-use crate::say::{chain, say};
 
 /// For a predecessor that is about to end.
 const PREDECESSOR_LIMIT: Duration = Duration::from_secs(15);

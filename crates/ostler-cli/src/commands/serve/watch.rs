@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
-use crate::say::say;
+use crate::out::say;
 
 /// Whoever writes a file does so in several steps.
 const QUIET: Duration = Duration::from_millis(100);

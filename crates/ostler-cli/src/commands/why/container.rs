@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Target, WhyArguments, explain, known_to_gateway};
-use crate::say::say;
+use crate::out::{self, say};
+use crate::page::Page;
 use crate::states::{true_state, with_state};
 use crate::{exit, render};
 
@@ -43,20 +44,20 @@ pub(super) fn run(arguments: &WhyArguments, places: &Places, views: &[View]) -> 
     if arguments.json {
         let with_state = |view: &View| with_state(view, &true_state(view, gateway.as_ref()));
         return match instance.map(with_state).transpose() {
-            Ok(instance) => render::json(&Answer { container, instance, gateway }),
+            Ok(instance) => out::json(&Answer { container, instance, gateway }),
             Err(error) => exit::written(Err(error.into())),
         };
     }
     let what = format!("container {}", render::container(container));
-    render::text(&match instance {
+    out::print(&match instance {
         Some(view) => {
             let role = format!("was caused by the server '{}'", view.name);
             explain(&what, &role, view, gateway.as_ref())
         }
-        None => format!(
-            "{what} was caused by instance {}, which no ledger of this user knows\n",
+        None => Page::of(format_args!(
+            "{what} was caused by instance {}, which no ledger of this user knows",
             container.instance
-        ),
+        )),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ostler::visible::is_hidden;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -102,7 +103,7 @@ fn returned(query: &str, state: &str) -> Option<Returned> {
     }
     if let (Some(error), Some(description)) = (&mut returned.error, description) {
         error.push_str(": ");
-        error.extend(description.chars().filter(|c| !c.is_control()));
+        error.extend(description.chars().filter(|c| !is_hidden(*c)));
     }
     (is_ours && (returned.code.is_some() || returned.error.is_some())).then_some(returned)
 }

@@ -5,6 +5,7 @@
 //! and the serving of requests.
 //!
 //! Exit statuses: 3 the lock is taken, 4 an act was refused as unsafe, 70 the set-up failed, otherwise `--exit-code`.
+#![expect(clippy::disallowed_methods, reason = "a server speaks on stdout")]
 
 mod acts;
 mod args;

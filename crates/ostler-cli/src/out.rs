@@ -1,0 +1,155 @@
+//! The only way to stdout and stderr.
+//!
+//! Much of what commands print comes from others: names that clients give themselves, command lines, container names,
+//! what servers write to stderr. None of it may steer the terminal or pose as a line of ours, so that every text
+//! passes through [`Visible`] here, and `clippy.toml` forbids `std::io::stdout` and `stderr` everywhere else.
+//! A line break in such a text is escaped like any other control character: lines are made by [`Page`] and [`Screen`].
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, StdoutLock, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::ExitCode;
+
+use ostler::visible::{Visible, is_hidden};
+use serde::Serialize;
+
+use crate::exit;
+use crate::page::Page;
+
+/// A message on stderr. Only its first line begins at the margin, so that no part of it can pose as another message.
+/// The reader may be gone, which is no reason to fail.
+pub(crate) fn say(message: impl Display) {
+    let _ = stderr().write_all(indented(&format!("ostler: {message}")).as_bytes());
+}
+
+/// The same without our name.
+pub(crate) fn say_bare(message: impl Display) {
+    let _ = stderr().write_all(indented(&message.to_string()).as_bytes());
+}
+
+fn indented(message: &str) -> String {
+    let mut lines = message.lines();
+    let first = format!("{}\n", Visible(lines.next().unwrap_or_default()));
+    lines.fold(first, |mut text, line| {
+        let is_indented = line.is_empty() || line.starts_with("  ");
+        let indent = if is_indented { "" } else { "  " };
+        text.extend([indent, &Visible(line).to_string(), "\n"]);
+        text
+    })
+}
+
+/// An error with all that caused it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// A page on stdout.
+pub(crate) fn print(page: &Page) -> ExitCode {
+    exit::written(stdout().write_all(page.text().as_bytes()))
+}
+
+/// One line on stdout.
+pub(crate) fn print_line(line: impl Display) -> ExitCode {
+    print(&Page::of(line))
+}
+
+/// A page on stderr, for lines that have to begin with something else than our name.
+pub(crate) fn complain(page: &Page) {
+    let _ = stderr().write_all(page.text().as_bytes());
+}
+
+/// A value on stdout, for programs.
+pub(crate) fn json(value: &impl Serialize) -> ExitCode {
+    let written = serde_json::to_string_pretty(value).map_err(io::Error::other);
+    exit::written(written.and_then(|text| writeln!(stdout(), "{}", escaped_json(&text))))
+}
+
+/// What is made of our own source alone, such as a manual page, as it is.
+pub(crate) fn generated(bytes: &[u8]) -> ExitCode {
+    exit::written(stdout().write_all(bytes))
+}
+
+/// Stdout as a pipe to a client, for bytes of the protocol. Nothing for people goes there.
+pub(crate) fn protocol() -> io::Stdout {
+    stdout()
+}
+
+/// Stdout and stderr for a server that gets them as its own, and writes to them past us.
+pub(crate) fn handed_over() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok((stdout().as_fd().try_clone_to_owned()?, stderr().as_fd().try_clone_to_owned()?))
+}
+
+/// Whether stderr is a terminal.
+pub(crate) fn is_watched() -> bool {
+    stderr().is_terminal()
+}
+
+/// Stdout for output that grows, line by line.
+pub(crate) struct Screen(StdoutLock<'static>);
+
+impl Screen {
+    pub(crate) fn new() -> Self {
+        Self(stdout().lock())
+    }
+
+    pub(crate) fn line(&mut self, line: impl Display) -> io::Result<()> {
+        self.write(&Visible(line).to_string())
+    }
+
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string(value).map_err(io::Error::other)?;
+        self.write(&escaped_json(&text))
+    }
+
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.0, "{line}")?;
+        self.0.flush()
+    }
+}
+
+/// JSON without raw hidden characters. Its control characters below U+0020 are escaped already, except for the line
+/// breaks between values; any other hidden character is inside of a string.
+fn escaped_json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_hidden(c) && c != '\n' {
+            let mut units = [0; 2];
+            let units = c.encode_utf16(&mut units).iter();
+            escaped.extend(units.map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where all output passes")]
+fn stdout() -> io::Stdout {
+    io::stdout()
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where all output passes")]
+fn stderr() -> io::Stderr {
+    io::stderr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_means_the_same_when_it_is_escaped() {
+        let all: String = (0..=0x10_ffff).filter_map(char::from_u32).collect();
+        let escaped = escaped_json(&serde_json::to_string_pretty(&[&all]).unwrap());
+        assert!(!escaped.contains(|c| is_hidden(c) && c != '\n'));
+        assert_eq!(serde_json::from_str::<[String; 1]>(&escaped).unwrap(), [all]);
+    }
+
+    #[test]
+    fn no_part_of_a_message_poses_as_another_one() {
+        assert_eq!(indented("one"), "one\n");
+        assert_eq!(indented(""), "\n");
+        assert_eq!(indented("a\u{1b}\n\n  b\nostler: c\r\n"), "a\\u{1b}\n\n  b\n  ostler: c\n");
+    }
+}

@@ -1,0 +1,104 @@
+//! Lines for people, made of texts that may come from anywhere.
+
+use std::fmt::Display;
+
+use ostler::visible::Visible;
+use ostler_gateway::config::Problems;
+
+/// Lines of text without hidden characters. It grows by whole lines only: a line break that is part of a name is
+/// shown as an escape and begins no line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Page(String);
+
+impl Page {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// One line.
+    pub(crate) fn of(line: impl Display) -> Self {
+        let mut page = Self::new();
+        page.line(line);
+        page
+    }
+
+    /// Adds a line.
+    pub(crate) fn line(&mut self, line: impl Display) {
+        self.0.push_str(&Visible(line).to_string());
+        self.0.push('\n');
+    }
+
+    /// Adds all that is wrong in a configuration. Each begins with its place in the file, as editors expect it.
+    pub(crate) fn problems(&mut self, problems: &Problems) {
+        problems.to_string().lines().for_each(|line| self.line(line));
+    }
+
+    /// Adds columns as wide as their widest cell; numbers to the right. No cell has two spaces in a row, which
+    /// would look like the end of a column.
+    pub(crate) fn table<const N: usize>(&mut self, headers: [&str; N], rows: &[[String; N]]) {
+        let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(cell)).collect();
+        let headers = headers.map(String::from);
+        let lines: Vec<&[String; N]> = std::iter::once(&headers).chain(&rows).collect();
+        let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+        let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
+        let numeric: Vec<bool> = (0..N).map(|column| is_numeric(&rows, column)).collect();
+        for line in lines {
+            let cells = line.iter().zip(&widths).zip(&numeric).map(|((cell, width), right)| {
+                if *right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            });
+            self.line(cells.collect::<Vec<_>>().join("  ").trim_end());
+        }
+    }
+
+    /// All lines, each with its end.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A text as a cell shows it.
+pub(crate) fn cell(text: &String) -> String {
+    let mut cell = String::with_capacity(text.len());
+    for c in Visible(text).to_string().chars() {
+        match c {
+            c if c.is_whitespace() && cell.ends_with(' ') => {}
+            c if c.is_whitespace() => cell.push(' '),
+            c => cell.push(c),
+        }
+    }
+    cell
+}
+
+fn is_numeric<const N: usize>(rows: &[[String; N]], column: usize) -> bool {
+    rows.iter().all(|row| row[column].starts_with(|c: char| c.is_ascii_digit() || c == '-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_aligned() {
+        let mut page = Page::new();
+        let rows = [["long name".into(), "7".into()], ["a".into(), "123".into()]];
+        page.table(["NAME", "PID"], &rows);
+        assert_eq!(page.text(), "NAME       PID\nlong name    7\na          123\n");
+    }
+
+    #[test]
+    fn a_cell_forges_neither_a_row_nor_a_column() {
+        let mut page = Page::new();
+        let rows =
+            [["a\nb  c\u{a0}\u{3000}d\u{202e}".into(), "x".into()], ["e".into(), "y".into()]];
+        page.table(["NAME", "WHAT"], &rows);
+        let lines: Vec<&str> = page.text().lines().collect();
+        assert_eq!(lines[1..], ["a\\nb c d\\u{202e}  x", "e                 y"]);
+    }
+
+    #[test]
+    fn a_line_stays_one() {
+        let mut page = Page::of("a\nb");
+        page.line("c\rd");
+        assert_eq!(page.text(), "a\\nb\nc\\rd\n");
+    }
+}

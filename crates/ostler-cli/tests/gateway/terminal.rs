@@ -1,0 +1,155 @@
+//! No text from outside steers the terminal that it is shown on.
+
+use ostler_testkit::{FakeHttp, FakeIssuer, Launched, Manners, Stage, standard, wait_until};
+use serde_json::{Value, json};
+
+use crate::house::{Client, House, PATIENCE};
+
+/// Erases the line, begins another one, goes up, and writes from right to left.
+const HOSTILE: &str =
+    "nice\u{1b}[2K\r\nforged  row\u{9b}1A\u{85}\u{202e}evil\u{200b}\u{2028}\u{7f}";
+
+/// Lines of text, and nothing else.
+fn assert_plain(what: &str, text: &str) {
+    let steers = |c: char| {
+        let reorders =
+            "\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{feff}";
+        (c.is_control() && c != '\n') || reorders.contains(c)
+    };
+    assert!(!text.contains(steers), "{what}: {text:?}");
+    assert!(!text.lines().any(|line| line.starts_with("forged")), "{what}: {text}");
+}
+
+fn hostile_client(house: &House) -> Client {
+    let mut client = Launched::start(&mut house.connect_command(&["a", "--agent", HOSTILE]));
+    let info = json!({ "name": HOSTILE, "version": HOSTILE });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
+    client.call("initialize", &params);
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    Client(client)
+}
+
+#[test]
+fn a_client_and_a_server_can_not_forge_what_is_listed() {
+    let house = House::new(Stage::leaf());
+    // Part of its command line, which ps and why show.
+    let init_log = house.sandbox.file(&HOSTILE.replace('/', "")).display().to_string();
+    house.configure(&[("a", house.stub("a", &["--init-log", &init_log], &json!({})))]);
+    let mut gateway = house.serve(&[]);
+    let mut client = hostile_client(&house);
+    client.echo();
+    let pid = house.starts("a")[0].to_string();
+
+    let sessions = house.ostler(&["sessions"]);
+    assert_plain("sessions", &sessions);
+    assert_eq!(sessions.lines().count(), 2, "{sessions}");
+    let ps = house.ostler(&["ps"]);
+    assert_plain("ps", &ps);
+    assert_eq!(ps.lines().count(), 2, "{ps}");
+    assert_plain("ps --tree", &house.ostler(&["ps", "--tree"]));
+    let why = house.ostler(&["why", &pid]);
+    assert_plain("why", &why);
+    assert_eq!(why.lines().count(), 11, "{why}");
+
+    client.begin(7, "echo", &json!({ "complain": HOSTILE, "exit": true }));
+    wait_until("its end is known", PATIENCE, || house.ostler(&["events"]).contains("nice"));
+    let events = house.ostler(&["events"]);
+    assert_plain("events", &events);
+    assert!(events.lines().all(|line| line.contains(" ago  ")), "{events}");
+    assert_plain("ps", &house.ostler(&["ps"]));
+    client.end();
+    house.down_with(&mut gateway);
+    assert_plain("serve", &gateway.stderr());
+}
+
+#[test]
+fn json_says_the_same_without_a_raw_control_character() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let mut client = hostile_client(&house);
+    client.echo();
+    for words in [&["sessions", "--json"][..], &["ps", "--json"], &["events", "--json"]] {
+        assert_plain(&words.join(" "), &house.ostler(words));
+    }
+    let sessions = house.ostler_json(&["sessions", "--json"]);
+    assert_eq!((&sessions[0]["client"], &sessions[0]["agent"]), (&json!(HOSTILE), &json!(HOSTILE)));
+    client.end();
+    house.down();
+}
+
+#[test]
+fn an_error_shows_what_it_is_about_without_obeying_it() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let config = house.sandbox.file(HOSTILE);
+    std::fs::write(
+        &config,
+        format!(r#"{{"mcpServers": {{"b": {{"command": "x", "{HOSTILE}": 1}}}}}}"#),
+    )
+    .unwrap();
+    let config = config.display().to_string();
+    for words in [
+        &["run", "--", HOSTILE][..],
+        &["run", "--name", HOSTILE, "--", "/no/such/program"],
+        &["stop", HOSTILE],
+        &["restart", HOSTILE],
+        &["why", HOSTILE],
+        &[HOSTILE],
+        &["check", "--config", &config],
+        &["check", "--config", HOSTILE],
+        &["serve", "--config", &config],
+        &["serve", "--socket", HOSTILE, "--config", HOSTILE],
+        &["connect", HOSTILE, "--config", &config],
+        &["login", HOSTILE, "--config", &config],
+        &["ps", "--socket", HOSTILE],
+    ] {
+        let said = house.try_ostler(words);
+        assert!(!said.status.success(), "{words:?}: {said:?}");
+        let (out, err) =
+            (String::from_utf8(said.stdout).unwrap(), String::from_utf8(said.stderr).unwrap());
+        assert_plain(&words.join(" "), &format!("{out}{err}"));
+        assert!(!err.is_empty(), "{words:?}");
+    }
+    house.expect_no_process();
+}
+
+#[test]
+fn a_login_shows_what_others_say_without_obeying_it() {
+    let house = House::new(Stage::leaf());
+    let refused = |says: &[(&'static str, &str)]| {
+        let says = says.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let issuer = FakeIssuer::new(Manners { says, ..Manners::default() });
+        let fake = FakeHttp::new(issuer.guard(standard));
+        house.configure(&[("far", json!({ "url": fake.url("/mcp") }))]);
+        let config = house.config().display().to_string();
+        let said = house.try_ostler(&[
+            "login",
+            "far",
+            "--no-browser",
+            "--timeout",
+            "1s",
+            "--config",
+            &config,
+        ]);
+        assert!(!said.status.success(), "{said:?}");
+        String::from_utf8(said.stderr).unwrap() + &String::from_utf8(said.stdout).unwrap()
+    };
+    assert_plain("issuer", &refused(&[("issuer", HOSTILE)]));
+    for endpoint in
+        ["http://127.0.0.1:1/\u{202e}x", "http://127.0.0.1:1/\u{1b}[2J", "http://127.0.0.1:1/a"]
+    {
+        assert_plain("endpoint", &refused(&[("authorization_endpoint", endpoint)]));
+    }
+}
+
+#[test]
+fn a_configuration_is_checked_without_obeying_it() {
+    let house = House::new(Stage::leaf());
+    house.configure(&[("a", json!({ "command": HOSTILE, "args": [HOSTILE], "share": "all" }))]);
+    let config = house.config().display().to_string();
+    let text = house.ostler(&["check", "--config", &config]);
+    assert_plain("check", &text);
+    assert_eq!(text.lines().count(), 3, "{text}");
+    let json = house.ostler(&["check", "--json", "--config", &config]);
+    assert_plain("check --json", &json);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["servers"][0]["command"][0], HOSTILE);
+}

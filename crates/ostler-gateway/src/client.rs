@@ -11,6 +11,7 @@ use ostler::keeper::{Ending, Use};
 use tokio::sync::Notify;
 
 use crate::gateway::lock;
+use crate::hello::Hello;
 use crate::in_flight::InFlight;
 use crate::message::{self, code};
 use crate::transport::{About, Outlet, Weight};
@@ -36,16 +37,6 @@ pub(crate) struct Client {
 
 /// A server, and one of its resources.
 pub(crate) type Topic = (Arc<str>, String);
-
-/// What a client says of itself in its handshake.
-#[derive(Clone, Debug)]
-pub(crate) struct Hello {
-    pub(crate) version: String,
-    /// Its capabilities, as it has written them.
-    pub(crate) capabilities: Bytes,
-    /// Its name and version, as it has written them.
-    pub(crate) info: Bytes,
-}
 
 /// What a client has said and asked for, if it goes and comes back.
 #[derive(Clone, Debug, Default)]

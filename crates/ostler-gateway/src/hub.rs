@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::catalog::Catalog;
 use crate::gateway::lock;
+use crate::hello;
 use crate::message;
 use crate::upstream::{Change, Upstream};
 use crate::version;
@@ -69,7 +70,8 @@ impl Hub {
     }
 
     async fn initialize(&self, talk: &Talk) -> Result<(), String> {
-        let frame = Frame::parse(hello(&talk.key().profile)).map_err(|error| error.to_string())?;
+        let frame = Frame::parse(hello::to_server(&talk.key().profile))
+            .map_err(|error| error.to_string())?;
         let answer = talk.call(&frame, HANDSHAKE_LIMIT).await.map_err(|error| error.to_string())?;
         let result = answer.bytes().slice(answer.body_edges());
         let version = message::find(&result, 0..result.len(), &["protocolVersion"])
@@ -128,19 +130,6 @@ impl Listener for Hub {
             None => {}
         }
     }
-}
-
-/// The handshake as the profile says: as the only client that will use the instance, or as ourselves.
-fn hello(profile: &str) -> Bytes {
-    let said = profile.strip_prefix('{').and_then(|said| said.strip_suffix('}'));
-    let said = said.unwrap_or(r#""capabilities":{}"#);
-    let own =
-        concat!(r#","clientInfo":{"name":"ostler","version":""#, env!("CARGO_PKG_VERSION"), "\"}");
-    let own = if said.contains(r#""clientInfo":"#) { "" } else { own };
-    let latest = version::LATEST;
-    Bytes::from(format!(
-        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{latest}",{said}{own}}}}}"#
-    ))
 }
 
 fn shorten(bytes: &[u8]) -> String {

@@ -12,6 +12,7 @@ pub mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gateway;
+mod hello;
 mod house;
 mod hub;
 mod in_flight;

@@ -11,6 +11,7 @@ mod hostile;
 mod house;
 mod http;
 mod inside;
+mod principals;
 mod remote;
 mod sharing;
 mod starting;

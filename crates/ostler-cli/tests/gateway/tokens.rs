@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::house::{Client, House, PATIENCE, address_in, serve};
 use crate::http::echo;
 
-const CI: &str = "token-of-the-ci-0123";
-const TEAM: &str = "token-of-the-team-0123";
+pub(crate) const CI: &str = "token-of-the-ci-0123";
+pub(crate) const TEAM: &str = "token-of-the-team-0123";
 
 #[test]
 fn the_token_is_made_once_and_never_said() {
@@ -47,6 +47,11 @@ fn a_token_can_be_given() {
 /// A gateway with these tokens, and two servers.
 fn with_tokens(house: &House, tokens: &Value) -> (Launched, SocketAddr) {
     configure(house, tokens);
+    serve_tokens(house)
+}
+
+/// A gateway with the configuration as it stands, whose tokens are those above.
+pub(crate) fn serve_tokens(house: &House) -> (Launched, SocketAddr) {
     let mut command = house.command(house.program());
     command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(house.config());
     let gateway = Launched::start(command.env("CI_TOKEN", CI).env("TEAM_TOKEN", TEAM));

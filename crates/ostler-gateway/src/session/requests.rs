@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::reach::merge_levels;
 use super::{Route, Session, cancel};
 use crate::catalog::Known;
-use crate::client::Hello;
+use crate::hello::Hello;
 use crate::hub::LISTS;
 use crate::log_level;
 use crate::message::{self, code};
@@ -159,15 +159,11 @@ impl Session {
     }
 
     fn initialize(&mut self, frame: Frame, id: &Bytes) {
-        let part = |name: &str, default: &'static [u8]| {
-            message::param(&frame, &[name])
-                .map_or(Bytes::from_static(default), |edges| frame.bytes().slice(edges))
-        };
-        let requested = message::text_param(&frame, &["protocolVersion"]).unwrap_or_default();
-        let hello = Hello {
-            version: version::agreed(&requested).to_owned(),
-            capabilities: part("capabilities", b"{}"),
-            info: part("clientInfo", br#"{"name":"unknown","version":"0"}"#),
+        let hello = match Hello::read(&frame) {
+            Ok(hello) => hello,
+            Err(why) => {
+                return self.client.fail(id, code::INVALID_PARAMS, &why.to_string(), None);
+            }
         };
         if !self.client.introduce(hello) {
             let text = "the handshake is done already";
@@ -241,21 +237,5 @@ impl Session {
     pub(super) fn profile(&self, server: &str) -> Arc<str> {
         let Some(hello) = self.client.hello() else { return Arc::from("") };
         hello.profile(self.menu.sharing(server))
-    }
-}
-
-impl Hello {
-    /// Servers build their lists from what they are told of their client, so those who share one have
-    /// told the same.
-    pub(crate) fn profile(&self, sharing: Sharing) -> Arc<str> {
-        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
-        let capabilities = format!(r#""capabilities":{}"#, text(&self.capabilities));
-        match sharing {
-            Sharing::All => Arc::from(""),
-            Sharing::Agent => Arc::from(format!("{{{capabilities}}}")),
-            Sharing::Session | Sharing::Call => {
-                Arc::from(format!(r#"{{{capabilities},"clientInfo":{}}}"#, text(&self.info)))
-            }
-        }
     }
 }

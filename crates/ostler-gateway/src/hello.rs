@@ -1,0 +1,156 @@
+//! The handshake: what a client says of itself, and what a server is told.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ostler::Frame;
+use ostler::keeper::Sharing;
+
+use crate::message;
+use crate::version;
+
+/// The largest capabilities and client information, together, in bytes. They become part of an instance's key;
+/// icons in them may be whole pictures.
+const LARGEST: usize = 256 << 10;
+
+/// What a client says of itself in its handshake.
+#[derive(Clone, Debug)]
+pub(crate) struct Hello {
+    pub(crate) version: String,
+    /// Its capabilities, as it has written them: an object.
+    pub(crate) capabilities: Bytes,
+    /// Its name and version, as it has written them: an object with a name.
+    pub(crate) info: Bytes,
+}
+
+/// Why a handshake is refused before any server hears of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MalformedHello {
+    #[error("the parameters of initialize are not an object")]
+    Params,
+    #[error("protocolVersion is not a string")]
+    Version,
+    #[error("capabilities is not an object")]
+    Capabilities,
+    #[error("clientInfo is not an object with a string as its name")]
+    ClientInfo,
+    #[error("capabilities and clientInfo have more than {LARGEST} bytes")]
+    TooLarge,
+}
+
+impl Hello {
+    /// Reads a client's handshake. What is left out has a default; what is there has to have the right type.
+    pub(crate) fn read(frame: &Frame) -> Result<Self, MalformedHello> {
+        if !frame.body().is_empty() && !is_object(frame.body()) {
+            return Err(MalformedHello::Params);
+        }
+        let part = |name: &str| message::param(frame, &[name]);
+        let bytes = |edges: Range<usize>| frame.bytes().slice(edges);
+        let version = match part("protocolVersion").map(bytes) {
+            Some(text) => serde_json::from_slice(&text).map_err(|_| MalformedHello::Version)?,
+            None => String::new(),
+        };
+        let capabilities = part("capabilities").map_or(Bytes::from_static(b"{}"), bytes);
+        if !is_object(&capabilities) {
+            return Err(MalformedHello::Capabilities);
+        }
+        let unknown = Bytes::from_static(br#"{"name":"unknown","version":"0"}"#);
+        let info = part("clientInfo").map_or(unknown, bytes);
+        let name = message::find(&info, 0..info.len(), &["name"]);
+        if !name.is_some_and(|name| serde_json::from_slice::<String>(&info[name]).is_ok()) {
+            return Err(MalformedHello::ClientInfo);
+        }
+        if capabilities.len() + info.len() > LARGEST {
+            return Err(MalformedHello::TooLarge);
+        }
+        Ok(Self { version: version::agreed(&version).to_owned(), capabilities, info })
+    }
+
+    /// Servers build their lists from what they are told of their client, so those who share one have
+    /// told the same.
+    pub(crate) fn profile(&self, sharing: Sharing) -> Arc<str> {
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        let capabilities = format!(r#""capabilities":{}"#, text(&self.capabilities));
+        match sharing {
+            Sharing::All => Arc::from(""),
+            Sharing::Agent => Arc::from(format!("{{{capabilities}}}")),
+            Sharing::Session | Sharing::Call => {
+                Arc::from(format!(r#"{{{capabilities},"clientInfo":{}}}"#, text(&self.info)))
+            }
+        }
+    }
+}
+
+fn is_object(json: &[u8]) -> bool {
+    json.first() == Some(&b'{')
+}
+
+/// Our handshake with a server, as the profile says: as the only client that will use the instance, or as ourselves.
+pub(crate) fn to_server(profile: &str) -> Bytes {
+    let said = profile.strip_prefix('{').and_then(|said| said.strip_suffix('}'));
+    let said = said.unwrap_or(r#""capabilities":{}"#);
+    let own =
+        concat!(r#","clientInfo":{"name":"ostler","version":""#, env!("CARGO_PKG_VERSION"), "\"}");
+    let is_named = message::find(profile.as_bytes(), 0..profile.len(), &["clientInfo"]).is_some();
+    let own = if is_named { "" } else { own };
+    let latest = version::LATEST;
+    Bytes::from(format!(
+        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{latest}",{said}{own}}}}}"#
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(params: &str) -> Result<Hello, MalformedHello> {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#);
+        Hello::read(&Frame::parse(text).unwrap())
+    }
+
+    #[test]
+    fn a_malformed_handshake_is_told_apart() {
+        use MalformedHello::{Capabilities, ClientInfo, Params, TooLarge, Version};
+        let large = format!(r#"{{"capabilities":{{"x":"{}"}}}}"#, "y".repeat(LARGEST));
+        for (params, expected) in [
+            ("5", Params),
+            ("[]", Params),
+            (r#"{"protocolVersion":5}"#, Version),
+            (r#"{"protocolVersion":null}"#, Version),
+            (r#"{"capabilities":5}"#, Capabilities),
+            (r#"{"capabilities":null}"#, Capabilities),
+            (r#"{"capabilities":[{}]}"#, Capabilities),
+            (r#"{"c\u0061pabilities":"{}"}"#, Capabilities),
+            (r#"{"clientInfo":"me"}"#, ClientInfo),
+            (r#"{"clientInfo":{}}"#, ClientInfo),
+            (r#"{"clientInfo":{"name":5}}"#, ClientInfo),
+            (r#"{"clientInfo":{"name":null,"version":"1"}}"#, ClientInfo),
+            (&large, TooLarge),
+        ] {
+            assert_eq!(read(params).unwrap_err(), expected, "{params:.60}");
+        }
+    }
+
+    #[test]
+    fn what_a_handshake_leaves_out_has_a_default() {
+        let hello = read("{}").unwrap();
+        assert_eq!((&*hello.version, &hello.capabilities[..]), (version::LATEST, &b"{}"[..]));
+        let full =
+            r#"{"protocolVersion":"2025-06-18","capabilities":{"a":1},"clientInfo":{"name":""}}"#;
+        assert_eq!(read(full).unwrap().version, "2025-06-18");
+    }
+
+    #[test]
+    fn a_server_is_told_our_name_unless_the_profile_has_one() {
+        let told = |profile: &str| -> serde_json::Value {
+            let hello = Frame::parse(to_server(profile)).unwrap();
+            serde_json::from_slice(hello.body()).unwrap()
+        };
+        assert_eq!(told("")["clientInfo"]["name"], "ostler");
+        let nested = r#"{"capabilities":{"experimental":{"x":{"clientInfo":{}}}}}"#;
+        assert_eq!(told(nested)["clientInfo"]["name"], "ostler");
+        let own = r#"{"capabilities":{},"clientInfo":{"name":"me"}}"#;
+        assert_eq!(told(own)["clientInfo"]["name"], "me");
+    }
+}

@@ -58,6 +58,7 @@ pub mod guide {}
 pub mod http;
 mod id;
 mod instance;
+pub mod json;
 pub mod keeper;
 mod ladder;
 pub mod ledger;

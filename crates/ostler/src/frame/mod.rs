@@ -1,14 +1,18 @@
 //! One message of JSON-RPC with known edges.
 //!
 //! Only the envelope is looked at, and only where its parts begin and end: parameters and results
-//! stay the bytes that they are, so that nothing is lost that we do not know.
+//! stay the bytes that they are, so that nothing is lost that we do not know. Whoever gets the message may read its
+//! JSON in another way than we do, so that one is refused whose envelope could mean two things.
+
+mod envelope;
 
 use std::fmt;
 use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+use self::envelope::Envelope;
 
 /// A message, as it came.
 #[derive(Clone, PartialEq, Eq)]
@@ -52,6 +56,12 @@ pub enum InvalidFrame {
     /// They hold a line break, which ends a message on a pipe.
     #[error("a line break within a message")]
     LineBreak,
+    /// They are not UTF-8, at which many programs stop reading.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// This key of the envelope is there twice, or in a spelling that some programs take for it.
+    #[error("the key `{0}` has to be there once, and spelled exactly like this")]
+    Ambiguous(&'static str),
     /// They are JSON, but neither a request nor a notification nor an answer.
     #[error("neither a request nor a notification nor an answer")]
     NotAMessage,
@@ -77,25 +87,6 @@ impl fmt::Display for CallId {
     }
 }
 
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
-}
-
-/// A part that is `null` is there all the same.
-fn present<'de, D: Deserializer<'de>>(part: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(part).map(Some)
-}
-
 impl Frame {
     /// Finds the edges of a message that stands alone, without its line break.
     pub fn parse(bytes: impl Into<Bytes>) -> Result<Self, InvalidFrame> {
@@ -103,18 +94,14 @@ impl Frame {
         if memchr::memchr(b'\n', &bytes).is_some() {
             return Err(InvalidFrame::LineBreak);
         }
-        let envelope: Envelope<'_> =
-            serde_json::from_slice(&bytes).map_err(InvalidFrame::NotJson)?;
-        // A list of the right parts in the right order would be read as well.
-        if bytes.trim_ascii_start().first() != Some(&b'{') {
-            return Err(InvalidFrame::NotAMessage);
-        }
+        let text = std::str::from_utf8(&bytes).map_err(|_| InvalidFrame::NotUtf8)?;
+        let envelope = Envelope::read(text)?;
         let kind = envelope.kind()?;
         let edges = |part: Option<&RawValue>| part.map_or(0..0, |part| edges(&bytes, part));
-        let id = edges(envelope.id);
-        let method = Method::of(envelope.method, edges(envelope.method))?;
-        let body = edges(envelope.params.or(envelope.result).or(envelope.error));
-        let is_error = envelope.error.is_some();
+        let id = edges(envelope.id());
+        let method = Method::of(envelope.method(), edges(envelope.method()))?;
+        let body = edges(envelope.body());
+        let is_error = envelope.is_error();
         Ok(Self { bytes, kind, id, method, body, is_error })
     }
 
@@ -236,33 +223,6 @@ impl Method {
     }
 }
 
-impl Envelope<'_> {
-    fn kind(&self) -> Result<Kind, InvalidFrame> {
-        let is_answer = match (self.result, self.error) {
-            (Some(_), Some(_)) => return Err(InvalidFrame::NotAMessage),
-            (result, error) => result.or(error).is_some(),
-        };
-        match (self.method, self.id) {
-            (Some(_), _) if is_answer => Err(InvalidFrame::NotAMessage),
-            (Some(_), None) => Ok(Kind::Notification),
-            (Some(_), Some(id)) if is_plain(id) => Ok(Kind::Request),
-            // An error may answer what could not even be read.
-            (None, Some(id)) if is_answer && (is_plain(id) || id.get() == "null") => {
-                Ok(Kind::Answer)
-            }
-            (None, None) => Err(InvalidFrame::NotAMessage),
-            (None, Some(_)) if !is_answer => Err(InvalidFrame::NotAMessage),
-            (_, Some(_)) => Err(InvalidFrame::Id),
-        }
-    }
-}
-
-/// A string, or a number; that a request's number is whole is checked where it matters.
-fn is_plain(id: &RawValue) -> bool {
-    let text = id.get().as_bytes();
-    text.first().is_some_and(|first| *first == b'"' || *first == b'-' || first.is_ascii_digit())
-}
-
 /// Where a part lies in the whole that it was borrowed from.
 fn edges(whole: &[u8], part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr().addr() - whole.as_ptr().addr();
@@ -278,70 +238,4 @@ impl fmt::Debug for Frame {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<Frame, InvalidFrame> {
-        Frame::parse(Bytes::copy_from_slice(text.as_bytes()))
-    }
-
-    #[test]
-    fn a_message_is_known_by_its_envelope() {
-        let kind = |text: &str| parse(text).unwrap().kind();
-        assert_eq!(kind(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#), Kind::Request);
-        assert_eq!(kind(r#"{"method":"m","params":{"id":7}}"#), Kind::Notification);
-        assert_eq!(kind(r#"{"id":"a","result":null}"#), Kind::Answer);
-        assert_eq!(kind(r#"{"id":null,"error":{}}"#), Kind::Answer);
-    }
-
-    #[test]
-    fn what_is_no_message_is_refused() {
-        let refused = [
-            "",
-            "[]",
-            "{}",
-            r#"{"id":1}"#,
-            r#"{"id":1,"method":"m","result":1}"#,
-            r#"{"id":1,"result":1,"error":1}"#,
-            r#"{"id":{},"method":"m"}"#,
-            r#"{"id":1,"method":7}"#,
-            r#"{"id":null,"method":"m"}"#,
-            r#"{"id":1,"id":2,"method":"m"}"#,
-            "{\"method\":\"m\",\n\"params\":1}",
-            r#"{"method":"m"} x"#,
-            r#"[1,"m"]"#,
-            r#" ["a", "tools/call", {}]"#,
-        ];
-        for text in refused {
-            assert!(parse(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn another_id_changes_nothing_else() {
-        let text = r#"{ "result":{"x":1.50,"id":3}, "vendor":"\ud800", "id" : "old" }"#;
-        let frame = parse(text).unwrap();
-        assert_eq!(frame.id(), br#""old""#);
-        let changed = frame.with_id(b"12345");
-        assert_eq!(changed.bytes(), &text.replace(r#""old""#, "12345"));
-        assert_eq!(changed.with_id(br#""old""#), frame);
-    }
-
-    #[test]
-    fn a_method_is_known_however_it_is_written() {
-        let frame = parse(r#"{"id":1,"method":"tools\/call"}"#).unwrap();
-        assert_eq!(frame.method(), b"tools/call");
-        assert_eq!(frame.with_id(b"77").method(), b"tools/call");
-        let plain = parse(r#"{"id":1,"method":"tools/call"}"#).unwrap();
-        assert_eq!(plain.with_id(b"77").method(), b"tools/call");
-    }
-
-    #[test]
-    fn our_number_is_known_in_every_form_that_servers_write_it() {
-        let call = |id: &str| parse(&format!(r#"{{"id":{id},"result":1}}"#)).unwrap().call_id();
-        for id in ["7", r#""7""#, "7.0"] {
-            assert_eq!(call(id), Some(CallId(7)));
-        }
-        assert_eq!(call(r#""other""#), None);
-    }
-}
+mod tests;

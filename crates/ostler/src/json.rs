@@ -1,0 +1,298 @@
+//! JSON objects, member by member, as text.
+//!
+//! A message is validated once, by `serde_json` in [`Frame::parse`](crate::Frame::parse), and never becomes a tree of
+//! values: parts of it are found by their place in the text, so that they can be replaced without touching the rest.
+//! [`members`] walks over one object and skips the values. [`likeness`] says whether a key could be taken for another
+//! one by some parser, so that a message can be refused that two parsers would read in different ways.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use memchr::{memchr, memchr2};
+use serde::Deserializer;
+use serde::de::{Error, Visitor};
+
+/// One member of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// Its key, decoded. What is no Unicode in it is U+FFFD.
+    pub key: Cow<'a, str>,
+    /// Where key and value are together, counted from the start of the whole text.
+    pub edges: Range<usize>,
+    /// Where its value is.
+    pub value: Range<usize>,
+}
+
+/// Whether a key is another one to some parser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likeness {
+    /// Every parser takes it for that.
+    Same,
+    /// Parsers that are not strict do.
+    Alike,
+    /// It is a different one.
+    Different,
+}
+
+/// Calls `each` with the members of the object that is at `within`, in their order.
+///
+/// The text has to be valid JSON. Returns `None` if there is no object at `within`; some of the members may have been
+/// seen by then if the text is not valid.
+pub fn members<'a>(
+    text: &'a [u8],
+    within: Range<usize>,
+    mut each: impl FnMut(Member<'a>),
+) -> Option<()> {
+    let text = text.get(..within.end)?;
+    let mut at = blank(text, within.start);
+    if *text.get(at)? != b'{' {
+        return None;
+    }
+    at = blank(text, at + 1);
+    if *text.get(at)? == b'}' {
+        return Some(());
+    }
+    loop {
+        let start = at;
+        let end = string(text, start)?;
+        at = blank(text, end);
+        if *text.get(at)? != b':' {
+            return None;
+        }
+        let value = blank(text, at + 1);
+        at = skip(text, value)?;
+        each(Member { key: key(&text[start..end])?, edges: start..at, value: value..at });
+        at = blank(text, at);
+        match text.get(at)? {
+            b',' => at = blank(text, at + 1),
+            b'}' => return Some(()),
+            _ => return None,
+        }
+    }
+}
+
+/// Where the value of the only member with this key is; `None` if there is none, or another one that some parser would
+/// take for it.
+pub fn find(text: &[u8], within: Range<usize>, name: &str) -> Option<Range<usize>> {
+    let mut found = None;
+    let mut is_clear = true;
+    members(text, within, |member| match likeness(&member.key, name) {
+        Likeness::Same => is_clear &= found.replace(member.value).is_none(),
+        Likeness::Alike => is_clear = false,
+        Likeness::Different => {}
+    })?;
+    found.filter(|_| is_clear)
+}
+
+/// Whether a parser might take `key` for `name`, which is ASCII.
+///
+/// There are parsers that ignore case, also by the letters of other alphabets that fold to ASCII ones (Go's
+/// `encoding/json`), or `_` and `-` (its successor, and models that know a name in several styles), or what comes after
+/// a NUL, or what is no Unicode.
+pub fn likeness(key: &str, name: &str) -> Likeness {
+    if key == name {
+        return Likeness::Same;
+    }
+    let is_alike = if key.is_ascii() {
+        folded_ascii(key).eq(folded_ascii(name))
+    } else {
+        folded(key).eq(folded(name))
+    };
+    if is_alike { Likeness::Alike } else { Likeness::Different }
+}
+
+/// The same as [`folded`], for most keys.
+fn folded_ascii(text: &str) -> impl Iterator<Item = u8> {
+    let bytes = text.bytes().take_while(|byte| *byte != 0);
+    bytes.filter(|byte| !b"_-".contains(byte)).map(|byte| byte.to_ascii_lowercase())
+}
+
+/// Both mappings of each letter, one after the other: some letters only have one that leads to ASCII.
+fn folded(text: &str) -> impl Iterator<Item = char> {
+    /// Left over when a dotted capital I becomes a small one.
+    const DOT_ABOVE: char = '\u{307}';
+    let letters = text.chars().take_while(|letter| *letter != '\0');
+    let folded = letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    folded.filter(|letter| !['_', '-', DOT_ABOVE, char::REPLACEMENT_CHARACTER].contains(letter))
+}
+
+/// The first place from `at` on that is not blank.
+fn blank(text: &[u8], at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count()
+}
+
+/// The end of the value that begins at `at`.
+fn skip(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at)? {
+        b'"' => string(text, at),
+        b'{' | b'[' => nested(text, at),
+        _ => {
+            let rest = &text[at..];
+            let end = rest.iter().position(|byte| b",]} \t\r\n".contains(byte));
+            Some(at + end.unwrap_or(rest.len()))
+        }
+    }
+}
+
+/// The end of the string that begins at `at`.
+fn string(text: &[u8], at: usize) -> Option<usize> {
+    /// Most strings end sooner than a search for their end has begun.
+    const SHORT: usize = 24;
+    if *text.get(at)? != b'"' {
+        return None;
+    }
+    let mut at = at + 1;
+    for _ in 0..SHORT {
+        match text.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    loop {
+        let rest = text.get(at..)?;
+        let found = memchr2(b'"', b'\\', rest)?;
+        match rest[found] {
+            b'"' => return Some(at + found + 1),
+            _ => at += found + 2,
+        }
+    }
+}
+
+/// The end of the object or array that begins at `at`: however deep it is, it takes no stack.
+fn nested(text: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    loop {
+        let rest = text.get(at..)?;
+        let found =
+            rest.iter().position(|byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'))?;
+        at += found;
+        match rest[found] {
+            b'"' => {
+                at = string(text, at)?;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            _ => depth -= 1,
+        }
+        at += 1;
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}
+
+/// What a string means.
+fn key(quoted: &[u8]) -> Option<Cow<'_, str>> {
+    struct Text;
+
+    impl Visitor<'_> for Text {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<String, E> {
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+
+    let bare = &quoted[1..quoted.len() - 1];
+    if memchr(b'\\', bare).is_none() {
+        return Some(String::from_utf8_lossy(bare));
+    }
+    // As bytes, because then also half of a surrogate pair can be read.
+    serde_json::Deserializer::from_slice(quoted).deserialize_bytes(Text).ok().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &str) -> Option<Vec<(String, &str)>> {
+        let mut found = Vec::new();
+        members(text.as_bytes(), 0..text.len(), |member| {
+            assert!(text[member.edges].ends_with(&text[member.value.clone()]));
+            found.push((member.key.into_owned(), &text[member.value]));
+        })?;
+        Some(found)
+    }
+
+    #[test]
+    fn members_are_found_in_their_order() {
+        let text =
+            r#" { "a" : 1 ,"b\u0062\ud800":"x\"}\\","":[{"c":"]"},[]] , "n":null,"t":{"x":1} } "#;
+        let found = all(text).unwrap();
+        let expected = [
+            ("a", "1"),
+            ("bb\u{fffd}\u{fffd}\u{fffd}", r#""x\"}\\""#),
+            ("", r#"[{"c":"]"},[]]"#),
+            ("n", "null"),
+            ("t", r#"{"x":1}"#),
+        ];
+        assert!(found.iter().map(|(key, value)| (key.as_str(), *value)).eq(expected), "{found:?}");
+        assert_eq!(all("{}").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_members() {
+        for text in [
+            "",
+            "[]",
+            "1",
+            "null",
+            "\"{}\"",
+            "{",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":1",
+            "{1:2}",
+            "{\"a\":[}",
+        ] {
+            assert_eq!(all(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_like_another_one_to_some_parser() {
+        let alike = [
+            "progresstoken",
+            "PROGRESSTOKEN",
+            "progress_token",
+            "Progress-Token",
+            "progreſsToken",
+            "progreßToken",
+            "progressTo\u{212a}en",
+            "progressToken\0",
+            "progressToken\0x",
+            "\u{fffd}progressToken",
+        ];
+        for key in alike {
+            assert_eq!(likeness(key, "progressToken"), Likeness::Alike, "{key:?}");
+        }
+        assert_eq!(likeness("progressToken", "progressToken"), Likeness::Same);
+        for key in
+            ["", "progress", "progressTokens", "progress Token", "pröressToken", "\0progressToken"]
+        {
+            assert_eq!(likeness(key, "progressToken"), Likeness::Different, "{key:?}");
+        }
+        for (key, name) in
+            [("meta", "_meta"), ("\u{131}d", "id"), ("\u{130}D", "id"), ("URİ", "uri")]
+        {
+            assert_eq!(likeness(key, name), Likeness::Alike, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn only_one_member_can_be_found() {
+        let find =
+            |text: &str| find(text.as_bytes(), 0..text.len(), "name").map(|at| text[at].to_owned());
+        assert_eq!(find(r#"{"x":1,"n\u0061me":"a"}"#).as_deref(), Some("\"a\""));
+        for text in [r#"{"x":1}"#, r#"{"name":1,"name":2}"#, r#"{"name":1,"Name":2}"#, "[]"] {
+            assert_eq!(find(text), None, "{text}");
+        }
+    }
+}

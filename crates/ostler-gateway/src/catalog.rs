@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 /// A server that says more of itself than this is asked each time.
-const LARGEST: usize = 16 << 20;
+pub(crate) const LARGEST: usize = 16 << 20;
 
 /// What nobody has asked for in so long is forgotten.
 const KEPT: Duration = Duration::from_hours(24 * 60);

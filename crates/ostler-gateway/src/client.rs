@@ -10,12 +10,15 @@ use ostler::Frame;
 use ostler::keeper::{Ending, Use};
 use tokio::sync::Notify;
 
+use crate::batches::{Answered, Batches};
 use crate::gateway::lock;
 use crate::hello::Hello;
 use crate::in_flight::InFlight;
 use crate::message::{self, code};
+use crate::pending::Pending;
 use crate::transport::{About, Outlet, Weight};
-use crate::upstream::Upstream;
+use crate::upstream::{ASK_LIMIT, Upstream};
+use crate::uris::Style;
 
 /// One client's side of a session.
 #[derive(Debug)]
@@ -26,13 +29,23 @@ pub(crate) struct Client {
     hello: OnceLock<Hello>,
     is_initialized: AtomicBool,
     log_level: AtomicU8,
-    pending: Mutex<HashMap<Bytes, InFlight>>,
-    batches: Mutex<Vec<Batch>>,
+    pending: Mutex<Pending>,
+    batches: Mutex<Batches>,
     settled: Notify,
     asked: Mutex<HashMap<u64, Asked>>,
     last_asked: AtomicU64,
     /// What it wants to hear of. As long as there is anything the instance is in use.
-    subscriptions: Mutex<HashMap<Topic, Option<Use>>>,
+    subscriptions: Mutex<HashMap<Topic, Subscription>>,
+}
+
+/// A resource that a client wants to hear of.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    /// How the client calls it.
+    pub(crate) style: Style,
+    /// Keeps the instance; none if that was about to go.
+    #[expect(dead_code, reason = "held until it is dropped")]
+    pub(crate) in_use: Option<Use>,
 }
 
 /// A server, and one of its resources.
@@ -45,7 +58,7 @@ pub(crate) struct Memory {
     is_initialized: bool,
     log_level: u8,
     /// What it wants to hear of.
-    pub(crate) topics: Vec<Topic>,
+    pub(crate) topics: Vec<(Topic, Style)>,
 }
 
 /// A request of a server that this client has to answer.
@@ -54,23 +67,26 @@ pub(crate) struct Asked {
     pub(crate) upstream: Arc<Upstream>,
     /// The server's own id.
     pub(crate) id: Bytes,
-    pub(crate) limit: Duration,
     pub(crate) until: Instant,
 }
 
-/// The answers to several requests that came as one.
-#[derive(Debug)]
-struct Batch {
-    /// All of them.
-    ids: Vec<Bytes>,
-    /// Those that have no answer yet.
-    open: Vec<Bytes>,
-    answers: Vec<Bytes>,
+impl Asked {
+    /// Answers the server.
+    pub(crate) fn answer(self, line: &[u8]) {
+        self.upstream.close_question(&self.id);
+        self.upstream.say(line);
+    }
+
+    pub(crate) fn fail(self, text: &str) {
+        let line = message::error(&self.id, code::INTERNAL, text, None);
+        self.answer(&line);
+    }
 }
 
 impl Client {
     /// One of whom this much is known already.
     pub(crate) fn new(number: u64, out: Arc<dyn Outlet>, memory: Memory) -> Self {
+        let unheld = |(topic, style)| (topic, Subscription { style, in_use: None });
         Self {
             number,
             out,
@@ -82,7 +98,7 @@ impl Client {
             settled: Notify::new(),
             asked: Mutex::default(),
             last_asked: AtomicU64::new(0),
-            subscriptions: Mutex::new(memory.topics.into_iter().map(|one| (one, None)).collect()),
+            subscriptions: Mutex::new(memory.topics.into_iter().map(unheld).collect()),
         }
     }
 
@@ -92,7 +108,7 @@ impl Client {
             hello: self.hello().cloned(),
             is_initialized: self.is_initialized(),
             log_level: self.log_level(),
-            topics: self.subscriptions().keys().cloned().collect(),
+            topics: self.topics(|_| true),
         }
     }
 
@@ -133,50 +149,30 @@ impl Client {
 
     /// Answers a request: alone, or together with those that came with it.
     pub(crate) fn reply(&self, id: &[u8], line: Bytes) {
-        let mut batches = lock(&self.batches);
-        let Some(index) = batches.iter().position(|batch| batch.open.iter().any(|one| one == id))
-        else {
-            drop(batches);
-            return self.send(line, About::Answer(id), Weight::Needed);
-        };
-        batches[index].open.retain(|one| one != id);
-        batches[index].answers.push(line.slice(..line.len() - 1));
-        self.finish_batch(batches, index);
+        let answered = lock(&self.batches).answer(id, Some(&line));
+        match answered {
+            Answered::Alone => self.send(line, About::Answer(id), Weight::Needed),
+            answered => self.finish_batch(&answered),
+        }
     }
 
-    /// These requests came as one, and are answered as one.
-    pub(crate) fn expect_batch(&self, open: Vec<Bytes>) {
-        if !open.is_empty() {
-            let ids = open.clone();
-            lock(&self.batches).push(Batch { ids, open, answers: Vec::new() });
-        }
+    /// These requests came as one, and are answered as one. None of them is in flight already.
+    pub(crate) fn expect_batch(&self, ids: Vec<Bytes>) {
+        lock(&self.batches).expect(ids);
     }
 
     /// What was cancelled gets no answer.
     pub(crate) fn withdraw(&self, id: &[u8]) {
-        self.withdraw_from_batch(id);
+        let answered = lock(&self.batches).answer(id, None);
+        self.finish_batch(&answered);
         self.out.withdraw(id);
     }
 
-    fn withdraw_from_batch(&self, id: &[u8]) {
-        let mut batches = lock(&self.batches);
-        let Some(index) = batches.iter().position(|batch| batch.open.iter().any(|one| one == id))
-        else {
-            return;
-        };
-        batches[index].open.retain(|one| one != id);
-        self.finish_batch(batches, index);
-    }
-
-    fn finish_batch(&self, mut batches: MutexGuard<'_, Vec<Batch>>, index: usize) {
-        if !batches[index].open.is_empty() {
-            return;
-        }
-        let Batch { ids, answers, .. } = batches.swap_remove(index);
-        drop(batches);
-        if !answers.is_empty() {
-            let line = [&b"["[..], &answers.join(&b","[..]), b"]\n"].concat();
-            self.send(line.into(), About::Answers(&ids), Weight::Needed);
+    fn finish_batch(&self, answered: &Answered) {
+        if let Answered::All(batch) = answered
+            && let Some(line) = batch.line()
+        {
+            self.send(line, About::Answers(&batch.ids), Weight::Needed);
         }
     }
 
@@ -185,7 +181,7 @@ impl Client {
         self.settled.notified().await;
     }
 
-    pub(crate) fn pending(&self) -> MutexGuard<'_, HashMap<Bytes, InFlight>> {
+    pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
         lock(&self.pending)
     }
 
@@ -221,49 +217,24 @@ impl Client {
         self.pending().remove(id)
     }
 
-    /// The shortest time that any of its calls, or any question to it, may take.
+    /// The shortest time after which it is worth looking for a call, or a question to it, that has taken too long.
     pub(crate) fn shortest_limit(&self) -> Option<Duration> {
-        let calls = self.pending().values().map(|call| call.limit).min();
-        let asked = self.asked().values().map(|asked| asked.limit).min();
+        let calls = self.pending().shortest_limit();
+        let asked = (!self.asked().is_empty()).then_some(ASK_LIMIT);
         calls.into_iter().chain(asked).min()
     }
 
     /// What servers have asked it, and it has not answered in time.
     pub(crate) fn take_late_asked(&self, now: Instant) -> Vec<Asked> {
-        let mut asked = self.asked();
-        let late = asked.iter().filter(|(_, asked)| asked.until <= now);
-        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
-        late.into_iter().filter_map(|number| asked.remove(&number)).collect()
+        let late = |_: &u64, asked: &mut Asked| asked.until <= now;
+        self.asked().extract_if(late).map(|(_, asked)| asked).collect()
     }
 
-    /// Those of its calls that have taken too long.
-    pub(crate) fn take_late(&self, now: Instant) -> Vec<(Bytes, InFlight)> {
-        let mut pending = self.pending();
-        let late = pending.iter().filter(|(_, call)| call.until <= now);
-        let late: Vec<Bytes> = late.map(|(id, _)| id.clone()).collect();
-        late.into_iter().filter_map(|id| pending.remove_entry(&id)).collect()
-    }
-
-    /// Asks the client what a server asks.
-    pub(crate) fn ask(&self, request: &Frame, upstream: &Arc<Upstream>, limit: Duration) {
+    /// Notes what a server asks it. Returns the number under which the client is asked.
+    pub(crate) fn expect_answer(&self, asked: Asked) -> u64 {
         let number = self.last_asked.fetch_add(1, Ordering::Relaxed) + 1;
-        let id = request.bytes().slice(request.id_edges());
-        let until = Instant::now() + limit;
-        let asked = Asked { upstream: Arc::clone(upstream), id, limit, until };
         self.asked().insert(number, asked);
-        let edits = vec![(request.id_edges(), message::number(number))];
-        let line = message::splice(request.bytes(), edits);
-        self.send_about(upstream, line, Weight::Needed);
-    }
-
-    /// Tells it what came up in a server, most likely because of what it asked first.
-    pub(crate) fn send_about(&self, upstream: &Arc<Upstream>, line: Bytes, weight: Weight) {
-        let pending = self.pending();
-        let of_it = |call: &InFlight| Arc::ptr_eq(&call.attachment.upstream, upstream);
-        let own = pending.iter().filter(|(_, call)| of_it(call));
-        let first = own.min_by_key(|(_, call)| call.call).map(|(id, _)| id.clone());
-        drop(pending);
-        self.send(line, first.as_deref().map_or(About::Nothing, About::Request), weight);
+        number
     }
 
     /// The client has answered what a server asked.
@@ -272,12 +243,14 @@ impl Client {
         self.asked().remove(&number)
     }
 
-    /// What it wants to hear of from a server.
-    pub(crate) fn topics(&self, server: &str) -> Vec<Topic> {
-        self.subscriptions().keys().filter(|(of, _)| **of == *server).cloned().collect()
+    /// What it wants to hear of from some servers.
+    pub(crate) fn topics(&self, of: impl Fn(&str) -> bool) -> Vec<(Topic, Style)> {
+        let subscriptions = self.subscriptions();
+        let found = subscriptions.iter().filter(|((server, _), _)| of(server));
+        found.map(|(topic, one)| (topic.clone(), one.style.clone())).collect()
     }
 
-    pub(crate) fn subscriptions(&self) -> MutexGuard<'_, HashMap<Topic, Option<Use>>> {
+    pub(crate) fn subscriptions(&self) -> MutexGuard<'_, HashMap<Topic, Subscription>> {
         lock(&self.subscriptions)
     }
 

@@ -7,10 +7,16 @@ use ostler::Frame;
 
 pub use crate::front::http::fuzzing::Front;
 use crate::message;
+use crate::params::{self, Unclear};
 
-/// Where a request says by which token it wants to hear of its progress.
-pub fn progress_token(frame: &Frame) -> Option<Range<usize>> {
-    message::progress_token(frame)
+/// Where a request says by which token it wants to hear of its progress, and whether it wants to be a task; or which
+/// key of its parameters can be read in two ways: `params` itself if they are no object.
+pub fn check(frame: &Frame) -> Result<(Option<Range<usize>>, bool), &'static str> {
+    params::check(frame).map(|found| (found.token, found.has_task)).map_err(|unclear| match unclear
+    {
+        Unclear::Ambiguous(key) => key,
+        Unclear::NotAnObject => "params",
+    })
 }
 
 /// The bytes with these parts replaced, as a line.

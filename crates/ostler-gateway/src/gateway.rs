@@ -1,6 +1,6 @@
 //! The gateway: servers, clients, and what is known.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::agents::{Agent, AgentSession, FoundAgents, Origin};
 use crate::catalog::Catalog;
+use crate::claims::Claims;
 use crate::client::{Client, Memory};
 use crate::hub::Hub;
 use crate::menu::{Filled, Menu, Naming, Offers};
@@ -62,6 +63,8 @@ pub struct Gateway {
     menu: Arc<Menu>,
     visits: Mutex<Vec<Visit>>,
     found_agents: Arc<FoundAgents>,
+    /// Which server a URI belongs to, for each principal.
+    claims: Mutex<HashMap<Principal, Arc<Mutex<Claims>>>>,
     last_client: AtomicU64,
 }
 
@@ -113,6 +116,7 @@ impl Gateway {
             menu,
             visits: Mutex::default(),
             found_agents: Arc::default(),
+            claims: Mutex::default(),
             last_client: AtomicU64::new(0),
         })
     }
@@ -261,6 +265,11 @@ impl Gateway {
                 client.send(line.clone(), About::Nothing, Weight::Notice);
             }
         }
+    }
+
+    /// The record of which server a URI belongs to, for all clients of one principal.
+    pub(crate) fn claims(&self, principal: &Principal) -> Arc<Mutex<Claims>> {
+        Arc::clone(lock(&self.claims).entry(principal.clone()).or_default())
     }
 
     pub(crate) fn hub(&self) -> &Hub {

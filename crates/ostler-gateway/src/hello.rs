@@ -22,6 +22,10 @@ pub(crate) struct Hello {
     pub(crate) capabilities: Bytes,
     /// Its name and version, as it has written them: an object with a name.
     pub(crate) info: Bytes,
+    /// What it must have in common with others to share an instance of an agent with them.
+    of_agent: Arc<str>,
+    /// What an instance of its own is told of it.
+    of_session: Arc<str>,
 }
 
 /// Why a handshake is refused before any server hears of it.
@@ -64,20 +68,24 @@ impl Hello {
         if capabilities.len() + info.len() > LARGEST {
             return Err(MalformedHello::TooLarge);
         }
-        Ok(Self { version: version::agreed(&version).to_owned(), capabilities, info })
+        Ok(Self::new(version::agreed(&version).to_owned(), capabilities, info))
+    }
+
+    fn new(version: String, capabilities: Bytes, info: Bytes) -> Self {
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        let said = format!(r#""capabilities":{}"#, text(&capabilities));
+        let of_agent = Arc::from(format!("{{{said}}}"));
+        let of_session = Arc::from(format!(r#"{{{said},"clientInfo":{}}}"#, text(&info)));
+        Self { version, capabilities, info, of_agent, of_session }
     }
 
     /// Servers build their lists from what they are told of their client, so those who share one have
     /// told the same.
     pub(crate) fn profile(&self, sharing: Sharing) -> Arc<str> {
-        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
-        let capabilities = format!(r#""capabilities":{}"#, text(&self.capabilities));
         match sharing {
             Sharing::All => Arc::from(""),
-            Sharing::Agent => Arc::from(format!("{{{capabilities}}}")),
-            Sharing::Session | Sharing::Call => {
-                Arc::from(format!(r#"{{{capabilities},"clientInfo":{}}}"#, text(&self.info)))
-            }
+            Sharing::Agent => Arc::clone(&self.of_agent),
+            Sharing::Session | Sharing::Call => Arc::clone(&self.of_session),
         }
     }
 }

@@ -1,16 +1,19 @@
 //! A call that is with a server, and what goes with it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use ostler::keeper::Lease;
 use ostler::{CallId, Frame};
 use serde::Deserialize;
 
 use crate::client::{Client, Topic};
+use crate::gateway::lock;
 use crate::message::code;
 use crate::tools::Tools;
+use crate::transport::{About, Weight};
 use crate::upstream::Upstream;
 
 /// A call that is with a server.
@@ -36,8 +39,30 @@ pub(crate) struct InFlight {
 pub(crate) struct Attachment {
     pub(crate) client: Arc<Client>,
     pub(crate) upstream: Arc<Upstream>,
-    /// Its calls that are with the instance.
-    pub(crate) calls: AtomicUsize,
+    /// Its calls that are with the instance, the oldest first, by the client's ids.
+    calls: Mutex<BTreeMap<CallId, Bytes>>,
+}
+
+impl Attachment {
+    pub(crate) fn new(client: Arc<Client>, upstream: Arc<Upstream>) -> Self {
+        Self { client, upstream, calls: Mutex::default() }
+    }
+
+    /// A call is with the instance from now on.
+    pub(crate) fn begin(&self, call: CallId, id: Bytes) {
+        lock(&self.calls).insert(call, id);
+    }
+
+    /// Whether the client waits for the instance.
+    pub(crate) fn is_busy(&self) -> bool {
+        !lock(&self.calls).is_empty()
+    }
+
+    /// Tells the client what came up in the instance, most likely because of what it asked first.
+    pub(crate) fn send(&self, line: Bytes, weight: Weight) {
+        let first = lock(&self.calls).first_key_value().map(|(_, id)| id.clone());
+        self.client.send(line, first.as_deref().map_or(About::Nothing, About::Request), weight);
+    }
 }
 
 /// What has to be done elsewhere before a call can be answered.
@@ -61,8 +86,8 @@ struct Elicitation {
 impl InFlight {
     /// It is over, in whatever way.
     pub(crate) fn settle(&self) {
-        self.attachment.calls.fetch_sub(1, Ordering::Relaxed);
-        let Attachment { client, upstream, .. } = &*self.attachment;
+        let Attachment { client, upstream, calls } = &*self.attachment;
+        lock(calls).remove(&self.call);
         if self.has_progress {
             upstream.forget_progress(self.call);
         }

@@ -3,8 +3,11 @@
 
 pub mod admin;
 mod agents;
+mod batch;
+mod batches;
 mod catalog;
 mod chronicle;
+mod claims;
 mod client;
 pub mod config;
 pub mod front;
@@ -20,6 +23,8 @@ mod log_level;
 mod menu;
 mod message;
 mod names;
+mod params;
+mod pending;
 pub mod remote;
 mod roster;
 mod session;
@@ -28,6 +33,7 @@ mod terms;
 mod tools;
 mod transport;
 mod upstream;
+mod uris;
 pub mod variant;
 mod version;
 

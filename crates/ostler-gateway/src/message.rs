@@ -1,14 +1,12 @@
 //! What the gateway looks at in a message, and what it changes: tokens, spliced into the bytes as
 //! they came. Everything else stays as it is.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use memchr::memmem;
-use ostler::Frame;
-use serde_json::value::RawValue;
+use ostler::json::{self, Likeness};
+use ostler::{Frame, Kind};
+use serde_json::Value;
 
 /// JSON-RPC and MCP: what may go wrong.
 pub(crate) mod code {
@@ -21,20 +19,10 @@ pub(crate) mod code {
     pub(crate) const ELSEWHERE: i32 = -32042;
 }
 
-/// The parts of an object by name. Names that are written in an odd way are found as well.
-type Parts<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
-
-/// Where the value under `path` is, counted from the start of `bytes`, of which `within` is part.
+/// Where the value under `path` is, counted from the start of `bytes`, of which `within` is part. `None` if there is none,
+/// or if some parser could find another one under that path.
 pub(crate) fn find(bytes: &[u8], within: Range<usize>, path: &[&str]) -> Option<Range<usize>> {
-    let mut edges = within;
-    for name in path {
-        let part = bytes.get(edges.clone())?;
-        let parts: Parts<'_> = serde_json::from_slice(part).ok()?;
-        let value = parts.get(*name)?.get();
-        let start = edges.start + (value.as_ptr().addr() - part.as_ptr().addr());
-        edges = start..start + value.len();
-    }
-    Some(edges)
+    path.iter().try_fold(within, |edges, name| json::find(bytes, edges, name))
 }
 
 /// Where a parameter of a message is.
@@ -47,29 +35,53 @@ pub(crate) fn text_param(frame: &Frame, path: &[&str]) -> Option<String> {
     serde_json::from_slice(frame.bytes().get(param(frame, path)?)?).ok()
 }
 
-/// Whether a word is anywhere in a message's parameters: much cheaper than a look at their structure, and
-/// most have none of those that are looked for.
-pub(crate) fn mentions(frame: &Frame, word: &str) -> bool {
-    memmem::find(frame.body(), word.as_bytes()).is_some()
+/// A text under this path of an object.
+pub(crate) fn text_at(object: &str, path: &[&str]) -> Option<String> {
+    let edges = find(object.as_bytes(), 0..object.len(), path)?;
+    serde_json::from_str(&object[edges]).ok()
 }
 
-/// The same without one part of the object under `path`.
+/// The id of a request, under which its answer is waited for.
+pub(crate) fn request_id(frame: &Frame) -> Bytes {
+    same_id(frame.bytes().slice(frame.id_edges()))
+}
+
+/// An id in one of the forms that mean the same: a text may be written with escapes or without.
+pub(crate) fn same_id(id: Bytes) -> Bytes {
+    if memchr::memchr(b'\\', &id).is_none() {
+        return id;
+    }
+    let text: Result<String, _> = serde_json::from_slice(&id);
+    text.map_or(id, |text| Value::from(text).to_string().into())
+}
+
+/// Whether a message is named like a notification although it is a request, or the other way round.
+pub(crate) fn is_misnamed(frame: &Frame) -> bool {
+    let is_named_notification = frame.method().starts_with(b"notifications/");
+    match frame.kind() {
+        Kind::Request => is_named_notification,
+        Kind::Notification => !is_named_notification,
+        Kind::Answer => false,
+    }
+}
+
+/// The same without one part of the object under `path`, however that is spelled.
 pub(crate) fn without(bytes: Bytes, path: &[&str], name: &str) -> Bytes {
     let Some(edges) = find(&bytes, 0..bytes.len(), path) else { return bytes };
-    let Ok(mut parts) = serde_json::from_slice::<Parts<'_>>(&bytes[edges.clone()]) else {
-        return bytes;
-    };
-    if parts.remove(name).is_none() {
+    let (mut kept, mut is_there) = (Vec::new(), false);
+    let walked = json::members(&bytes, edges.clone(), |member| {
+        if json::likeness(&member.key, name) == Likeness::Different {
+            kept.push(&bytes[member.edges]);
+        } else {
+            is_there = true;
+        }
+    });
+    if walked.is_none() || !is_there {
         return bytes;
     }
-    let Ok(rest) = serde_json::to_vec(&parts) else { return bytes };
+    let rest = [&b"{"[..], &kept.join(&b","[..]), b"}"].concat();
     let line = splice(&bytes, vec![(edges, rest.into())]);
     line.slice(..line.len() - 1)
-}
-
-/// Where a request says by which token it wants to hear of its progress.
-pub(crate) fn progress_token(frame: &Frame) -> Option<Range<usize>> {
-    if mentions(frame, "progressToken") { param(frame, &["_meta", "progressToken"]) } else { None }
 }
 
 /// The bytes with these parts replaced, as a line. The parts may not overlap.
@@ -146,17 +158,6 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_found_where_it_counts() {
-        let text = r#"{"params":{"progressToken":1,"_meta":{"x":[1],"progressToken" : "a"}},"method":"m","id":3}"#;
-        let found = progress_token(&frame(text)).unwrap();
-        assert_eq!(&text[found], r#""a""#);
-        assert!(
-            progress_token(&frame(r#"{"id":1,"method":"m","params":{"progressToken":1}}"#))
-                .is_none()
-        );
-    }
-
-    #[test]
     fn names_are_found_however_they_are_written() {
         let text = r#"{"id":1,"method":"m","params":{"n\u0061me":"x"}}"#;
         assert_eq!(text_param(&frame(text), &["name"]).unwrap(), "x");
@@ -166,10 +167,19 @@ mod tests {
     fn splicing_changes_nothing_else() {
         let text = r#"{"id":1, "method":"m","params":{"_meta":{"progressToken":2},"n":1e400}}"#;
         let whole = frame(text);
-        let token = progress_token(&whole).unwrap();
+        let token = param(&whole, &["_meta", "progressToken"]).unwrap();
         let edits = vec![(token, number(77)), (whole.id_edges(), number(88))];
         let line = splice(whole.bytes(), edits);
         let expected = text.replacen('1', "88", 1).replacen('2', "77", 1) + "\n";
         assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn an_id_is_the_same_however_it_is_written() {
+        let same = |id: &'static str| same_id(Bytes::from_static(id.as_bytes()));
+        assert_eq!(same(r#""\u0061\/é""#), same(r#""a/\u00e9""#));
+        assert_eq!(same(r#""a/é""#), r#""a/é""#);
+        assert_ne!(same("1"), same(r#""1""#));
+        assert_eq!(same(r#""\ud800""#), r#""\ud800""#);
     }
 }

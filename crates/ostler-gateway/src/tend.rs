@@ -10,6 +10,7 @@ use ostler::keeper::What;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
+use crate::catalog::LARGEST;
 use crate::gateway::Gateway;
 use crate::hub::LIST_LIMIT;
 use crate::message;
@@ -76,8 +77,14 @@ async fn whole_list(upstream: &Upstream, method: &str) -> Option<(Bytes, usize)>
     let mut cursor: Option<Bytes> = None;
     let mut items: Vec<String> = Vec::new();
     let mut first = Bytes::new();
+    let mut size = 0;
     for pages in 1..=MOST_PAGES {
         let page = page(upstream, method, cursor.as_ref()).await?;
+        size += page.len();
+        if size > LARGEST {
+            // It would not be kept either.
+            return None;
+        }
         items.extend(each(&page, field_of(method)).iter().map(|item| item.get().to_owned()));
         cursor = message::find(&page, 0..page.len(), &["nextCursor"])
             .filter(|edges| &page[edges.clone()] != b"null")

@@ -5,6 +5,7 @@ use ostler::Frame;
 use ostler::keeper::Sharing;
 
 use crate::message;
+use crate::params::Found;
 
 /// What a server says that it can do, and what is not to be had of it.
 struct Withheld {
@@ -35,15 +36,10 @@ pub(crate) fn offered(sharing: Sharing, result: &Bytes) -> Bytes {
 }
 
 /// Whether a request is for something that is not offered.
-pub(crate) fn is_withheld(sharing: Sharing, frame: &Frame) -> bool {
+pub(crate) fn is_withheld(sharing: Sharing, frame: &Frame, found: &Found) -> bool {
     match frame.method() {
-        b"resources/subscribe" | b"resources/unsubscribe" => sharing == Sharing::Call,
-        b"tools/call" => {
-            sharing != Sharing::Session
-                && message::mentions(frame, "task")
-                && message::param(frame, &["task"]).is_some()
-        }
-        method => sharing != Sharing::Session && method.starts_with(b"tasks/"),
+        b"resources/subscribe" | b"resources/unsubscribe" if sharing == Sharing::Call => true,
+        method => sharing != Sharing::Session && (found.has_task || method.starts_with(b"tasks/")),
     }
 }
 
@@ -57,11 +53,11 @@ mod tests {
         let said = Bytes::from_static(said);
         assert_eq!(offered(Sharing::Session, &said), said);
         let shared = offered(Sharing::Agent, &said);
-        let expected = br#"{"capabilities":{"resources":{"subscribe":true,"listChanged":true},"x":{"b":1.0,"a":2}},"v":1}"#;
+        let expected = br#"{"capabilities":{"x":{"b":1.0,"a":2},"resources":{"subscribe":true,"listChanged":true}},"v":1}"#;
         assert_eq!(shared, &expected[..]);
         let single = offered(Sharing::Call, &said);
         let expected =
-            br#"{"capabilities":{"resources":{"listChanged":true},"x":{"b":1.0,"a":2}},"v":1}"#;
+            br#"{"capabilities":{"x":{"b":1.0,"a":2},"resources":{"listChanged":true}},"v":1}"#;
         assert_eq!(single, &expected[..]);
         assert_eq!(offered(Sharing::All, &Bytes::from_static(b"{}")), &b"{}"[..]);
     }

@@ -1,16 +1,10 @@
 //! Which tools of a server may be seen and called.
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 pub use crate::config::Tools;
 use crate::message;
-
-#[derive(Deserialize)]
-struct Named {
-    name: String,
-}
 
 impl Tools {
     pub(crate) fn is_everything(&self) -> bool {
@@ -23,12 +17,13 @@ impl Tools {
             return result;
         }
         let Some(edges) = message::find(&result, 0..result.len(), &["tools"]) else {
-            return result;
+            // None, or several that some client could take for it.
+            return message::without(result, &[], "tools");
         };
         let tools: Vec<&RawValue> =
             serde_json::from_slice(&result[edges.clone()]).unwrap_or_default();
         let is_allowed = |tool: &&&RawValue| {
-            serde_json::from_str::<Named>(tool.get()).is_ok_and(|tool| self.permit(&tool.name))
+            message::text_at(tool.get(), &["name"]).is_some_and(|name| self.permit(&name))
         };
         let kept: Vec<&str> = tools.iter().filter(is_allowed).map(|tool| tool.get()).collect();
         let kept = Bytes::from(format!("[{}]", kept.join(",")));
@@ -40,6 +35,15 @@ impl Tools {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tool_with_two_names_is_not_seen() {
+        let list = Bytes::from_static(br#"{"tools":[{"name":"a","Name":"b"},{"name":"a"}]}"#);
+        let tools = Tools { allow: None, deny: ["b"].into_iter().collect() };
+        assert_eq!(tools.filter("tools/list", list), &br#"{"tools":[{"name":"a"}]}"#[..]);
+        let list = Bytes::from_static(br#"{"tools":[],"x":1,"Tools":[{"name":"b"}]}"#);
+        assert_eq!(tools.filter("tools/list", list), &br#"{"x":1}"#[..]);
+    }
 
     #[test]
     fn what_is_denied_is_not_seen_and_the_rest_stays_as_it_is() {

@@ -68,8 +68,10 @@ impl Source for Silence {
 pub(crate) enum Words {
     /// As it came.
     Line(Bytes),
-    /// One message, by somebody who had to look into it.
+    /// One message, by a front that had to look into it.
     Message(Frame),
+    /// Several that came as one, by a front that had to look into them.
+    Batch(Vec<Frame>),
 }
 
 /// Why a client says nothing more.

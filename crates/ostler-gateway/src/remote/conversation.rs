@@ -22,8 +22,8 @@ use crate::message;
 pub(super) struct Conversation {
     link: Arc<Link>,
     carrier: Carrier,
-    /// Requests that wait for their answers, and streams. They end with this.
-    tasks: JoinSet<()>,
+    /// Requests that wait for their answers, which end with their ids, and streams. They end with this.
+    tasks: JoinSet<Option<Bytes>>,
     /// The requests among them, by their ids.
     pending: HashMap<Bytes, AbortHandle>,
 }
@@ -78,7 +78,10 @@ impl Conversation {
                 self.tell(&message).await;
                 if self.link.state.endpoint.get().is_none() {
                     let link = Arc::clone(&self.link);
-                    self.tasks.spawn(async move { stream::listen(&link).await });
+                    self.tasks.spawn(async move {
+                        stream::listen(&link).await;
+                        None
+                    });
                 }
             }
             _ => self.tell(&message).await,
@@ -106,15 +109,25 @@ impl Conversation {
     async fn begin_old(&mut self, request: &Frame) -> Result<(), Failure> {
         let (body, events) = old::open(&self.link).await?;
         let link = Arc::clone(&self.link);
-        self.tasks.spawn(async move { stream::hear_all(&link, body, events).await });
+        self.tasks.spawn(async move {
+            stream::hear_all(&link, body, events).await;
+            None
+        });
         attempt(&self.link, request).await
     }
 
     fn send(&mut self, request: Frame) {
-        while self.tasks.try_join_next().is_some() {}
-        self.pending.retain(|_, task| !task.is_finished());
+        while let Some(done) = self.tasks.try_join_next() {
+            if let Ok(Some(id)) = done {
+                self.pending.remove(&id);
+            }
+        }
         let (link, id) = (Arc::clone(&self.link), Bytes::copy_from_slice(request.id()));
-        let task = self.tasks.spawn(async move { exchange(&link, &request).await });
+        let done = id.clone();
+        let task = self.tasks.spawn(async move {
+            exchange(&link, &request).await;
+            Some(done)
+        });
         self.pending.insert(id, task);
     }
 

@@ -1,20 +1,20 @@
 //! All servers as one: lists put together, and names that say which server is meant.
 
-use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ostler::Frame;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::gather::{Path, Wants};
-use super::reach::Parcel;
+use super::parcel::Parcel;
 use super::{Session, version_of};
+use crate::gateway::lock;
 use crate::hub::LISTS;
 use crate::message::{self, code};
-use crate::names::Names;
 use crate::terms;
+use crate::uris::{self, Style};
 
 impl Session {
     pub(super) fn welcome_to_all(&self, id: &Bytes) {
@@ -32,24 +32,25 @@ impl Session {
         self.client.reply(id, message::answer(id, result.to_string().as_bytes()));
     }
 
-    pub(super) fn request_of_all(&mut self, frame: Frame, id: &Bytes) {
+    pub(super) fn request_of_all(&mut self, parcel: Parcel, id: &Bytes) {
+        let frame = &parcel.frame;
         let method = frame.method();
         if let Some((list, _)) = LISTS.iter().find(|(list, _)| list.as_bytes() == method) {
-            if message::param(&frame, &["cursor"]).is_some() {
+            if message::param(frame, &["cursor"]).is_some() {
                 // A list of all servers has one page.
                 return self.client.fail(id, code::INVALID_PARAMS, "no such page", None);
             }
             return self.gather(list, id, Wants::List);
         }
         match method {
-            b"tools/call" => self.forward_named(frame, "tools/list", &["name"]),
-            b"prompts/get" => self.forward_named(frame, "prompts/list", &["name"]),
-            b"completion/complete" if message::param(&frame, &["ref", "name"]).is_some() => {
-                self.forward_named(frame, "prompts/list", &["ref", "name"]);
+            b"tools/call" => self.forward_named(parcel, "tools/list", &["name"]),
+            b"prompts/get" => self.forward_named(parcel, "prompts/list", &["name"]),
+            b"completion/complete" if message::param(frame, &["ref", "name"]).is_some() => {
+                self.forward_named(parcel, "prompts/list", &["ref", "name"]);
             }
-            b"completion/complete" => self.forward_resource(frame, &["ref", "uri"]),
+            b"completion/complete" => self.forward_resource(parcel, &["ref", "uri"]),
             b"resources/read" | b"resources/subscribe" | b"resources/unsubscribe" => {
-                self.forward_resource(frame, &["uri"]);
+                self.forward_resource(parcel, &["uri"]);
             }
             _ => self.client.fail(id, code::METHOD_NOT_FOUND, "no such method", None),
         }
@@ -58,15 +59,21 @@ impl Session {
     /// The servers of which it is not known what they have.
     pub(super) fn unknown(&self, method: &str) -> Vec<Arc<str>> {
         let mut servers = self.menu.names();
-        servers.retain(|server| self.list_of(server, method).is_none());
+        servers.retain(|server| self.whole_list(server, method).is_none());
         servers
     }
 
-    /// A server's whole list; an empty one if it has none of the kind.
+    /// A server's whole list, without what the configuration does not allow.
     fn list_of(&self, server: &Arc<str>, method: &str) -> Option<Bytes> {
+        let list = self.whole_list(server, method)?;
+        Some(self.menu.tools(server).filter(method, list))
+    }
+
+    /// A server's whole list; an empty one if it has none of the kind.
+    fn whole_list(&self, server: &Arc<str>, method: &str) -> Option<Bytes> {
         let known = self.known(server)?;
         if let Some(list) = known.whole_list(method) {
-            return Some(self.menu.tools(server).filter(method, list.clone()));
+            return Some(list.clone());
         }
         let capability = method.split('/').next().unwrap_or_default();
         let initialize = &known.initialize;
@@ -75,15 +82,29 @@ impl Session {
         (!has && !initialize.is_empty()).then(|| Bytes::from_static(b"{}"))
     }
 
+    /// What the items of a server's list have under a key.
+    pub(super) fn texts(&self, server: &Arc<str>, method: &str, key: &str) -> Vec<String> {
+        let list = self.list_of(server, method).unwrap_or_default();
+        let items = each(&list, field_of(method));
+        items.iter().filter_map(|item| message::text_at(item.get(), &[key])).collect()
+    }
+
+    /// The pages that tools of a server are shown with: it need not list them in any other way.
+    pub(super) fn links(&self, server: &Arc<str>) -> Vec<String> {
+        let list = self.list_of(server, "tools/list").unwrap_or_default();
+        let items = each(&list, "tools");
+        items.iter().flat_map(|item| links_of(item.get())).map(|(_, uri)| uri).collect()
+    }
+
     pub(super) fn put_together(&mut self, method: &'static str) -> String {
         let field = field_of(method);
-        let names = self.names(method);
+        self.index();
         let mut items = Vec::new();
         let mut missing = Map::new();
         for server in self.menu.names() {
             if let Some(list) = self.list_of(&server, method) {
                 let own = each(&list, field);
-                items.extend(own.iter().map(|item| renamed(item, &server, &names, method)));
+                items.extend(own.iter().filter_map(|item| self.shown(item.get(), &server, method)));
             } else {
                 let reason = self.failures.get(&server).cloned();
                 let reason = reason.unwrap_or_else(|| "it is being started".into());
@@ -97,107 +118,103 @@ impl Session {
         format!(r#"{{{list},"_meta":{{"ostler/unavailable":{}}}}}"#, Value::from(missing))
     }
 
-    /// The names of a list: made again only if something may have changed since.
-    fn names(&mut self, method: &'static str) -> Arc<Names> {
-        let edition = (self.gateway.hub().catalog.edition(), self.menu.edition());
-        if let Some((of, names)) = self.names.get(method)
-            && *of == edition
-        {
-            return Arc::clone(names);
-        }
-        let names = Arc::new(self.name_all(method));
-        self.names.insert(method, (edition, Arc::clone(&names)));
-        names
-    }
-
-    fn name_all(&self, method: &str) -> Names {
-        let mut things = BTreeSet::new();
-        for server in self.menu.names() {
-            let list = self.list_of(&server, method).unwrap_or_default();
-            for item in each(&list, field_of(method)) {
-                if let Some(name) = name_of(item) {
-                    things.insert((Arc::clone(&server), name));
-                }
+    /// An item of a server's list under the name or URI by which the client can ask for it. None if it has none, or
+    /// one that can be read in two ways.
+    fn shown(&self, item: &str, server: &Arc<str>, method: &str) -> Option<String> {
+        let claims = lock(&self.claims);
+        let is_own = |uri: &str| claims.owner(uri) == Some(server);
+        let key = match method {
+            "resources/list" => "uri",
+            "resources/templates/list" => "uriTemplate",
+            _ => "name",
+        };
+        let edges = message::find(item.as_bytes(), 0..item.len(), &[key])?;
+        let own: String = serde_json::from_str(&item[edges.clone()]).ok()?;
+        let ours = match key {
+            "name" => Some(self.index.ours(server, method, &own)?.to_owned()),
+            "uri" => (!is_own(&own)).then(|| uris::qualify(server, &own)),
+            _ => {
+                let is_own = claims.owns_template(server, &own);
+                (!is_own).then(|| uris::qualify(server, &own))
             }
+        };
+        let mut edits: Vec<(Range<usize>, String)> =
+            ours.map(|ours| (edges, ours)).into_iter().collect();
+        if method == "tools/list" {
+            let foreign = links_of(item).into_iter().filter(|(_, uri)| !is_own(uri));
+            edits.extend(foreign.map(|(edges, uri)| (edges, uris::qualify(server, &uri))));
         }
-        Names::of(things)
+        let edits = edits.into_iter().map(|(edges, text)| (edges, json_text(&text))).collect();
+        let line = message::splice(item.as_bytes(), edits);
+        String::from_utf8(line[..line.len() - 1].to_vec()).ok()
     }
 
     /// Brings a request to the server whose thing it names. If nobody is known to have it, those who may
     /// have it are asked first.
-    fn forward_named(&mut self, frame: Frame, list: &'static str, path: Path) {
-        let name = message::text_param(&frame, path).unwrap_or_default();
-        if !self.forward_known(&frame, list, path, &name) {
-            let id = frame.bytes().slice(frame.id_edges());
-            self.gather(list, &id, Wants::Named(frame, path, name));
+    fn forward_named(&mut self, parcel: Parcel, list: &'static str, path: Path) {
+        let name = message::text_param(&parcel.frame, path).unwrap_or_default();
+        let id = parcel.id();
+        if let Some(parcel) = self.forward_known(parcel, list, path, &name) {
+            self.gather(list, &id, Wants::Named(Box::new(parcel), path, name));
         }
     }
 
-    /// Whether somebody is known to have it.
+    /// Gives it back if nobody is known to have it.
     pub(super) fn forward_known(
         &mut self,
-        frame: &Frame,
+        mut parcel: Parcel,
         list: &'static str,
         path: Path,
         name: &str,
-    ) -> bool {
-        let names = self.names(list);
-        let Some((server, own)) = names.theirs(name) else { return false };
-        if terms::is_withheld(self.shares(server), frame) {
+    ) -> Option<Parcel> {
+        let Some((server, own)) = self.index().theirs(list, name) else { return Some(parcel) };
+        if terms::is_withheld(self.shares(&server), &parcel.frame, &parcel.found) {
             let text = format!("{server} does not offer that while it is shared");
-            self.client.fail(frame.id(), code::METHOD_NOT_FOUND, &text, Some("withheld"));
-            return true;
+            self.client.fail(&parcel.id(), code::METHOD_NOT_FOUND, &text, Some("withheld"));
+            return None;
         }
-        let own = Bytes::from(Value::from(own.as_str()).to_string());
-        let edits = message::param(frame, path).map(|edges| (edges, own)).into_iter().collect();
-        self.forward(server, Parcel { edits, ..frame.clone().into() });
-        true
+        let edges = message::param(&parcel.frame, path);
+        parcel.edits.extend(edges.map(|edges| (edges, json_text(&own))));
+        self.forward(&server, parcel);
+        None
     }
 
-    fn forward_resource(&mut self, frame: Frame, path: &[&str]) {
-        let Some(uri) = message::text_param(&frame, path) else {
-            return self.client.fail(frame.id(), code::INVALID_PARAMS, "which resource?", None);
+    fn forward_resource(&mut self, mut parcel: Parcel, path: &[&str]) {
+        let id = parcel.id();
+        let Some(uri) = message::text_param(&parcel.frame, path) else {
+            return self.client.fail(&id, code::INVALID_PARAMS, "which resource?", None);
         };
-        let Some(server) = self.server_of(&uri) else {
+        let Some((server, own)) = self.server_of(&uri) else {
             let text = format!("no server is known to have {uri}");
-            return self.client.fail(frame.id(), code::INVALID_PARAMS, &text, None);
+            return self.client.fail(&id, code::INVALID_PARAMS, &text, None);
         };
-        if terms::is_withheld(self.shares(&server), &frame) {
+        if terms::is_withheld(self.shares(&server), &parcel.frame, &parcel.found) {
             let text = format!("{server} is not there between two calls");
-            return self.client.fail(frame.id(), code::METHOD_NOT_FOUND, &text, Some("withheld"));
+            return self.client.fail(&id, code::METHOD_NOT_FOUND, &text, Some("withheld"));
         }
-        match frame.method() {
-            b"resources/subscribe" => self.subscribe(&server, frame.into()),
-            b"resources/unsubscribe" => self.unsubscribe(&server, frame.into()),
-            _ => self.forward(&server, frame.into()),
+        let is_qualified = own != uri;
+        if is_qualified {
+            let edges = message::param(&parcel.frame, path);
+            parcel.edits.extend(edges.map(|edges| (edges, json_text(&own))));
         }
+        let prefix = Some(uris::prefix(&server).into());
+        parcel.subject = Some(((Arc::clone(&server), own), Style { prefix, is_qualified }));
+        self.deliver(&server, parcel);
     }
 
-    /// Whose a resource is: by its own address, by a template that fits, or as the only one that has any.
-    fn server_of(&self, uri: &str) -> Option<Arc<str>> {
-        let servers = self.menu.names();
-        let lists = |server: &Arc<str>, method, key: &str| -> Vec<String> {
-            let list = self.list_of(server, method).unwrap_or_default();
-            let items = each(&list, field_of(method));
-            items.iter().filter_map(|item| text_of(item, key)).collect()
-        };
-        let has = |server: &&Arc<str>| {
-            lists(server, "resources/list", "uri").iter().any(|own| own == uri)
-        };
-        let fits = |server: &&Arc<str>| {
-            let templates = lists(server, "resources/templates/list", "uriTemplate");
-            templates.iter().any(|t| uri.starts_with(t.split('{').next().unwrap_or_default()))
-        };
-        let capable = |server: &&Arc<str>| {
-            let known =
-                self.known(server).map(|known| known.initialize.clone()).unwrap_or_default();
-            message::find(&known, 0..known.len(), &["capabilities", "resources"]).is_some()
-        };
-        let found = servers.iter().find(has).or_else(|| servers.iter().find(fits));
-        found.cloned().or_else(|| {
-            let mut capable = servers.iter().filter(capable);
-            capable.next().filter(|_| capable.next().is_none()).cloned()
-        })
+    /// Whose a resource is, and what its server calls it: by its qualified URI, by the record of who listed it first, or
+    /// as the only one that has any.
+    fn server_of(&mut self, uri: &str) -> Option<(Arc<str>, String)> {
+        self.index();
+        if uris::is_qualified(uri) {
+            let (server, own) = uris::split(uri)?;
+            let server = self.menu.names().into_iter().find(|name| **name == *server)?;
+            return Some((server, own.to_owned()));
+        }
+        let owner = lock(&self.claims).owner(uri).cloned();
+        let owner = owner.filter(|owner| self.menu.names().contains(owner));
+        let server = owner.or_else(|| self.index.only_with_resources().cloned())?;
+        Some((server, uri.to_owned()))
     }
 }
 
@@ -217,27 +234,16 @@ pub(crate) fn each<'a>(list: &'a [u8], field: &str) -> Vec<&'a RawValue> {
     edges.and_then(|edges| serde_json::from_slice(&list[edges]).ok()).unwrap_or_default()
 }
 
-fn text_of(item: &RawValue, key: &str) -> Option<String> {
-    let bytes = item.get().as_bytes();
-    let edges = message::find(bytes, 0..bytes.len(), &[key])?;
-    serde_json::from_slice(&bytes[edges]).ok()
+/// The page that a tool is shown with (MCP Apps), in both ways in which that is written, and where.
+fn links_of(tool: &str) -> Vec<(Range<usize>, String)> {
+    let paths: [&[&str]; 2] = [&["_meta", "ui", "resourceUri"], &["_meta", "ui/resourceUri"]];
+    let found = paths.iter().filter_map(|path| {
+        let edges = message::find(tool.as_bytes(), 0..tool.len(), path)?;
+        Some((edges.clone(), serde_json::from_str(&tool[edges]).ok()?))
+    });
+    found.collect()
 }
 
-fn name_of(item: &RawValue) -> Option<String> {
-    text_of(item, "name")
-}
-
-/// An item under our name; resources keep theirs, which others may have been told.
-fn renamed(item: &RawValue, server: &Arc<str>, names: &Names, method: &str) -> String {
-    let text = item.get();
-    let is_named = matches!(method, "tools/list" | "prompts/list");
-    let name = name_of(item).filter(|_| is_named);
-    let ours = name.and_then(|name| names.ours(server, &name).map(ToOwned::to_owned));
-    let edges = message::find(text.as_bytes(), 0..text.len(), &["name"]);
-    match (ours, edges) {
-        (Some(ours), Some(edges)) => {
-            format!("{}{}{}", &text[..edges.start], Value::from(ours), &text[edges.end..])
-        }
-        _ => text.to_owned(),
-    }
+fn json_text(text: &str) -> Bytes {
+    Value::from(text).to_string().into()
 }

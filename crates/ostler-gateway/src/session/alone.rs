@@ -1,65 +1,38 @@
 //! Servers of which each call has an instance of its own (`share: call`).
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use ostler::Frame;
 use ostler::keeper::{CallError, Lease};
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::Session;
-use super::reach::{Errand, NoLease, Parcel, Reach, acquire, is_list};
+use super::parcel::{Parcel, Place, Queue};
+use super::reach::{Errand, NoLease, Reach, acquire, is_list};
 use crate::hub::LISTS;
 use crate::message::{self, code};
 
 /// For a server to list all that it has, once it is ready.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// What is under way.
-#[derive(Default)]
-pub(super) struct Alone {
-    /// Calls that wait for their instance, by the client's id.
-    waiting: HashMap<Bytes, AbortHandle>,
-    /// Servers that were asked what they have. What is not known since is asked for each time.
-    looked: HashSet<Arc<str>>,
-}
-
-impl Alone {
-    pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    pub(super) fn has(&self, id: &[u8]) -> bool {
-        self.waiting.contains_key(id)
-    }
-
-    /// Nobody waits for this call any more. Whether somebody has.
-    pub(super) fn cancel(&mut self, id: &[u8]) -> bool {
-        let waiting = self.waiting.remove(id);
-        waiting.inspect(AbortHandle::abort).is_some()
-    }
-}
-
 impl Session {
     /// Brings a request to an instance that nobody else uses, before or after.
     pub(super) fn forward_alone(&mut self, server: &Arc<str>, parcel: Parcel) {
-        if asks_what_there_is(&parcel.frame) && !self.alone.looked.contains(server) {
-            return match self.reach.get_mut(server) {
-                Some(Reach::Waiting(waiting)) => waiting.push_back(parcel),
-                Some(Reach::Held(_)) | None => self.look_at(server, VecDeque::from([parcel])),
-            };
+        if asks_what_there_is(&parcel.frame) && !self.looked.contains(server) {
+            if !matches!(self.reach.get(server), Some(Reach::Waiting(_))) {
+                self.look_at(server);
+            }
+            return self.enqueue(server, parcel);
         }
         let id = parcel.id();
         let errand = self.for_lease(server, |server, lease| Errand::Alone(server, parcel, lease));
-        self.alone.waiting.insert(id, errand);
+        self.waiting.insert(id, |_| Place::Errand(errand));
     }
 
-    /// Has an instance started to hear what there is; these requests are answered then.
-    pub(super) fn look_at(&mut self, server: &Arc<str>, waiting: VecDeque<Parcel>) {
-        self.reach.insert(Arc::clone(server), Reach::Waiting(waiting));
+    /// Has an instance started to hear what there is; requests that wait for it are answered then.
+    pub(super) fn look_at(&mut self, server: &Arc<str>) {
+        self.reach.insert(Arc::clone(server), Reach::Waiting(Queue::new()));
         let (gateway, scope, menu) =
             (Arc::clone(&self.gateway), Arc::clone(&self.scope), Arc::clone(&self.menu));
         let (server, profile) = (Arc::clone(server), self.profile(server));
@@ -83,13 +56,12 @@ impl Session {
         if let Err(reason) = result {
             return self.refuse_waiting(server, &reason);
         }
-        self.alone.looked.insert(Arc::clone(server));
-        let Some(Reach::Waiting(waiting)) = self.reach.remove(server) else { return };
-        for parcel in waiting {
+        self.looked.insert(Arc::clone(server));
+        for parcel in self.dequeue(server) {
             let id = parcel.id();
             let list = LISTS.iter().find(|(list, _)| list.as_bytes() == parcel.frame.method());
             match (list, self.known(server)) {
-                (Some((list, _)), _) => self.list(server, parcel.frame, list, &id),
+                (Some((list, _)), _) => self.list(server, parcel, list, &id),
                 (None, Some(known)) => self.welcome(&id, server, &known.initialize),
                 (None, None) => {
                     let text = format!("{server}: it has not said what it is");
@@ -106,7 +78,7 @@ impl Session {
         parcel: Parcel,
         lease: Result<Lease, NoLease>,
     ) {
-        self.alone.waiting.remove(&parcel.id());
+        self.waiting.remove(&parcel.id());
         let lease = match lease {
             Ok(lease) => lease,
             Err(reason) => return self.refuse(server, [parcel], &reason),

@@ -173,7 +173,7 @@ impl Session {
 
     /// Whether it has been asked for something that is not answered yet.
     fn owes_answers(&self) -> bool {
-        !self.client.pending().is_empty() || self.is_waiting() || !self.gathers.is_empty()
+        !self.client.pending().is_empty() || !self.waiting.is_empty()
     }
 }
 

@@ -1,13 +1,14 @@
 //! What waits for servers to say what they have.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ostler::Frame;
 use tokio::time::timeout_at;
 
 use super::Session;
+use super::parcel::{Parcel, Place};
 use crate::catalog::Catalog;
 use crate::message::{self, code};
 use crate::names;
@@ -18,6 +19,8 @@ const GATHER: Duration = Duration::from_secs(5);
 /// How long a request waits for the server that it names, which may have to be fetched before it starts. One that
 /// fails to start is not waited for.
 const NAMED: Duration = Duration::from_mins(2);
+/// Requests of one client that wait for servers to say what they have. All of them are looked at whenever one does.
+const MOST: usize = 256;
 
 /// What waits for servers to say what they have.
 pub(super) struct Gather {
@@ -32,7 +35,17 @@ pub(super) enum Wants {
     /// The list itself, of all servers.
     List,
     /// What is called like this.
-    Named(Frame, Path, String),
+    Named(Box<Parcel>, Path, String),
+}
+
+impl Wants {
+    /// Those of these servers that matter.
+    fn of(&self, mut servers: Vec<Arc<str>>) -> Vec<Arc<str>> {
+        if let Self::Named(_, _, name) = self {
+            servers.retain(|server| names::may_be_of(name, server));
+        }
+        servers
+    }
 }
 
 /// Where a request names something.
@@ -56,33 +69,35 @@ impl News {
     }
 }
 
-impl Gather {
-    pub(super) fn is_for(&self, id: &[u8]) -> bool {
-        self.id == id
-    }
-}
-
 impl Session {
     /// Waits for what is not known yet, which is started, once.
     pub(super) fn gather(&mut self, method: &'static str, id: &Bytes, wants: Wants) {
         self.seen = self.gateway.hub().catalog.edition();
-        for server in self.missing(method, &wants) {
-            self.failures.remove(&server);
-            self.reach_for(&server);
+        let missing = wants.of(self.unknown(method));
+        for server in &missing {
+            self.failures.remove(server);
+            self.reach_for(server);
         }
         let limit = match wants {
             Wants::List => GATHER,
             Wants::Named(..) => NAMED,
         };
-        let until = Instant::now() + limit;
-        self.gathers.push(Gather { id: id.clone(), method, until, wants });
-        self.finish_gathers();
+        let gather = Gather { id: id.clone(), method, until: Instant::now() + limit, wants };
+        if self.is_hopeless(&missing) {
+            self.finish_gather(gather, &missing);
+        } else if self.gathers.len() >= MOST {
+            let text = format!("{MOST} requests wait for servers to say what they have already");
+            self.client.fail(id, code::INTERNAL, &text, Some("busy"));
+        } else {
+            let number = self.waiting.insert(id.clone(), Place::Gather);
+            self.gathers.insert(number, gather);
+        }
     }
 
     /// What somebody here waits to hear of the catalog, if anybody does.
     pub(super) fn news_wanted(&self) -> Option<News> {
         let is_wanted = !self.gathers.is_empty() || !self.promised.is_empty();
-        let until = self.gathers.iter().map(|gather| gather.until).min();
+        let until = self.gathers.values().map(|gather| gather.until).min();
         is_wanted.then_some(News { since: self.seen, until })
     }
 
@@ -96,28 +111,35 @@ impl Session {
     /// Goes on with those that have all that they wait for.
     pub(super) fn finish_gathers(&mut self) {
         let now = Instant::now();
-        for gather in std::mem::take(&mut self.gathers) {
-            let missing = self.missing(gather.method, &gather.wants);
-            let is_hopeless = |server: &Arc<str>| self.failures.contains_key(server);
-            if gather.until <= now || missing.iter().all(is_hopeless) {
-                self.finish_gather(gather, missing.len());
+        let mut unknown: BTreeMap<&str, Vec<Arc<str>>> = BTreeMap::new();
+        for (number, gather) in std::mem::take(&mut self.gathers) {
+            let all = unknown.entry(gather.method).or_insert_with(|| self.unknown(gather.method));
+            let missing = gather.wants.of(all.clone());
+            if gather.until <= now || self.is_hopeless(&missing) {
+                self.waiting.remove(&gather.id);
+                self.finish_gather(gather, &missing);
             } else {
-                self.gathers.push(gather);
+                self.gathers.insert(number, gather);
             }
         }
     }
 
-    fn finish_gather(&mut self, Gather { id, method, wants, .. }: Gather, missing: usize) {
+    /// Whether none of these servers will say what it has.
+    fn is_hopeless(&self, missing: &[Arc<str>]) -> bool {
+        missing.iter().all(|server| self.failures.contains_key(server))
+    }
+
+    fn finish_gather(&mut self, gather: Gather, missing: &[Arc<str>]) {
+        let Gather { id, method, wants, .. } = gather;
         match wants {
             Wants::List => {
                 let result = self.put_together(method);
                 self.client.reply(&id, message::answer(&id, result.as_bytes()));
-                self.promise(method, missing);
+                self.promise(method, missing.len());
             }
-            Wants::Named(frame, path, name) => {
-                if !self.forward_known(&frame, method, path, &name) {
-                    let silent = self.missing(method, &Wants::Named(frame, path, name.clone()));
-                    let text = self.why_unknown(&silent, &name);
+            Wants::Named(parcel, path, name) => {
+                if self.forward_known(*parcel, method, path, &name).is_some() {
+                    let text = self.why_unknown(missing, &name);
                     self.client.fail(&id, code::INVALID_PARAMS, &text, None);
                 }
             }
@@ -132,15 +154,6 @@ impl Session {
             (None, Some(server)) => format!("{server} has not said in time what it has"),
             (None, None) => format!("nothing is called {name}"),
         }
-    }
-
-    /// The servers that matter and of which it is not known what they have.
-    fn missing(&self, method: &str, wants: &Wants) -> Vec<Arc<str>> {
-        let mut servers = self.unknown(method);
-        if let Wants::Named(_, _, name) = wants {
-            servers.retain(|server| names::may_be_of(name, server));
-        }
-        servers
     }
 
     /// Who got a list without some servers hears when they are known.

@@ -7,30 +7,33 @@ mod all;
 mod alone;
 mod desk;
 mod gather;
+mod index;
+mod parcel;
 mod reach;
 mod requests;
 mod subscriptions;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ostler::keeper::Scope;
 use tokio::task::JoinSet;
 
 pub(crate) use self::all::{each, field_of};
-use self::alone::Alone;
 pub(crate) use self::desk::Desk;
 use self::desk::Vigil;
 use self::gather::Gather;
+use self::index::Index;
+use self::parcel::Waiting;
 use self::reach::{Errand, Reach};
 use crate::agents::AgentSession;
+use crate::claims::Claims;
 use crate::client::Client;
 use crate::gateway::Gateway;
 use crate::in_flight::InFlight;
 use crate::menu::Menu;
 use crate::message::{self, code};
-use crate::names::Names;
 
 /// Which servers a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,23 +55,26 @@ pub(crate) struct Session {
     menu: Arc<Menu>,
     reach: HashMap<Arc<str>, Reach>,
     errands: JoinSet<Errand>,
-    alone: Alone,
-    /// What waits for servers to say what they have.
-    gathers: Vec<Gather>,
+    /// Requests that no server has yet.
+    waiting: Waiting,
+    /// Servers with an instance for each call that were asked what they have. What is not known since is asked for
+    /// each time.
+    looked: HashSet<Arc<str>>,
+    /// What waits for servers to say what they have, in its order.
+    gathers: BTreeMap<u64, Gather>,
     /// The edition of the catalog that was looked at last.
     seen: u64,
     /// Lists that were told without some servers, and without how many.
     promised: BTreeMap<&'static str, usize>,
-    /// Names of things of all servers, by list, with the editions that they were made from.
-    names: BTreeMap<&'static str, (Editions, Arc<Names>)>,
+    /// What all servers have, for a client that sees them as one.
+    index: Index,
+    /// Which server a URI belongs to, for all clients of the same principal.
+    claims: Arc<Mutex<Claims>>,
     /// Why the last attempt to reach a server has failed.
     failures: HashMap<Arc<str>, String>,
     /// What its task waits for at this moment.
     vigil: Vigil,
 }
-
-/// Of the catalog, and of the client's menu.
-type Editions = (u64, u64);
 
 impl Session {
     pub(crate) fn new(
@@ -80,6 +86,7 @@ impl Session {
         menu: Arc<Menu>,
     ) -> Self {
         Self {
+            claims: gateway.claims(&scope.who().principal),
             gateway,
             client,
             scope: Arc::new(scope),
@@ -88,11 +95,12 @@ impl Session {
             menu,
             reach: HashMap::new(),
             errands: JoinSet::new(),
-            alone: Alone::default(),
-            gathers: Vec::new(),
+            waiting: Waiting::default(),
+            looked: HashSet::new(),
+            gathers: BTreeMap::new(),
             seen: 0,
             promised: BTreeMap::new(),
-            names: BTreeMap::new(),
+            index: Index::default(),
             failures: HashMap::new(),
             vigil: Vigil::default(),
         }
@@ -108,21 +116,20 @@ impl Session {
     /// Nobody waits for anything any more.
     fn close(mut self) {
         self.unsubscribe_all();
-        let pending = std::mem::take(&mut *self.client.pending());
-        for call in pending.into_values() {
+        let pending = self.client.pending().take_all();
+        for call in pending {
             cancel(&call, "the client has gone");
         }
         let asked = std::mem::take(&mut *self.client.asked());
         for asked in asked.into_values() {
-            let error = message::error(&asked.id, code::INTERNAL, "the client has gone", None);
-            asked.upstream.say(&error);
+            asked.fail("the client has gone");
         }
         self.client.out.close();
     }
 
     fn expire(&mut self) {
         let now = Instant::now();
-        for (id, call) in self.client.take_late(now) {
+        for (id, call) in self.client.pending().take_late(now) {
             // A server that says other things meanwhile is slow, not hung.
             if call.lease.heard() == call.heard {
                 call.lease.suspect();
@@ -131,8 +138,7 @@ impl Session {
             self.client.fail(&id, code::INTERNAL, "no answer in time", Some("timeout"));
         }
         for asked in self.client.take_late_asked(now) {
-            let error = message::error(&asked.id, code::INTERNAL, "no answer in time", None);
-            asked.upstream.say(&error);
+            asked.fail("no answer in time");
         }
     }
 }

@@ -1,18 +1,14 @@
 //! How a client's messages reach a server: with the lease that it has, or after it has got one.
 
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use ostler::Frame;
 use ostler::keeper::{AcquireError, CallError, Lease, Scope, Sharing, Turn};
 use tokio::task::AbortHandle;
 
 use super::Session;
-use crate::client::Topic;
+use super::parcel::{Parcel, Place, Queue};
 use crate::hub::{LIST_LIMIT, LISTS};
 use crate::in_flight::{Attachment, InFlight};
 use crate::log_level;
@@ -24,7 +20,7 @@ use crate::variant;
 /// Whether the client has an instance of a server.
 pub(super) enum Reach {
     /// One is being asked for; these are for it.
-    Waiting(VecDeque<Parcel>),
+    Waiting(Queue),
     Held(Held),
 }
 
@@ -35,27 +31,6 @@ pub(super) struct Held {
     pub(super) attachment: Arc<Attachment>,
     limit: Duration,
     tools: Arc<Tools>,
-}
-
-/// A request on its way, with what has to be changed in it.
-pub(super) struct Parcel {
-    pub(super) frame: Frame,
-    pub(super) edits: Vec<(Range<usize>, Bytes)>,
-    /// What it subscribes to.
-    pub(super) subscribes: Option<Topic>,
-}
-
-impl Parcel {
-    /// The client's own id of it.
-    pub(super) fn id(&self) -> Bytes {
-        self.frame.bytes().slice(self.frame.id_edges())
-    }
-}
-
-impl From<Frame> for Parcel {
-    fn from(frame: Frame) -> Self {
-        Self { frame, edits: Vec::new(), subscribes: None }
-    }
 }
 
 /// Why the client gets no instance.
@@ -88,12 +63,35 @@ impl Session {
                 let held = held.clone();
                 self.send(server, &held, parcel);
             }
-            Some(Reach::Waiting(waiting)) => waiting.push_back(parcel),
+            Some(Reach::Waiting(_)) => self.enqueue(server, parcel),
             None => {
-                self.reach.insert(Arc::clone(server), Reach::Waiting(VecDeque::from([parcel])));
+                self.enqueue(server, parcel);
                 self.ask_for_lease(server);
             }
         }
+    }
+
+    /// Has a request wait for an instance.
+    pub(super) fn enqueue(&mut self, server: &Arc<str>, parcel: Parcel) {
+        let place = |number| Place::Queue(Arc::clone(server), number);
+        let number = self.waiting.insert(parcel.id(), place);
+        let reach = self.reach.entry(Arc::clone(server));
+        let reach = reach.or_insert_with(|| Reach::Waiting(Queue::new()));
+        if let Reach::Held(_) = reach {
+            *reach = Reach::Waiting(Queue::new());
+        }
+        if let Reach::Waiting(queue) = reach {
+            queue.insert(number, parcel);
+        }
+    }
+
+    /// What waits for an instance does not any more, because there is one or will be none.
+    pub(super) fn dequeue(&mut self, server: &Arc<str>) -> Vec<Parcel> {
+        let Some(Reach::Waiting(queue)) = self.reach.remove(server) else { return Vec::new() };
+        for parcel in queue.values() {
+            self.waiting.remove(&parcel.id());
+        }
+        queue.into_values().collect()
     }
 
     /// Has an instance started although there is no request for it yet.
@@ -102,9 +100,9 @@ impl Session {
             return;
         }
         if self.menu.sharing(server) == Sharing::Call {
-            return self.look_at(server, VecDeque::new());
+            return self.look_at(server);
         }
-        self.reach.insert(Arc::clone(server), Reach::Waiting(VecDeque::new()));
+        self.reach.insert(Arc::clone(server), Reach::Waiting(Queue::new()));
         self.ask_for_lease(server);
     }
 
@@ -115,37 +113,30 @@ impl Session {
         }
     }
 
-    pub(super) fn is_waiting(&self) -> bool {
-        let mut all = self.reach.values();
-        !self.alone.is_idle()
-            || all.any(|reach| matches!(reach, Reach::Waiting(waiting) if !waiting.is_empty()))
-    }
-
-    /// Whether a request with this id waits for an instance.
-    pub(super) fn has_waiting(&self, id: &[u8]) -> bool {
-        let waits = |reach: &Reach| match reach {
-            Reach::Waiting(waiting) => waiting.iter().any(|parcel| parcel.frame.id() == id),
-            Reach::Held(_) => false,
-        };
-        self.alone.has(id)
-            || self.gathers.iter().any(|gather| gather.is_for(id))
-            || self.reach.values().any(waits)
+    /// Whether a request with this id is not answered yet.
+    pub(super) fn is_in_flight(&self, id: &[u8]) -> bool {
+        self.client.pending().contains(id) || self.waiting.contains(id)
     }
 
     /// Nobody waits for this request any more. Whether it had not been sent.
     pub(super) fn withdraw(&mut self, id: &[u8]) -> bool {
-        let before = self.has_waiting(id);
-        self.alone.cancel(id);
-        self.gathers.retain(|gather| !gather.is_for(id));
-        for reach in self.reach.values_mut() {
-            if let Reach::Waiting(waiting) = reach {
+        match self.waiting.get(id) {
+            None => return false,
+            Some(Place::Queue(server, number)) => {
+                let Some(Reach::Waiting(queue)) = self.reach.get_mut(server) else { return false };
                 // A handshake can't be taken back.
-                waiting.retain(|parcel| {
-                    parcel.frame.id() != id || parcel.frame.method() == b"initialize"
-                });
+                if queue.get(number).is_none_or(|one| one.frame.method() == b"initialize") {
+                    return false;
+                }
+                queue.remove(number);
             }
+            Some(Place::Gather(number)) => {
+                self.gathers.remove(number);
+            }
+            Some(Place::Errand(errand)) => errand.abort(),
         }
-        before && !self.has_waiting(id)
+        self.waiting.remove(id);
+        true
     }
 
     pub(super) fn done(&mut self, errand: Errand) {
@@ -154,10 +145,13 @@ impl Session {
             Errand::Lease(server, Err(reason)) => self.refuse_waiting(&server, &reason),
             Errand::Alone(server, parcel, lease) => self.call_alone(&server, parcel, lease),
             Errand::Looked(server, looked) => self.looked(&server, looked),
-            Errand::Turn(server, parcel, turn) => match self.held(&server).cloned() {
-                Some(held) => self.send_now(&server, &held, parcel, turn),
-                None => self.forward(&server, parcel),
-            },
+            Errand::Turn(server, parcel, turn) => {
+                self.waiting.remove(&parcel.id());
+                match self.held(&server).cloned() {
+                    Some(held) => self.send_now(&server, &held, parcel, turn),
+                    None => self.forward(&server, parcel),
+                }
+            }
             Errand::Left(server, number) => self.left(&server, number),
         }
     }
@@ -185,11 +179,10 @@ impl Session {
         // If it has ended since, what waits for it waits for the next one.
         let Some(held) = self.hold_lease(server, lease) else { return };
         self.resubscribe(server, &held);
-        let waiting = self.reach.insert(Arc::clone(server), Reach::Held(held));
-        if let Some(Reach::Waiting(waiting)) = waiting {
-            for parcel in waiting {
-                self.deliver(server, parcel);
-            }
+        let waiting = self.dequeue(server);
+        self.reach.insert(Arc::clone(server), Reach::Held(held));
+        for parcel in waiting {
+            self.deliver(server, parcel);
         }
         // Whoever only wanted to know what it is keeps it from nobody.
         if let Some(held) = self.held(server) {
@@ -197,8 +190,8 @@ impl Session {
         }
     }
 
-    /// What has waited for an instance.
-    fn deliver(&mut self, server: &Arc<str>, parcel: Parcel) {
+    /// Brings a request to a server, and notes what it subscribes to.
+    pub(super) fn deliver(&mut self, server: &Arc<str>, parcel: Parcel) {
         match parcel.frame.method() {
             b"resources/subscribe" => self.subscribe(server, parcel),
             b"resources/unsubscribe" => self.unsubscribe(server, parcel),
@@ -234,7 +227,7 @@ impl Session {
                 self.reach.insert(Arc::clone(server), Reach::Waiting(waiting));
                 self.ask_for_lease(server);
             }
-            Some(Reach::Held(_)) | None if !self.client.topics(server).is_empty() => {
+            Some(Reach::Held(_)) | None if !self.client.topics(|of| *of == **server).is_empty() => {
                 self.reach_for(server);
             }
             Some(Reach::Held(_)) | None => {}
@@ -242,7 +235,8 @@ impl Session {
     }
 
     pub(super) fn refuse_waiting(&mut self, server: &Arc<str>, error: &NoLease) {
-        if let Some(Reach::Waiting(waiting)) = self.reach.remove(server) {
+        if let Some(Reach::Waiting(_)) = self.reach.get(server) {
+            let waiting = self.dequeue(server);
             self.refuse(server, waiting, error);
         }
     }
@@ -265,7 +259,7 @@ impl Session {
             }
         };
         for parcel in parcels {
-            self.client.fail(parcel.frame.id(), code::INTERNAL, &text, Some(reason));
+            self.client.fail(&parcel.id(), code::INTERNAL, &text, Some(reason));
         }
         self.failures.insert(Arc::clone(server), text);
     }
@@ -277,8 +271,10 @@ impl Session {
         if let Some(turn) = held.lease.try_turn() {
             return self.send_now(server, held, parcel, turn);
         }
-        let (server, lease) = (Arc::clone(server), held.lease.clone());
-        self.errands.spawn(async move { Errand::Turn(server, parcel, lease.turn().await) });
+        let (server, lease, id) = (Arc::clone(server), held.lease.clone(), parcel.id());
+        let turn = async move { Errand::Turn(server, parcel, lease.turn().await) };
+        let errand = self.errands.spawn(turn);
+        self.waiting.insert(id, |_| Place::Errand(errand));
     }
 
     fn send_now(&mut self, server: &Arc<str>, held: &Held, parcel: Parcel, turn: Turn) {
@@ -286,15 +282,14 @@ impl Session {
             Ok(()) => {}
             // It was not sent, so that the next instance can have it.
             Err(CallError::Closed) => {
-                let waiting = Reach::Waiting(VecDeque::from([parcel]));
-                self.reach.insert(Arc::clone(server), waiting);
+                self.enqueue(server, parcel);
                 if held.lease.ending().is_some() {
                     self.ask_for_lease(server);
                 }
             }
             Err(error) => {
-                let id = parcel.frame.id();
-                self.client.fail(id, code::INTERNAL, &error.to_string(), Some("unavailable"));
+                let text = error.to_string();
+                self.client.fail(&parcel.id(), code::INTERNAL, &text, Some("unavailable"));
             }
         }
     }
@@ -304,7 +299,7 @@ impl Held {
     pub(super) fn send(&self, parcel: &Parcel, turn: Turn) -> Result<(), CallError> {
         let frame = &parcel.frame;
         let id = parcel.id();
-        let token = message::progress_token(frame);
+        let token = parcel.found.token.clone();
         let limit = if is_list(frame) { self.limit.min(LIST_LIMIT) } else { self.limit };
         let attachment = Arc::clone(&self.attachment);
         let reply = {
@@ -314,9 +309,9 @@ impl Held {
         let line = |call| {
             let mut edits = parcel.edits.clone();
             edits.push((frame.id_edges(), message::number(call)));
-            let Attachment { client, upstream, calls } = &*self.attachment;
+            let Attachment { client, upstream, .. } = &*self.attachment;
             let since = Instant::now();
-            calls.fetch_add(1, Ordering::Relaxed);
+            self.attachment.begin(call, id.clone());
             let in_flight = InFlight {
                 lease: self.lease.clone(),
                 attachment: Arc::clone(&self.attachment),
@@ -339,7 +334,7 @@ impl Held {
         };
         let sent = self.lease.begin(turn, line, reply);
         if sent.is_err()
-            && let Some(call) = self.attachment.client.take_pending(frame.id())
+            && let Some(call) = self.attachment.client.take_pending(&id)
         {
             call.settle();
         }

@@ -5,33 +5,45 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ostler::keeper::Sharing;
 use ostler::{Frame, Kind};
-use serde_json::value::RawValue;
 
+use super::parcel::Parcel;
 use super::reach::merge_levels;
-use super::{Route, Session, cancel};
+use super::{Route, Session, cancel, version_of};
+use crate::batch;
 use crate::catalog::Known;
 use crate::hello::Hello;
 use crate::hub::LISTS;
 use crate::log_level;
 use crate::message::{self, code};
+use crate::params;
 use crate::terms;
 use crate::transport::Words;
-use crate::version;
+use crate::uris::Style;
+
+const IN_FLIGHT: &str = "a request with this id is in flight already";
 
 impl Session {
     pub(super) fn hear(&mut self, words: Words) {
-        let line = match words {
-            Words::Message(frame) => return self.message(frame),
-            Words::Line(line) => line,
-        };
-        match Frame::parse(line.clone()) {
-            Ok(frame) => self.message(frame),
-            Err(_) if line.first() == Some(&b'[') => self.batch(&line),
-            Err(error) => {
-                let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_ok();
-                let code = if is_json { code::INVALID_REQUEST } else { code::PARSE };
-                self.client.fail(b"", code, &error.to_string(), None);
+        match words {
+            Words::Message(frame) => self.message(frame),
+            Words::Batch(frames) => self.batch(frames),
+            Words::Line(line) if batch::is_batch(&line) => {
+                match batch::parse(&line, version_of(&self.client)) {
+                    Ok(frames) => self.batch(frames),
+                    Err(error) => {
+                        let code = error.code();
+                        self.client.fail(b"", code, &error.to_string(), None);
+                    }
+                }
             }
+            Words::Line(line) => match Frame::parse(line.clone()) {
+                Ok(frame) => self.message(frame),
+                Err(error) => {
+                    let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_ok();
+                    let code = if is_json { code::INVALID_REQUEST } else { code::PARSE };
+                    self.client.fail(b"", code, &error.to_string(), None);
+                }
+            },
         }
     }
 
@@ -43,71 +55,72 @@ impl Session {
         }
     }
 
-    /// Several messages as one, which only one version of the protocol has.
-    fn batch(&mut self, line: &Bytes) {
-        let may = self.client.hello().is_some_and(|hello| hello.version == version::WITH_BATCHES);
-        let messages: Result<Vec<&RawValue>, _> = serde_json::from_slice(line);
-        let Some(messages) = messages.ok().filter(|messages| may && !messages.is_empty()) else {
-            let text = "several messages at once are not part of this version of the protocol";
-            return self.client.fail(b"", code::INVALID_REQUEST, text, None);
-        };
-        let parse = |raw: &&RawValue| Frame::parse(line.slice_ref(raw.get().as_bytes()));
-        let frames: Vec<_> = messages.iter().map(parse).collect();
-        let requests = frames.iter().flatten().filter(|frame| frame.kind() == Kind::Request);
-        let ids = requests.map(|frame| frame.bytes().slice(frame.id_edges()));
-        self.client.expect_batch(ids.collect());
+    /// Several messages as one.
+    fn batch(&mut self, frames: Vec<Frame>) {
+        let ids = batch::requests(&frames);
+        if ids.iter().any(|id| self.is_in_flight(id)) {
+            return self.client.fail(b"", code::INVALID_REQUEST, IN_FLIGHT, None);
+        }
+        self.client.expect_batch(ids);
         for frame in frames {
-            match frame {
-                Ok(frame) => self.message(frame),
-                Err(error) => {
-                    self.client.fail(b"", code::INVALID_REQUEST, &error.to_string(), None);
-                }
-            }
+            self.message(frame);
         }
     }
 
     fn request(&mut self, frame: Frame) {
-        let id = frame.bytes().slice(frame.id_edges());
+        let id = message::request_id(&frame);
+        let refuse = |text: &str| self.client.fail(&id, code::INVALID_REQUEST, text, None);
         if !message::is_whole(&id) {
-            let text = "an id is a text or a whole number";
-            return self.client.fail(&id, code::INVALID_REQUEST, text, None);
+            return refuse("an id is a text or a whole number");
         }
-        if self.client.pending().contains_key(&id) || self.has_waiting(&id) {
-            let text = "a request with this id is in flight already";
-            return self.client.fail(&id, code::INVALID_REQUEST, text, None);
+        if self.is_in_flight(&id) {
+            return refuse(IN_FLIGHT);
         }
-        match frame.method() {
-            b"ping" => self.client.reply(&id, message::answer(&id, b"{}")),
-            b"initialize" => self.initialize(frame, &id),
-            _ if self.client.hello().is_none() => {
-                self.client.fail(&id, code::INVALID_REQUEST, "the handshake comes first", None);
+        if message::is_misnamed(&frame) {
+            return refuse("a notification has no id");
+        }
+        let parcel = match Parcel::new(frame) {
+            Ok(parcel) => parcel,
+            Err(unclear) => {
+                let text = unclear.to_string();
+                return self.client.fail(&id, code::INVALID_PARAMS, &text, None);
             }
-            b"logging/setLevel" => self.set_level(&frame, &id),
+        };
+        match parcel.frame.method() {
+            b"ping" => self.client.reply(&id, message::answer(&id, b"{}")),
+            b"initialize" => self.initialize(parcel, &id),
+            _ if self.client.hello().is_none() => refuse("the handshake comes first"),
+            b"logging/setLevel" => self.set_level(&parcel.frame, &id),
             _ => match self.route.clone() {
-                Route::One(server) => self.request_of(&server, frame, &id),
-                Route::All => self.request_of_all(frame, &id),
+                Route::One(server) => self.request_of(&server, parcel, &id),
+                Route::All => self.request_of_all(parcel, &id),
             },
         }
     }
 
     /// A request for the only server of this client, with its own names.
-    fn request_of(&mut self, server: &Arc<str>, frame: Frame, id: &Bytes) {
-        if terms::is_withheld(self.shares(server), &frame) {
+    fn request_of(&mut self, server: &Arc<str>, mut parcel: Parcel, id: &Bytes) {
+        let frame = &parcel.frame;
+        if terms::is_withheld(self.shares(server), frame, &parcel.found) {
             let text = "not offered by a server that is shared like this";
             return self.client.fail(id, code::METHOD_NOT_FOUND, text, Some("withheld"));
         }
         let method = frame.method();
         if let Some((list, _)) = LISTS.iter().find(|(list, _)| list.as_bytes() == method) {
-            return self.list(server, frame, list, id);
+            return self.list(server, parcel, list, id);
         }
         match method {
-            b"resources/subscribe" => self.subscribe(server, frame.into()),
-            b"resources/unsubscribe" => self.unsubscribe(server, frame.into()),
-            b"tools/call" if !self.may_call(server, &frame) => {
-                self.client.fail(id, code::INVALID_PARAMS, "no such tool", Some("denied"));
+            b"resources/subscribe" | b"resources/unsubscribe" => {
+                let uri = message::text_param(frame, &["uri"]);
+                parcel.subject = uri.map(|uri| ((Arc::clone(server), uri), Style::default()));
             }
-            _ => self.forward(server, frame.into()),
+            b"tools/call" if !self.may_call(server, frame) => {
+                let text = "no such tool";
+                return self.client.fail(id, code::INVALID_PARAMS, text, Some("denied"));
+            }
+            _ => {}
         }
+        self.deliver(server, parcel);
     }
 
     /// Whether the configuration allows the tool that is called.
@@ -118,11 +131,15 @@ impl Session {
     }
 
     fn notification(&mut self, frame: &Frame) {
+        // Whoever sends one expects no answer, also if it is wrong.
+        if message::is_misnamed(frame) || params::check(frame).is_err() {
+            return;
+        }
         match frame.method() {
             b"notifications/initialized" => self.client.set_initialized(),
             b"notifications/cancelled" => {
                 let Some(edges) = message::param(frame, &["requestId"]) else { return };
-                let id = frame.bytes().slice(edges);
+                let id = message::same_id(frame.bytes().slice(edges));
                 // Who has cancelled a call does not wait for its answer.
                 if let Some(call) = self.client.take_pending(&id) {
                     cancel(&call, "the client has cancelled it");
@@ -153,13 +170,13 @@ impl Session {
     /// The client answers what a server has asked.
     fn answer(&mut self, frame: &Frame) {
         if let Some(asked) = self.client.take_asked(frame) {
-            let edits = vec![(frame.id_edges(), asked.id)];
-            asked.upstream.say(&message::splice(frame.bytes(), edits));
+            let edits = vec![(frame.id_edges(), asked.id.clone())];
+            asked.answer(&message::splice(frame.bytes(), edits));
         }
     }
 
-    fn initialize(&mut self, frame: Frame, id: &Bytes) {
-        let hello = match Hello::read(&frame) {
+    fn initialize(&mut self, parcel: Parcel, id: &Bytes) {
+        let hello = match Hello::read(&parcel.frame) {
             Ok(hello) => hello,
             Err(why) => {
                 return self.client.fail(id, code::INVALID_PARAMS, &why.to_string(), None);
@@ -175,7 +192,7 @@ impl Session {
                 Some(known) if !known.initialize.is_empty() => {
                     self.welcome(id, &server, &known.initialize);
                 }
-                _ => self.forward(&server, frame.into()),
+                _ => self.forward(&server, parcel),
             },
         }
     }
@@ -190,8 +207,8 @@ impl Session {
         self.client.reply(id, message::answer(id, &result[..result.len() - 1]));
     }
 
-    pub(super) fn list(&mut self, server: &Arc<str>, frame: Frame, method: &str, id: &Bytes) {
-        let is_first_page = message::param(&frame, &["cursor"]).is_none();
+    pub(super) fn list(&mut self, server: &Arc<str>, parcel: Parcel, method: &str, id: &Bytes) {
+        let is_first_page = message::param(&parcel.frame, &["cursor"]).is_none();
         let held = self.held(server);
         // A server that runs and does not say when its lists change has to be asked.
         let is_fresh = held.is_none_or(|held| held.attachment.upstream.vouches_for(method));
@@ -201,7 +218,7 @@ impl Session {
                 let result = self.menu.tools(server).filter(method, result);
                 self.client.reply(id, message::answer(id, &result));
             }
-            None => self.forward(server, frame.into()),
+            None => self.forward(server, parcel),
         }
     }
 

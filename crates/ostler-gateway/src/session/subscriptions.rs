@@ -5,16 +5,31 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::Session;
-use super::reach::{Held, Parcel};
-use crate::client::Topic;
+use super::parcel::Parcel;
+use super::reach::Held;
+use crate::client::{Subscription, Topic};
 use crate::message::{self, code};
+use crate::uris::Style;
+
+/// Resources that one client may want to hear of at a time.
+const MOST: usize = 1024;
+/// The longest URI of one of them, in bytes.
+const LONGEST: usize = 8 << 10;
 
 impl Session {
     pub(super) fn subscribe(&mut self, server: &Arc<str>, mut parcel: Parcel) {
-        let Some(topic) = self.topic_of(server, &parcel) else { return };
+        let Some((topic, style)) = self.subject_of(&parcel) else { return };
+        let is_more = {
+            let subscriptions = self.client.subscriptions();
+            subscriptions.len() >= MOST && !subscriptions.contains_key(&topic)
+        };
+        if is_more || topic.1.len() > LONGEST {
+            let text = format!("at most {MOST} subscriptions, to URIs of at most {LONGEST} bytes");
+            return self.client.fail(&parcel.id(), code::INVALID_PARAMS, &text, None);
+        }
         // Without an instance it is asked for when there is one.
         if let Some(held) = self.held(server).cloned() {
-            if !self.hold(&topic, &held) {
+            if !self.hold(&topic, style, &held) {
                 let id = parcel.id();
                 return self.client.reply(&id, message::answer(&id, b"{}"));
             }
@@ -24,7 +39,7 @@ impl Session {
     }
 
     pub(super) fn unsubscribe(&mut self, server: &Arc<str>, parcel: Parcel) {
-        let Some(topic) = self.topic_of(server, &parcel) else { return };
+        let Some((topic, _)) = self.subject_of(&parcel) else { return };
         self.client.subscriptions().remove(&topic);
         let held = self.held(server).cloned();
         let was_last =
@@ -38,18 +53,19 @@ impl Session {
     }
 
     /// Notes that the client wants to hear of it. Whether the server has to be told.
-    fn hold(&self, topic: &Topic, held: &Held) -> bool {
+    fn hold(&self, topic: &Topic, style: Style, held: &Held) -> bool {
         // An instance that is about to go is followed by one that is held.
         let in_use = held.lease.hold().ok();
-        self.client.subscriptions().insert(topic.clone(), in_use);
-        held.attachment.upstream.subscribe(&topic.1, &self.client)
+        let subscription = Subscription { style: style.clone(), in_use };
+        self.client.subscriptions().insert(topic.clone(), subscription);
+        held.attachment.upstream.subscribe(&topic.1, &self.client, style)
     }
 
     /// A new instance knows nothing of what the last one was asked for.
     pub(super) fn resubscribe(&mut self, server: &Arc<str>, held: &Held) {
         let upstream = &held.attachment.upstream;
-        for topic in self.client.topics(server) {
-            if self.hold(&topic, held) {
+        for (topic, style) in self.client.topics(|of| *of == **server) {
+            if self.hold(&topic, style, held) {
                 upstream.confirm(&topic.1);
                 let params = json!({ "uri": topic.1 }).to_string();
                 upstream.request("resources/subscribe", &params);
@@ -59,8 +75,7 @@ impl Session {
 
     /// A client that has come back wants to hear of what it wanted to hear of.
     pub(super) fn take_up(&mut self) {
-        let topics: Vec<Topic> = self.client.subscriptions().keys().cloned().collect();
-        for (server, _) in topics {
+        for ((server, _), _) in self.client.topics(|_| true) {
             self.reach_for(&server);
         }
     }
@@ -76,11 +91,10 @@ impl Session {
         }
     }
 
-    fn topic_of(&self, server: &Arc<str>, parcel: &Parcel) -> Option<Topic> {
-        let uri = message::text_param(&parcel.frame, &["uri"]);
-        if uri.is_none() {
+    fn subject_of(&self, parcel: &Parcel) -> Option<(Topic, Style)> {
+        if parcel.subject.is_none() {
             self.client.fail(&parcel.id(), code::INVALID_PARAMS, "which resource?", None);
         }
-        Some((Arc::clone(server), uri?))
+        parcel.subject.clone()
     }
 }

@@ -1,5 +1,6 @@
 //! An instance, as clients' sessions know it: who uses it, and who gets what it says.
 
+mod attachments;
 mod questions;
 mod subscribers;
 
@@ -10,16 +11,20 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ostler::keeper::{Talk, Whose};
-use ostler::{CallId, Frame};
+use ostler::{CallId, Frame, Kind};
 use tokio::sync::watch;
 
+use self::attachments::Attachments;
+pub(crate) use self::questions::ASK_LIMIT;
+use self::questions::Question;
 use self::subscribers::Subscribers;
 use crate::client::Client;
 use crate::gateway::lock;
 use crate::hub::LISTS;
 use crate::in_flight::Attachment;
 use crate::log_level;
-use crate::message;
+use crate::message::{self, code};
+use crate::params;
 use crate::transport::{About, Weight};
 
 /// However much progress is told, a call takes no longer.
@@ -30,11 +35,13 @@ pub(crate) struct Upstream {
     talk: Talk,
     /// What it answered to the handshake.
     initialize: Bytes,
-    attachments: Mutex<Vec<Weak<Attachment>>>,
+    attachments: Mutex<Attachments>,
     progress: Mutex<HashMap<u64, Progress>>,
     /// Who wants to hear of changes of which resource.
     subscribers: Mutex<BTreeMap<String, Subscribers>>,
     log_level: Mutex<Option<u8>>,
+    /// What it has asked its clients, by its own ids.
+    questions: Mutex<HashMap<Bytes, Question>>,
     /// Who was sent elsewhere, by the server's own name for that.
     elicitations: Mutex<HashMap<String, Weak<Client>>>,
     /// Its lists that were not asked for yet.
@@ -66,6 +73,7 @@ impl Upstream {
             progress: Mutex::default(),
             subscribers: Mutex::default(),
             log_level: Mutex::default(),
+            questions: Mutex::default(),
             elicitations: Mutex::default(),
             unlisted: watch::Sender::default(),
         };
@@ -118,19 +126,9 @@ impl Upstream {
 
     /// A client begins to use it.
     pub(crate) fn attach(self: &Arc<Self>, client: &Arc<Client>) -> Arc<Attachment> {
-        let attachment = Arc::new(Attachment {
-            client: Arc::clone(client),
-            upstream: Arc::clone(self),
-            calls: 0.into(),
-        });
-        let mut attachments = lock(&self.attachments);
-        attachments.retain(|one| one.strong_count() > 0);
-        attachments.push(Arc::downgrade(&attachment));
+        let attachment = Arc::new(Attachment::new(Arc::clone(client), Arc::clone(self)));
+        lock(&self.attachments).add(&attachment);
         attachment
-    }
-
-    pub(crate) fn attached(&self) -> Vec<Arc<Attachment>> {
-        lock(&self.attachments).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Passes the progress of a call on to its client.
@@ -152,8 +150,27 @@ impl Upstream {
 
     /// A message that is no answer.
     pub(crate) fn hear(self: &Arc<Self>, message: &Frame) -> Option<Change> {
+        let unclear = params::check(message).err().map(|unclear| unclear.to_string());
+        match (message.kind(), unclear) {
+            (Kind::Notification, None) if !message::is_misnamed(message) => {
+                return self.notice(message);
+            }
+            (Kind::Request, _) if message::is_misnamed(message) => {
+                self.refuse(message, code::INVALID_REQUEST, "a notification has no id");
+            }
+            (Kind::Request, Some(unclear)) => self.refuse(message, code::INVALID_PARAMS, &unclear),
+            (Kind::Request, None) if message.method() == b"ping" => {
+                self.say(&message::answer(message.id(), b"{}"));
+            }
+            (Kind::Request, None) => self.ask(message),
+            // It expects no answer, and is nothing that could be passed on.
+            (Kind::Notification | Kind::Answer, _) => {}
+        }
+        None
+    }
+
+    fn notice(self: &Arc<Self>, message: &Frame) -> Option<Change> {
         match message.method() {
-            b"ping" => self.say(&message::answer(message.id(), b"{}")),
             b"notifications/progress" => self.pass_progress(message),
             b"notifications/message" => self.pass_log(message),
             b"notifications/resources/updated" => self.pass_update(message),
@@ -162,15 +179,19 @@ impl Upstream {
             b"notifications/tools/list_changed" => return Some(Change::List("tools/list")),
             b"notifications/prompts/list_changed" => return Some(Change::List("prompts/list")),
             b"notifications/resources/list_changed" => return Some(Change::List("resources/list")),
-            _ if message.id().is_empty() => {
+            _ => {
                 // On a shared instance nobody knows whom it is for.
                 if let Some(only) = self.only_one() {
-                    only.client.send_about(self, message.line(), Weight::Notice);
+                    only.send(message.line(), Weight::Notice);
                 }
             }
-            _ => self.ask(message),
         }
         None
+    }
+
+    /// Answers a request of the server that is not passed on.
+    fn refuse(&self, request: &Frame, code: i32, text: &str) {
+        self.say(&message::error(request.id(), code, text, None));
     }
 
     /// Answers, or says something without being asked.
@@ -195,12 +216,12 @@ impl Upstream {
         progress.client.send(line, About::Request(&progress.id), Weight::Notice);
     }
 
-    fn pass_log(self: &Arc<Self>, message: &Frame) {
+    fn pass_log(&self, message: &Frame) {
         let level = message::text_param(message, &["level"]);
         let level = level.as_deref().and_then(log_level::severity).unwrap_or(u8::MAX);
         // What was said on behalf of one client is no other's business.
         if let Some(owner) = self.owner().filter(|owner| level >= owner.client.log_level()) {
-            owner.client.send_about(self, message.line(), Weight::Notice);
+            owner.send(message.line(), Weight::Notice);
         }
     }
 
@@ -217,7 +238,7 @@ impl Upstream {
     /// The level that has to be asked for so that everybody hears what they want, if it is another one
     /// than before.
     pub(crate) fn merge_log_level(&self) -> Option<u8> {
-        let wanted = self.attached().iter().map(|one| one.client.log_level()).min()?;
+        let wanted = lock(&self.attachments).all().map(|one| one.client.log_level()).min()?;
         let mut level = lock(&self.log_level);
         if *level == Some(wanted) {
             return None;

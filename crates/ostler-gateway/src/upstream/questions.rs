@@ -1,22 +1,31 @@
 //! What a server asks its clients.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use ostler::Frame;
 
 use super::Upstream;
-use crate::client::Client;
+use crate::client::{Asked, Client};
 use crate::gateway::lock;
 use crate::in_flight::Attachment;
 use crate::message::{self, code};
 use crate::transport::{About, Weight};
 
 /// For a client to answer what a server asks.
-const ASK_LIMIT: Duration = Duration::from_mins(5);
+pub(crate) const ASK_LIMIT: Duration = Duration::from_mins(5);
+/// What one server may ask before it is answered.
+const MOST_QUESTIONS: usize = 256;
 /// Clients that are sent elsewhere by one server at one time.
 const MOST_ELICITATIONS: usize = 1024;
+
+/// What a server has asked a client.
+#[derive(Debug)]
+pub(super) struct Question {
+    of: Weak<Attachment>,
+    /// Under which the client was asked.
+    number: u64,
+}
 
 impl Upstream {
     pub(super) fn ask(self: &Arc<Self>, request: &Frame) {
@@ -26,33 +35,52 @@ impl Upstream {
         };
         let capabilities = owner.client.hello().map(|hello| hello.capabilities.clone());
         if let Err(code) = can_answer(request, &capabilities.unwrap_or_default()) {
-            let text = "the client can't do that";
-            return self.say(&message::error(request.id(), code, text, None));
+            return self.refuse(request, code, "the client can't do that");
         }
+        let mut questions = lock(&self.questions);
+        if questions.len() >= MOST_QUESTIONS {
+            questions.retain(|_, question| question.of.strong_count() > 0);
+        }
+        let id = message::request_id(request);
+        if questions.len() >= MOST_QUESTIONS || questions.contains_key(&id) {
+            drop(questions);
+            let text =
+                format!("a request with this id, or {MOST_QUESTIONS} others, are not answered yet");
+            return self.refuse(request, code::INVALID_REQUEST, &text);
+        }
+        let until = Instant::now() + ASK_LIMIT;
+        let asked = Asked { upstream: Arc::clone(self), id: id.clone(), until };
+        let number = owner.client.expect_answer(asked);
+        questions.insert(id, Question { of: Arc::downgrade(&owner), number });
+        drop(questions);
         if let Some(id) = message::text_param(request, &["elicitationId"]) {
             self.expect_completion(id, &owner.client);
         }
-        owner.client.ask(request, self, ASK_LIMIT);
+        let edits = vec![(request.id_edges(), message::number(number))];
+        owner.send(message::splice(request.bytes(), edits), Weight::Needed);
+    }
+
+    /// A question has been answered, by whomever.
+    pub(crate) fn close_question(&self, id: &[u8]) {
+        lock(&self.questions).remove(id);
     }
 
     /// Whom a request of the server is for: its only user, or the only one that waits for it.
     pub(super) fn owner(&self) -> Option<Arc<Attachment>> {
-        self.only_one().or_else(|| {
-            let mut busy = self.attached();
-            busy.retain(|one| one.calls.load(Ordering::Relaxed) > 0);
-            if busy.len() == 1 { busy.pop() } else { None }
-        })
+        self.only_one().or_else(|| lock(&self.attachments).only(Attachment::is_busy))
     }
 
     pub(super) fn only_one(&self) -> Option<Arc<Attachment>> {
-        let mut attached = self.attached();
-        if self.is_exclusive() || attached.len() == 1 { attached.pop() } else { None }
+        let attachments = lock(&self.attachments);
+        if self.is_exclusive() { attachments.last() } else { attachments.only(|_| true) }
     }
 
     /// The client that is to hear when what it was asked to do elsewhere is done.
     pub(crate) fn expect_completion(&self, elicitation: String, client: &Arc<Client>) {
         let mut all = lock(&self.elicitations);
-        all.retain(|_, client| client.strong_count() > 0);
+        if all.len() >= MOST_ELICITATIONS {
+            all.retain(|_, client| client.strong_count() > 0);
+        }
         if all.len() < MOST_ELICITATIONS {
             all.insert(elicitation, Arc::downgrade(client));
         }
@@ -67,17 +95,14 @@ impl Upstream {
     }
 
     /// The server no longer wants the answer to what it has asked.
-    pub(super) fn pass_cancel(self: &Arc<Self>, message: &Frame) {
+    pub(super) fn pass_cancel(&self, message: &Frame) {
         let Some(edges) = message::param(message, &["requestId"]) else { return };
-        let id = message.bytes().slice(edges.clone());
-        for attachment in self.attached() {
-            let mut asked = attachment.client.asked();
-            let found = asked.iter().find(|(_, a)| a.id == id && Arc::ptr_eq(&a.upstream, self));
-            let Some(number) = found.map(|(number, _)| *number) else { continue };
-            asked.remove(&number);
-            drop(asked);
-            let line = message::splice(message.bytes(), vec![(edges, message::number(number))]);
-            return attachment.client.send_about(self, line, Weight::Needed);
+        let id = message::same_id(message.bytes().slice(edges.clone()));
+        let Some(question) = lock(&self.questions).remove(&id) else { return };
+        let Some(owner) = question.of.upgrade() else { return };
+        if owner.client.asked().remove(&question.number).is_some() {
+            let edits = vec![(edges, message::number(question.number))];
+            owner.send(message::splice(message.bytes(), edits), Weight::Needed);
         }
     }
 }

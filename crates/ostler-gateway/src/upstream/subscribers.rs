@@ -1,31 +1,34 @@
 //! Who wants to hear of which resource of a server.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 use ostler::Frame;
+use serde_json::Value;
 
 use super::Upstream;
 use crate::client::Client;
 use crate::gateway::lock;
 use crate::message;
 use crate::transport::{About, Weight};
+use crate::uris::Style;
 
 /// Who wants to hear of one resource.
 #[derive(Default)]
 pub(super) struct Subscribers {
-    clients: Vec<Weak<Client>>,
+    /// By the numbers of the clients, with how they call it.
+    clients: HashMap<u64, (Weak<Client>, Style)>,
     /// The server has agreed.
     is_confirmed: bool,
 }
 
 impl Upstream {
-    /// Notes that a client wants to hear of a resource. Whether the server has to be asked: it has not
-    /// agreed yet.
-    pub(crate) fn subscribe(&self, uri: &str, client: &Arc<Client>) -> bool {
+    /// Notes that a client wants to hear of a resource, which it calls like this. Whether the server has to be asked: it
+    /// has not agreed yet.
+    pub(crate) fn subscribe(&self, uri: &str, client: &Arc<Client>, style: Style) -> bool {
         let mut subscribers = lock(&self.subscribers);
         let own = subscribers.entry(uri.to_owned()).or_default();
-        own.clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
-        own.clients.push(Arc::downgrade(client));
+        own.clients.insert(client.number, (Arc::downgrade(client), style));
         !own.is_confirmed
     }
 
@@ -44,7 +47,7 @@ impl Upstream {
     pub(crate) fn unsubscribe(&self, uri: &str, client: &Client) -> bool {
         let mut subscribers = lock(&self.subscribers);
         let Some(own) = subscribers.get_mut(uri) else { return false };
-        own.clients.retain(|one| one.upgrade().is_some_and(|one| one.number != client.number));
+        own.clients.remove(&client.number);
         let was_last = own.clients.is_empty();
         if was_last {
             subscribers.remove(uri);
@@ -53,7 +56,10 @@ impl Upstream {
     }
 
     pub(super) fn pass_update(&self, message: &Frame) {
-        let Some(uri) = message::text_param(message, &["uri"]) else { return };
+        let Some(edges) = message::param(message, &["uri"]) else { return };
+        let Ok(uri) = serde_json::from_slice::<String>(&message.bytes()[edges.clone()]) else {
+            return;
+        };
         let subscribers = lock(&self.subscribers);
         let exact = subscribers.get(&uri).map(|own| vec![own]);
         // It may name a part of what was subscribed to.
@@ -62,14 +68,15 @@ impl Upstream {
             all.map(|(_, own)| own).collect::<Vec<_>>()
         };
         let found = exact.unwrap_or_else(wider);
-        let found = if found.is_empty() { subscribers.values().collect() } else { found };
-        let mut told = Vec::new();
-        let clients = found.into_iter().flat_map(|own| &own.clients);
-        for client in clients.filter_map(Weak::upgrade) {
-            if !told.contains(&client.number) {
-                told.push(client.number);
-                client.send(message.line(), About::Nothing, Weight::Notice);
-            }
+        let is_own = !found.is_empty();
+        let found = if is_own { found } else { subscribers.values().collect() };
+        let mut told = HashSet::new();
+        for (number, (client, style)) in found.into_iter().flat_map(|own| &own.clients) {
+            let Some(client) = client.upgrade().filter(|_| told.insert(*number)) else { continue };
+            let ours = if is_own { style.own(&uri) } else { style.foreign(&uri) };
+            let ours = ours.map(|uri| (edges.clone(), Value::from(uri).to_string().into()));
+            let line = message::splice(message.bytes(), ours.into_iter().collect());
+            client.send(line, About::Nothing, Weight::Notice);
         }
     }
 }

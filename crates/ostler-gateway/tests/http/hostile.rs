@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use ostler::keeper::Sharing;
-use ostler_testkit::wait_until;
 use ostler_testkit::web::{Reply, Web, request};
+use ostler_testkit::{assert_linear, wait_until};
 use rustix::io::ioctl_fionread;
 use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -148,6 +148,24 @@ fn a_client_that_does_not_read_blocks_nobody() {
         server.answer(&asked, &json!({}));
         assert_eq!(Reply::read(stream).expect("an answer").message()["id"], id);
     }
+}
+
+/// The limit on requests in flight used to be looked at after all of a batch was read, each id against all others.
+#[test]
+fn b1_a_batch_is_not_read_beyond_its_limit() {
+    let stage = Stage::new(Sharing::All);
+    let (web, _server) = stage.both_in("2025-03-26", &json!({}));
+    let pings = |count: usize| {
+        let ping = |id| request(&json!(id), "ping", &json!({}));
+        (0..count).map(ping).collect::<Vec<_>>().join(",")
+    };
+    let mut reply = web.send("POST", &format!("[{},nonsense", pings(257)));
+    assert_eq!((reply.status, &reply.message()["error"]["code"]), (400, &json!(-32600)));
+    let mut reply = web.send("POST", &format!("[{}]", pings(256)));
+    assert_eq!((reply.status, reply.message().as_array().map(Vec::len)), (200, Some(256)));
+    assert_linear(5000, |size| {
+        assert_eq!(web.send("POST", &format!("[{}]", pings(size))).status, 400);
+    });
 }
 
 /// A client that asks and asks, and reads no answer, until the gateway can't answer any more.

@@ -4,9 +4,13 @@
 mod all;
 mod alone;
 mod catalog;
+mod growth;
 mod ids;
+mod keys;
+mod kinds;
 mod lifecycle;
 mod messages;
 mod requests;
 mod stage;
 mod subscriptions;
+mod uris;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use ostler::http::Body;
 use ostler::{Frame, Kind};
-use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -14,8 +13,9 @@ use super::head::Manner;
 use super::limits::{BODIES, BODY, SMALL_BODY};
 use super::refusal::Refusal;
 use super::wire::{NoBody, Wire};
+use crate::batch::{self, InvalidBatch};
+use crate::message;
 use crate::transport::Words;
-use crate::version;
 
 /// Room for bodies that are being read, of which there may be only so many at one time.
 #[derive(Debug)]
@@ -71,40 +71,17 @@ impl Said {
     /// What it says, if a client with this version may say it.
     pub(super) fn parse(body: &Bytes, version: &str) -> Result<Self, Refusal> {
         let line = flat(body);
-        if line.first() == Some(&b'[') {
-            return Self::batch(line, version);
+        if batch::is_batch(&line) {
+            let frames = batch::parse(&line, version).map_err(|error| match error {
+                InvalidBatch::NotJson => Refusal::NotJson,
+                error => Refusal::Invalid(error.to_string()),
+            })?;
+            return Ok(Self { ids: batch::requests(&frames), words: Words::Batch(frames) });
         }
         let frame = Frame::parse(line.clone()).map_err(|error| wrong(&line, &error))?;
         let is_request = frame.kind() == Kind::Request;
-        let ids = is_request.then(|| frame.bytes().slice(frame.id_edges())).into_iter().collect();
+        let ids = is_request.then(|| message::request_id(&frame)).into_iter().collect();
         Ok(Self { words: Words::Message(frame), ids })
-    }
-
-    fn batch(line: Bytes, version: &str) -> Result<Self, Refusal> {
-        let invalid = |text: &str| Refusal::Invalid(text.to_owned());
-        if version != version::WITH_BATCHES {
-            let text = "several messages at once are not part of this version of the protocol";
-            return Err(invalid(text));
-        }
-        let messages: Vec<&RawValue> =
-            serde_json::from_slice(&line).map_err(|_| Refusal::NotJson)?;
-        if messages.is_empty() {
-            return Err(invalid("there is no message in it"));
-        }
-        let mut ids = Vec::new();
-        for raw in messages {
-            let bytes = line.slice_ref(raw.get().as_bytes());
-            let frame = Frame::parse(bytes.clone()).map_err(|error| wrong(&bytes, &error))?;
-            if frame.kind() != Kind::Request {
-                continue;
-            }
-            let id = frame.bytes().slice(frame.id_edges());
-            if frame.method() == b"initialize" || ids.contains(&id) {
-                return Err(invalid("the handshake comes alone, and each id once"));
-            }
-            ids.push(id);
-        }
-        Ok(Self { words: Words::Line(line), ids })
     }
 
     /// The beginning of a session, if it is one.
@@ -113,7 +90,7 @@ impl Said {
             Words::Message(one) if one.kind() == Kind::Request => {
                 Some(one).filter(|one| one.method() == b"initialize")
             }
-            Words::Message(_) | Words::Line(_) => None,
+            Words::Message(_) | Words::Batch(_) | Words::Line(_) => None,
         }
     }
 }

@@ -1,0 +1,133 @@
+//! What all servers of a client have, by the names and URIs under which the client knows it.
+//!
+//! It follows from what is known of the servers. When something was learned, only what comes from the server that it was
+//! learned of is made again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Session;
+use crate::catalog::Known;
+use crate::gateway::lock;
+use crate::message;
+use crate::names::{self, Names};
+
+/// Of the catalog, and of the client's menu.
+type Editions = (u64, u64);
+
+/// What all servers have.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// What it was made from.
+    editions: Option<Editions>,
+    servers: BTreeMap<Arc<str>, Entry>,
+}
+
+/// What one server has.
+#[derive(Debug, Default)]
+struct Entry {
+    known: Option<Arc<Known>>,
+    tools: Names,
+    prompts: Names,
+}
+
+impl Entry {
+    fn names(&self, list: &str) -> Option<&Names> {
+        match list {
+            "tools/list" => Some(&self.tools),
+            "prompts/list" => Some(&self.prompts),
+            _ => None,
+        }
+    }
+}
+
+impl Index {
+    /// Our name for a thing of a server.
+    pub(super) fn ours(&self, server: &str, list: &str, thing: &str) -> Option<&str> {
+        self.servers.get(server)?.names(list)?.ours(thing)
+    }
+
+    /// The server that has something called like this, and its own name for it.
+    pub(super) fn theirs(&self, list: &str, name: &str) -> Option<(Arc<str>, String)> {
+        let mut servers = self.servers.iter().filter(|(server, _)| names::may_be_of(name, server));
+        servers.find_map(|(server, entry)| {
+            let own = entry.names(list)?.theirs(name)?;
+            Some((Arc::clone(server), own.to_owned()))
+        })
+    }
+
+    /// The only server that has resources, if it is known of every other one that it has none.
+    pub(super) fn only_with_resources(&self) -> Option<&Arc<str>> {
+        let mut found = None;
+        for (server, entry) in &self.servers {
+            let initialize = entry.known.as_ref().map(|known| &known.initialize)?;
+            if initialize.is_empty() {
+                return None;
+            }
+            let path = ["capabilities", "resources"];
+            if message::find(initialize, 0..initialize.len(), &path).is_some()
+                && found.replace(server).is_some()
+            {
+                return None;
+            }
+        }
+        found
+    }
+}
+
+impl Session {
+    /// What all servers have, as far as it is known now.
+    pub(super) fn index(&mut self) -> &Index {
+        let editions = (self.gateway.hub().catalog.edition(), self.menu.edition());
+        if self.index.editions != Some(editions) {
+            self.update_index(editions);
+        }
+        &self.index
+    }
+
+    fn update_index(&mut self, editions: Editions) {
+        let mut old = std::mem::take(&mut self.index);
+        // Another menu may show other tools of the same server.
+        let is_same_menu = old.editions.is_some_and(|(_, menu)| menu == editions.1);
+        let mut changed = Vec::new();
+        for server in self.menu.names() {
+            let known = self.known(&server);
+            let is_same = |entry: &Entry| match (&entry.known, &known) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            let kept = old.servers.remove(&server).filter(|entry| is_same_menu && is_same(entry));
+            let entry = kept.unwrap_or_else(|| {
+                changed.push(Arc::clone(&server));
+                self.entry(&server, known)
+            });
+            self.index.servers.insert(server, entry);
+        }
+        self.claim(&changed);
+        self.index.editions = Some(editions);
+    }
+
+    fn entry(&self, server: &Arc<str>, known: Option<Arc<Known>>) -> Entry {
+        let names = |method| {
+            let things: BTreeSet<String> = self.texts(server, method, "name").into_iter().collect();
+            Names::of(server, things)
+        };
+        Entry { known, tools: names("tools/list"), prompts: names("prompts/list") }
+    }
+
+    /// Notes what these servers list. A URI says more than a template that fits it, so that all of the former come first.
+    fn claim(&self, servers: &[Arc<str>]) {
+        let names: BTreeSet<Arc<str>> = self.menu.names().into_iter().collect();
+        let is_there = |name: &str| names.contains(name);
+        let mut claims = lock(&self.claims);
+        for server in servers {
+            claims.claim(server, &self.texts(server, "resources/list", "uri"), is_there);
+            claims.claim(server, &self.links(server), is_there);
+        }
+        for server in servers {
+            for template in self.texts(server, "resources/templates/list", "uriTemplate") {
+                claims.claim_template(server, &template, is_there);
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A request on its way to a server, and where it waits until it is there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ostler::Frame;
+use tokio::task::AbortHandle;
+
+use crate::client::Topic;
+use crate::message;
+use crate::params::{self, Found, Unclear};
+use crate::uris::Style;
+
+/// A request on its way, with what has to be changed in it.
+#[derive(Clone, Debug)]
+pub(super) struct Parcel {
+    pub(super) frame: Frame,
+    pub(super) found: Found,
+    pub(super) edits: Vec<(Range<usize>, Bytes)>,
+    /// The resource that it is about, if it subscribes or unsubscribes.
+    pub(super) subject: Option<(Topic, Style)>,
+    /// What it subscribes to, once that is noted at the server's instance.
+    pub(super) subscribes: Option<Topic>,
+}
+
+impl Parcel {
+    /// A request whose parameters mean the same to every server.
+    pub(super) fn new(frame: Frame) -> Result<Self, Unclear> {
+        let found = params::check(&frame)?;
+        Ok(Self { frame, found, edits: Vec::new(), subject: None, subscribes: None })
+    }
+
+    /// The client's own id of it.
+    pub(super) fn id(&self) -> Bytes {
+        message::request_id(&self.frame)
+    }
+}
+
+/// Requests that wait for one server, in their order.
+pub(super) type Queue = BTreeMap<u64, Parcel>;
+
+/// Where each request of a client is that no server has yet. Whatever changes one of these places changes this as well.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    places: HashMap<Bytes, Place>,
+    last: u64,
+}
+
+/// Where a request waits.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// In the queue of this server, under this number.
+    Queue(Arc<str>, u64),
+    /// For what servers have, under this number.
+    Gather(u64),
+    /// For something that is for this request alone.
+    Errand(AbortHandle),
+}
+
+impl Waiting {
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    pub(super) fn contains(&self, id: &[u8]) -> bool {
+        !self.places.is_empty() && self.places.contains_key(id)
+    }
+
+    pub(super) fn get(&self, id: &[u8]) -> Option<&Place> {
+        self.places.get(id)
+    }
+
+    pub(super) fn remove(&mut self, id: &[u8]) {
+        self.places.remove(id);
+    }
+
+    /// A request waits in a place that has this number.
+    pub(super) fn insert(&mut self, id: Bytes, place: impl FnOnce(u64) -> Place) -> u64 {
+        self.last += 1;
+        self.places.insert(id, place(self.last));
+        self.last
+    }
+}

@@ -24,8 +24,9 @@ pub struct Dock {
     // First, so that nothing is started in an engine that has gone.
     stage: Stage,
     docker: Docker,
-    /// A container of the same image without labels, and one of somebody else's instance.
-    strangers: [String; 2],
+    /// Containers that must stay: one of the same image without labels, one of another owner's instance,
+    /// and those of [`adopt`](Self::adopt).
+    strangers: Vec<String>,
     /// Its own, unless it is the one that serves all tests.
     engine: Option<Engine>,
     /// The engine was killed, and containers with it.
@@ -49,7 +50,20 @@ impl Dock {
         let strangers = [&[][..], &["--label", STRANGER]].map(|options| {
             docker.expect(&[&["run", "--detach"], options, &[IMAGE, "sleep", "1000000"]].concat())
         });
-        Self { stage, docker, strangers, engine, was_killed: false }
+        Self { stage, docker, strangers: strangers.into(), engine, was_killed: false }
+    }
+
+    /// Starts a container from this image as the user, past ostler. It must stay.
+    pub fn adopt(&mut self, image: &str) -> String {
+        let own = self.docker.expect(&["run", "--detach", image, "sleep", "1000000"]);
+        self.strangers.push(own.clone());
+        own
+    }
+
+    /// Removes a container that was [adopted](Self::adopt).
+    pub fn abolish(&mut self, container: &str) {
+        self.docker.expect(&["rm", "--force", "--volumes", container]);
+        self.strangers.retain(|one| one != container);
     }
 
     /// The stage.

@@ -1,6 +1,7 @@
 //! An engine that exists only as answers, some of them bad ones.
 
 mod http;
+mod images;
 
 use std::collections::VecDeque;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use http::Request;
+use images::Images;
 
 /// What the fake does with a request, once, in place of what an engine would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,7 @@ struct State {
     /// Removals that are not answered yet, and the most that there have been.
     removals: (usize, usize),
     version: String,
+    images: Images,
     ignores_filters: bool,
     is_over: bool,
 }
@@ -155,7 +158,7 @@ impl Drop for FakeEngine {
 fn container(id: &str, labels: &Value) -> Value {
     json!({
         "Id": id, "Names": [format!("/{id}")], "Image": "image", "Command": "command",
-        "State": "running", "Created": 1, "Labels": labels,
+        "ImageID": images::PLAIN, "State": "running", "Created": 1, "Labels": labels,
     })
 }
 
@@ -242,7 +245,8 @@ impl State {
             ("GET", Some("_ping"), ..) => (200, json!("OK")),
             ("GET", Some("networks"), ..) => (200, json!([])),
             ("GET", Some("containers"), Some("json"), _) => (200, self.list(&request.query)),
-            ("GET", Some("containers"), Some(_), _) => (200, json!({"Config": {}})),
+            ("GET", Some("containers"), Some(_), _) => (200, self.images.details()),
+            ("GET", Some("images"), Some(id), _) => self.images.inspect(id, &request.query),
             ("GET", Some("exec"), Some(pid), _) => (200, exec(pid)),
             ("POST", Some("containers"), Some("create"), _) => self.create(&request.body),
             ("POST", Some("containers"), Some(_), Some("stop")) => (204, Value::Null),

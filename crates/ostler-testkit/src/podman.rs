@@ -103,6 +103,12 @@ impl Podman {
         String::from_utf8_lossy(&stdout).trim().to_owned()
     }
 
+    /// Starts a container from this image as the user, past ostler. It must stay.
+    pub fn adopt(&mut self, image: &str) {
+        let own = self.expect(&["run", "--detach", image, "sleep", "1000000"]);
+        self.strangers.push(own);
+    }
+
     /// Starts a service on these books, and returns its address.
     pub fn serve(&mut self) -> String {
         self.serve_at(&self.path("run/service.sock"))

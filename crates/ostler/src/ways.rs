@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use crate::door::lead::{lead, stamp};
-use crate::door::remains::socket_name;
+use crate::door::remains::{is_door, socket_name};
 use crate::engine::argv::{is_remote, podman_program};
 use crate::engine::label::Labels;
 use crate::engine::stream::SURROUNDINGS;
@@ -21,6 +21,9 @@ use crate::places::{script_path, socket_path};
 use crate::podman::{self, Shelf};
 use crate::porter::wire::{Service, Wrapped};
 use crate::spec::ServerSpec;
+
+/// Said of a server whose ostler runs inside of another server: what it creates is that one's.
+const ENCLOSED: &str = "they end with the server that this ostler runs in";
 
 /// What was found before the server is started.
 #[derive(Debug, Default)]
@@ -50,6 +53,7 @@ impl Found {
         }
         for tool in tools {
             match Endpoint::of(spec, *tool) {
+                Ok(Endpoint::Unix(socket)) if is_door(&socket) => found.leave_to_enclosing(),
                 Ok(endpoint) if is_served(&endpoint, *tool) => {
                     found.add(instance, *tool, endpoint);
                 }
@@ -72,6 +76,9 @@ impl Found {
     /// Finds a place for the wrapper, if there is a command to wrap.
     fn wrap_podman(&mut self, instance: InstanceId, spec: &ServerSpec) {
         let Some(program) = podman::find(spec) else { return };
+        if Shelf::holds(&program) {
+            return self.leave_to_enclosing();
+        }
         let placed = own_program().and_then(|own| Ok((own, script_path(&Shelf::name(instance))?)));
         match placed {
             Ok((own, place)) => {
@@ -80,6 +87,10 @@ impl Found {
             }
             Err(error) => self.unfollowed = Some(format!("podman can't be wrapped: {error}")),
         }
+    }
+
+    fn leave_to_enclosing(&mut self) {
+        self.unfollowed.get_or_insert_with(|| ENCLOSED.to_owned());
     }
 
     fn add(&mut self, instance: InstanceId, tool: Tool, endpoint: Endpoint) {

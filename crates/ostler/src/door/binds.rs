@@ -5,6 +5,7 @@
 //! place where the container would see it.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -51,10 +52,8 @@ impl Sockets {
                 }
             }
         }
-        let target_of = |bind: &String| bind.split(':').nth(1).map(str::to_owned);
-        more.retain(|(target, _)| {
-            !binds.iter().any(|bind| target_of(bind).as_ref() == Some(target))
-        });
+        let taken: HashSet<&str> = binds.iter().filter_map(|bind| bind.split(':').nth(1)).collect();
+        more.retain(|(target, _)| !taken.contains(target.as_str()));
         binds.extend(more.into_iter().map(|(target, source)| format!("{source}:{target}")));
         Ok(())
     }
@@ -67,31 +66,32 @@ impl Sockets {
         let mut more = Vec::new();
         for mount in mounts.iter_mut() {
             let mut object = Object::of(mount)?;
-            if object.text("Type").as_deref() != Some("bind") {
+            if !is_bind(&object)? {
                 continue;
             }
-            let Some(source) = object.text("Source") else { continue };
+            let Some(source) = object.text("Source")? else { continue };
             match self.exposure(&source) {
                 Exposure::Nothing => {}
                 Exposure::Socket => {
-                    object.edit("Source", |_| to_raw_value(&self.door).map(Some))?;
+                    object.edit("Source", |_| Ok(Some(to_raw_value(&self.door)?)))?;
                     let changed = object.to_raw()?;
                     *mount = Cow::Owned(changed);
                 }
                 Exposure::Below(path) => {
-                    let docker = object.text("Target");
-                    let Some(target) = docker.clone().or_else(|| object.text("Destination")) else {
-                        continue;
-                    };
-                    let propagation = propagation(&object)?;
+                    let Some(target) = target_in(&object)? else { continue };
+                    let options = options(&object)?;
                     let (target, source) =
-                        self.over(&target, &path, propagation.iter().map(String::as_str))?;
-                    let name = if docker.is_some() { "Target" } else { "destination" };
+                        self.over(&target, &path, options.iter().map(String::as_str))?;
+                    let is_docker = object.get("Target")?.is_some();
+                    let name = if is_docker { "Target" } else { "destination" };
                     more.push((target.clone(), mount_of(name, &target, source)?));
                 }
             }
         }
-        let taken: Vec<String> = mounts.iter().filter_map(|mount| target_of(mount)).collect();
+        let mut taken = HashSet::new();
+        for mount in mounts.iter() {
+            taken.extend(target_in(&Object::of(mount)?)?);
+        }
         more.retain(|(target, _)| !taken.contains(target));
         mounts.extend(more.into_iter().map(|(_, mount)| Cow::Owned(mount)));
         Ok(())
@@ -125,15 +125,21 @@ impl Sockets {
     }
 }
 
-fn propagation(mount: &Object<'_>) -> Result<Vec<String>, EditError> {
+/// To the kernel it is one by its options as well, whatever podman is told of its type.
+fn is_bind(mount: &Object<'_>) -> Result<bool, EditError> {
+    let is_bind = mount.text("Type")?.as_deref() == Some("bind");
+    Ok(is_bind || options(mount)?.iter().any(|option| ["bind", "rbind"].contains(&option.as_str())))
+}
+
+/// Docker's propagation, or podman's options, of which that is one.
+fn options(mount: &Object<'_>) -> Result<Vec<String>, EditError> {
     let mut found = Vec::new();
-    for options in mount.all("BindOptions") {
-        found.extend(Object::of(options)?.text("Propagation"));
+    if let Some(options) = mount.get("BindOptions")? {
+        found.extend(Object::of(options)?.text("Propagation")?);
     }
-    for options in mount.all("options") {
-        found.extend(
-            serde_json::from_str::<Option<Vec<String>>>(options.get())?.into_iter().flatten(),
-        );
+    if let Some(options) = mount.get("options")? {
+        let options: Option<Vec<String>> = serde_json::from_str(options.get())?;
+        found.extend(options.into_iter().flatten());
     }
     Ok(found)
 }
@@ -147,9 +153,9 @@ fn mount_of(target_name: &str, target: &str, source: &str) -> Result<Box<RawValu
     Ok(to_raw_value(&mount)?)
 }
 
-fn target_of(mount: &RawValue) -> Option<String> {
-    let object = Object::of(mount).ok()?;
-    object.text("Target").or_else(|| object.text("Destination"))
+fn target_in(mount: &Object<'_>) -> Result<Option<String>, EditError> {
+    let docker = mount.text("Target")?;
+    if docker.is_some() { Ok(docker) } else { mount.text("Destination") }
 }
 
 /// The path behind all links. What does not exist is taken by its words, in which `/var/run` and
@@ -225,6 +231,11 @@ mod tests {
                     {"type": "bind", "source": "/d.sock",
                      "destination": "/r/ostler-test-engine/docker.sock", "options": ["bind"]},
                 ]),
+            ),
+            // The kernel goes by the options.
+            (
+                json!([{"type": "none", "source": socket, "destination": "/r", "options": ["ro", "rbind"]}]),
+                json!([{"type": "none", "source": "/d.sock", "destination": "/r", "options": ["ro", "rbind"]}]),
             ),
             (
                 json!([{"Type": "volume", "Source": "run", "Target": "/r"}]),

@@ -18,8 +18,9 @@ use super::Door;
 use super::denial::{After, Denial};
 use super::edit;
 use super::head::{InvalidHead, RequestHead};
+use super::query::cleared;
 use super::relay::{Answer, Broken, Next, Patience, download, linger, pump, relay};
-use super::route::{Route, Thing};
+use super::route::{ImageSource, Route, Thing};
 use super::stream::{Inlet, Outlet};
 use crate::engine::stream::Stream;
 use crate::http::Body;
@@ -96,8 +97,11 @@ impl Connection {
         if matches!(route, Route::Create(..) | Route::Update) && !head.body.is_complete() {
             return self.change(head, route).await;
         }
+        if let Route::Image(source) = route {
+            return self.make_image(head, *source).await;
+        }
         let answer = self.exchange(head, Upload::of(head), Patience::WithClient).await?;
-        if let (Route::Exec, Some(exec)) = (route, id_in(&answer)) {
+        if let (Route::Exec, Some(exec)) = (route, answer.created()) {
             self.door.traffic.readied(exec);
         }
         Ok(answer.next)
@@ -129,6 +133,36 @@ impl Connection {
         }
     }
 
+    /// Passes on a request for an image that does not carry our labels.
+    async fn make_image(
+        &mut self,
+        head: &RequestHead,
+        source: ImageSource,
+    ) -> Result<Next, Broken> {
+        let target = match cleared(&head.target, source) {
+            Ok(target) => target,
+            Err(error) => return self.deny(head, &Denial::invalid(&error)).await,
+        };
+        let changed = head.with_target(self.client_in.bytes(), &target);
+        if source != ImageSource::Commit || head.body.is_complete() {
+            self.client_in.consume(head.length);
+            let upload = Upload { own: changed, head: 0, body: head.body };
+            return Ok(self.exchange(head, upload, Patience::WithClient).await?.next);
+        }
+        let body = match self.collect(head).await? {
+            Ok(body) => body,
+            Err(denial) => return self.refuse(&denial).await.map(|()| Next::End),
+        };
+        if let Err(error) = edit::check_image_config(&body) {
+            return self.answer(&Denial::invalid(&error)).await;
+        }
+        // With a longer target the lines about the length are elsewhere.
+        let Ok(Some(head)) = RequestHead::parse(&changed) else { return Err(Broken::Gone) };
+        let own = [head.with_length(&changed, body.len()), body].concat();
+        let upload = Upload { own, head: 0, body: Body::NONE };
+        Ok(self.exchange(&head, upload, Patience::WithClient).await?.next)
+    }
+
     /// Whatever becomes of the client: the engine creates what it was asked for, and only its answer
     /// says when that is there.
     async fn create(
@@ -143,7 +177,9 @@ impl Connection {
         };
         let answer = self.exchange(head, upload, Patience::UntilAnswered).await;
         match &answer {
-            Ok(Answer { status: 201, .. }) if thing == Thing::Container => flight.deliver(),
+            Ok(answer @ Answer { status: 201, .. }) if thing == Thing::Container => {
+                flight.deliver(answer.created());
+            }
             Err(_) if !self.door.is_local() => Door::lose(flight),
             // A local engine that has closed its end is no longer at work on it.
             Ok(_) | Err(_) => flight.land(),
@@ -258,15 +294,4 @@ impl Upload {
         to.write(&self.own).await;
         relay(self.head, self.body, from, to, Patience::WithClient, &mut |_| {}).await
     }
-}
-
-fn id_in(answer: &Answer) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Made {
-        #[serde(rename = "Id")]
-        id: String,
-    }
-    let made: Made =
-        serde_json::from_slice(&answer.content).ok().filter(|_| answer.status == 201)?;
-    Some(made.id)
 }

@@ -17,6 +17,8 @@ pub(super) struct RequestHead {
     pub(super) method: String,
     /// As it was sent.
     pub(super) target: String,
+    /// Where in the head that is.
+    target_at: Range<usize>,
     pub(super) body: Body,
     /// The client waits to be told before it sends the body.
     pub(super) expects_word: bool,
@@ -75,10 +77,17 @@ impl RequestHead {
             length,
             method: method.to_owned(),
             target: target.to_owned(),
+            target_at: range_of(target.as_bytes(), bytes),
             body,
             expects_word: http::says(request.headers, "expect", "100-continue"),
             framing_lines: framing_lines.map(|header| line_of(header, bytes)).collect(),
         }))
+    }
+
+    /// The head of a request for another target, and all else as it is in `bytes`.
+    pub(super) fn with_target(&self, bytes: &[u8], target: &str) -> Vec<u8> {
+        let Range { start, end } = self.target_at;
+        [&bytes[..start], target.as_bytes(), &bytes[end..self.length]].concat()
     }
 
     /// The head for a body of another length: `bytes` with its own lines about that replaced.
@@ -128,9 +137,13 @@ impl AnswerHead {
 
 /// Where in `bytes` the line of a header is, without its line break.
 fn line_of(header: &Header<'_>, bytes: &[u8]) -> Range<usize> {
-    let start = header.name.as_ptr().addr() - bytes.as_ptr().addr();
-    let value = header.value.as_ptr().addr() - bytes.as_ptr().addr();
-    start..value + header.value.len()
+    range_of(header.name.as_bytes(), bytes).start..range_of(header.value, bytes).end
+}
+
+/// Where in `bytes` this part of them is.
+fn range_of(part: &[u8], bytes: &[u8]) -> Range<usize> {
+    let start = part.as_ptr().addr() - bytes.as_ptr().addr();
+    start..start + part.len()
 }
 
 #[cfg(test)]

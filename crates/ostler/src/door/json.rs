@@ -1,16 +1,20 @@
 //! JSON objects of which a few members are changed and all others keep their very text.
 //!
-//! An engine may know members that we don't, and numbers may have more digits than we can hold.
-//! Engines find their members without regard to case, and see the same one twice: so do we.
+//! An engine may know members that we don't, and numbers may have more digits than we can hold. Engines find their
+//! members without regard to case. Of a member that is given twice some take the last, some merge both, and `null` may
+//! leave the first as it was. No client needs that, so an object that is read here and has such a member is refused.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
-/// The members of an object, in their order.
+use super::edit::EditError;
+
+/// The members of an object, in their order. No two have exactly the same name.
 #[derive(Debug, Default)]
 pub(super) struct Object<'j>(Vec<(String, Cow<'j, RawValue>)>);
 
@@ -25,29 +29,41 @@ impl<'j> Object<'j> {
         Ok(parsed.unwrap_or_default())
     }
 
-    /// The members that an engine takes for the one of this name.
-    pub(super) fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s RawValue> {
-        self.0.iter().filter(move |(key, _)| is_same(key, name)).map(|(_, value)| &**value)
+    /// All of them, as for a map in which case matters.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), &**value))
     }
 
-    /// The one of this name that counts, as a text.
-    pub(super) fn text(&self, name: &str) -> Option<String> {
-        self.all(name).last().and_then(|value| serde_json::from_str(value.get()).ok())
+    /// The member that an engine takes for the one of this name.
+    pub(super) fn get(&self, name: &str) -> Result<Option<&RawValue>, EditError> {
+        Ok(self.position(name)?.map(|at| &*self.0[at].1))
     }
 
-    /// Changes every member that an engine takes for the one of this name; `edit` says what it
+    /// The same as a text; `None` also for `null`.
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, EditError> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        Ok(serde_json::from_str(value.get())?)
+    }
+
+    /// Changes the member that an engine takes for the one of this name, if there is one; `edit` says what it
     /// becomes, or nothing if it may stay.
-    pub(super) fn edit<E>(
+    pub(super) fn edit(
         &mut self,
         name: &str,
-        mut edit: impl FnMut(&RawValue) -> Result<Option<Box<RawValue>>, E>,
-    ) -> Result<(), E> {
-        for (_, value) in self.0.iter_mut().filter(|(key, _)| is_same(key, name)) {
-            if let Some(changed) = edit(value)? {
-                *value = Cow::Owned(changed);
-            }
+        edit: impl FnOnce(&RawValue) -> Result<Option<Box<RawValue>>, EditError>,
+    ) -> Result<(), EditError> {
+        if let Some(at) = self.position(name)?
+            && let Some(changed) = edit(&self.0[at].1)?
+        {
+            self.0[at].1 = Cow::Owned(changed);
         }
         Ok(())
+    }
+
+    fn position(&self, name: &str) -> Result<Option<usize>, EditError> {
+        let mut found = self.0.iter().enumerate().filter(|(_, (key, _))| is_same(key, name));
+        let first = found.next().map(|(at, _)| at);
+        if found.next().is_some() { Err(EditError::Twice(name.to_owned())) } else { Ok(first) }
     }
 
     /// Sets a member by its exact name, as for a map in which case matters.
@@ -79,8 +95,11 @@ impl<'de> Deserialize<'de> for Object<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
+                let (mut members, mut names) = (Vec::new(), HashSet::new());
                 while let Some((key, value)) = map.next_entry::<String, &'de RawValue>()? {
+                    if !names.insert(key.clone()) {
+                        return Err(A::Error::custom(format_args!("it has '{key}' twice")));
+                    }
                     members.push((key, Cow::Borrowed(value)));
                 }
                 Ok(Object(members))
@@ -127,10 +146,22 @@ mod tests {
 
     #[test]
     fn members_are_found_as_an_engine_finds_them() {
-        let text = "{\"labels\":1,\"LABELS\":2,\"Label\u{17F}\":3,\"label\":4}";
-        let object = Object::parse(text.as_bytes()).unwrap();
-        let found: Vec<&str> = object.all("Labels").map(RawValue::get).collect();
-        assert_eq!(found, ["1", "2", "3"]);
+        for key in ["Labels", "labels", "LABELS", "Label\u{17F}", "\\u004cabel\\u0073"] {
+            let text = format!("{{\"label\":1,\"{key}\":\"x\"}}");
+            let object = Object::parse(text.as_bytes()).unwrap();
+            assert_eq!(object.text("Labels").unwrap().as_deref(), Some("x"), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_twice_is_refused() {
+        let object = Object::parse(br#"{"labels":1,"LABELS":2,"other":3}"#).unwrap();
+        assert!(matches!(object.get("Labels"), Err(EditError::Twice(_))));
+        assert!(object.get("Other").is_ok());
+        for text in [r#"{"a":1,"a":null}"#, r#"{"a":1,"\u0061":2}"#] {
+            let error = Object::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("it has 'a' twice"), "{error}");
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! known to be this server's doing. It passes bytes on as they are. Only where something is created
 //! it reads the body and adds labels, by which it is found and removed later; takes out restart
 //! policies, which would revive it; and puts itself in the place of the engine's socket where a
-//! container asks for that.
+//! container asks for that. Where an image is made it asks for empty labels in the place of its own,
+//! so that containers which others start from the image don't have them.
 //!
 //! An engine goes on with a create whose client has died. So the Door counts creates until they are
 //! answered, holds its own end open for that, and says in a [`note`] beside the ledger how many there
@@ -21,6 +22,7 @@ mod head;
 mod json;
 pub(crate) mod lead;
 pub(crate) mod note;
+mod query;
 mod relay;
 pub(crate) mod remains;
 mod route;
@@ -50,6 +52,7 @@ use traffic::{Flight, Traffic};
 use crate::engine::Endpoint;
 use crate::engine::clear::list;
 use crate::engine::label::Labels;
+use crate::engine::proof::Made;
 use crate::engine::stream::open;
 use crate::ledger::Passage;
 
@@ -124,6 +127,11 @@ impl Door {
     /// How many creates the engine has not answered.
     pub(crate) fn creates(&self) -> Arc<AtomicUsize> {
         self.traffic.creates()
+    }
+
+    /// The containers that the engine has said it created.
+    pub(crate) fn made(&self) -> Made {
+        self.traffic.made()
     }
 
     /// Processes that may run in containers that are not ours.

@@ -29,9 +29,17 @@ pub(crate) struct Note {
     /// Commands that may run in containers that are not ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) execs: Vec<String>,
+    /// The containers that the engine has said it created, the newest of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) made: Vec<String>,
 }
 
 impl Note {
+    /// Without containers that are known of.
+    pub(crate) fn new(endpoint: Endpoint, creates: usize) -> Self {
+        Self { endpoint, creates, execs: Vec::new(), made: Vec::new() }
+    }
+
     /// Where it is for the Door that has this socket: beside the ledger, and called like that.
     pub(crate) fn path(book: &Path, socket: &Path) -> PathBuf {
         book.join(socket.file_name().unwrap_or_default()).with_extension("door")
@@ -120,7 +128,7 @@ mod tests {
     }
 
     fn note(creates: usize) -> Note {
-        Note { endpoint: Endpoint::Unix("/engine.sock".into()), creates, execs: Vec::new() }
+        Note::new(Endpoint::Unix("/engine.sock".into()), creates)
     }
 
     #[test]

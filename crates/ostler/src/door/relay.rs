@@ -48,6 +48,19 @@ pub(super) struct Answer {
     pub(super) content: Vec<u8>,
 }
 
+impl Answer {
+    /// The id of what was created, if anything was.
+    pub(super) fn created(&self) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct Made {
+            #[serde(rename = "Id")]
+            id: String,
+        }
+        let made = serde_json::from_slice(&self.content).ok();
+        made.filter(|_| self.status == 201).map(|Made { id }| id)
+    }
+}
+
 /// Passes on a message whose head is in the buffer.
 pub(super) async fn relay(
     mut head: usize,

@@ -12,6 +12,7 @@ use super::note::Note;
 use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::{block_on, clear};
 use crate::engine::exec::end_execs;
+use crate::engine::proof::Made;
 use crate::engine::{Endpoint, EngineResidue, Unreachable};
 use crate::fence::{Outcome, Residue};
 use crate::id::InstanceId;
@@ -44,6 +45,8 @@ struct Debt {
     creates: usize,
     /// Commands that may run in containers that are not ours.
     execs: Vec<String>,
+    /// Containers that were made.
+    made: Made,
 }
 
 /// Whether it is noted that the instance may have containers.
@@ -96,12 +99,15 @@ fn clear_podman(
         match podman::clear(book, instance, &mut clearance) {
             Ok(()) => return Ok(()),
             Err(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
-            Err(residue) if haste == Haste::Waiting || begin.elapsed() > BUSY_ENGINE => {
-                return Err(residue);
-            }
+            Err(residue) if is_enough(&residue, haste, begin) => return Err(residue),
             Err(_) => {}
         }
     }
+}
+
+/// Whether to give up for now: time does not help where it is not known whose a container is.
+fn is_enough(residue: &EngineResidue, haste: Haste, begin: Instant) -> bool {
+    haste == Haste::Waiting || residue.is_in_doubt() || begin.elapsed() > BUSY_ENGINE
 }
 
 /// Which engines may have containers of the instance, as notes say.
@@ -119,13 +125,10 @@ fn debts(book: &Path, instance: InstanceId, ways: &Ways) -> impl Iterator<Item =
 
 fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
     // One that is there and can't be read may have said anything.
-    let unread = |_| {
-        let (endpoint, execs) = (passage.endpoint.clone(), Vec::new());
-        Some(Note { endpoint, creates: 1, execs })
-    };
+    let unread = |_| Some(Note::new(passage.endpoint.clone(), 1));
     let note = Note::path(book, &passage.socket);
-    let Note { endpoint, creates, execs } = Note::read(&note).unwrap_or_else(unread)?;
-    Some(Debt { instance, note, endpoint, creates, execs })
+    let Note { endpoint, creates, execs, made } = Note::read(&note).unwrap_or_else(unread)?;
+    Some(Debt { instance, note, endpoint, creates, execs, made: made.into() })
 }
 
 /// Sockets that nobody listens at any more, and the wrapper that nobody calls. A name without the instance's id is not ours.
@@ -138,6 +141,13 @@ fn demolish(ways: &Ways, instance: InstanceId) {
     if let Some(place) = &ways.shelf {
         Shelf::at(place).clear(instance);
     }
+}
+
+/// Whether this is the socket of a Door, of whatever instance.
+pub(crate) fn is_door(socket: &Path) -> bool {
+    let name = socket.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let id = name.strip_suffix(".sock").and_then(|name| name.split('.').next());
+    id.is_some_and(|id| id.parse::<InstanceId>().is_ok())
 }
 
 /// What the socket of a Door is called, the first of an instance or a further one.
@@ -202,14 +212,12 @@ async fn pay_one(debt: &Debt, limits: Limits, haste: Haste) -> Result<(), Engine
                 (Creates::Lost { count, settle }, limits.containers + settle)
             }
         };
-        let claim = Claim { instance: debt.instance, creates };
+        let claim = Claim { instance: debt.instance, made: debt.made.clone(), creates };
         let times = Times { grace, call: Times::CALL, limit };
         match clear(&debt.endpoint, &claim, &times, &mut |_| {}).await {
             Cleared::Gone { .. } => break,
             Cleared::Unverified(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
-            Cleared::Unverified(residue)
-                if haste == Haste::Waiting || begin.elapsed() > BUSY_ENGINE =>
-            {
+            Cleared::Unverified(residue) if is_enough(&residue, haste, begin) => {
                 return Err(residue);
             }
             Cleared::Unverified(_) => grace = Duration::ZERO,

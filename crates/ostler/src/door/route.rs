@@ -1,5 +1,7 @@
 //! What a request asks of an engine, as far as that matters here.
 
+use super::query::{decoded, parameters};
+
 /// Whose words a request uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -12,6 +14,8 @@ pub(super) enum Dialect {
 pub(super) enum Route {
     /// Makes something that outlives the request, and that a label can mark.
     Create(Thing, Dialect),
+    /// Makes an image, which would pass on our labels.
+    Image(ImageSource),
     /// Changes a container, perhaps so that the engine revives it.
     Update,
     /// Sets a container going, or a process in one.
@@ -23,6 +27,17 @@ pub(super) enum Route {
     /// Makes something that no label of ours would be on, or that goes on elsewhere.
     Unmarkable(&'static str),
     Other,
+}
+
+/// What an image is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ImageSource {
+    /// A container.
+    Commit,
+    /// A Dockerfile.
+    Build,
+    /// An archive of files.
+    Import,
 }
 
 /// What is created.
@@ -53,6 +68,12 @@ impl Route {
         match Self::of_words(&words, dialect) {
             // Podman takes it beside the body.
             Self::Update if asks_for_restarts(target) => Self::Unmarkable("a restart policy"),
+            // A pull, of which the labels are seen later.
+            Self::Image(ImageSource::Import)
+                if dialect == Dialect::Docker && !has_source(target) =>
+            {
+                Self::Other
+            }
             route => route,
         }
     }
@@ -63,10 +84,19 @@ impl Route {
             (["pods", "create"], Dialect::Libpod) => Self::Create(Thing::Pod, dialect),
             (["networks", "create"], _) => Self::Create(Thing::Network, dialect),
             (["volumes", "create"], _) => Self::Create(Thing::Volume, dialect),
-            (["containers", _, "update"], _) => Self::Update,
-            (["containers" | "pods", _, "start" | "restart"], _) => Self::Start,
-            (["containers", _, "exec"], _) => Self::Exec,
+            (["commit"], _) => Self::Image(ImageSource::Commit),
+            (["build"], _) => Self::Image(ImageSource::Build),
+            (["images", "create"], Dialect::Docker) | (["images", "import"], Dialect::Libpod) => {
+                Self::Image(ImageSource::Import)
+            }
+            // Docker's names may have slashes in them: a container has those of its links.
+            (["containers", _, .., "update"], _) => Self::Update,
+            (["containers" | "pods", _, .., "start" | "restart"], _) => Self::Start,
+            (["containers", _, .., "exec"], _) => Self::Exec,
             (["exec", id, "start"], _) => Self::ExecStart((*id).to_owned()),
+            (["plugins", _, .., "enable"], Dialect::Docker) => {
+                Self::Unmarkable("a plugin of the engine that is enabled")
+            }
             (["services", "create"] | ["services", _, "update"], Dialect::Docker) => {
                 Self::Unmarkable("a service of a swarm")
             }
@@ -76,6 +106,9 @@ impl Route {
             }
             (["play", "kube"] | ["kube", "play" | "apply"], Dialect::Libpod) => {
                 Self::Unmarkable("what a Kubernetes file describes")
+            }
+            (["quadlets", ..], Dialect::Libpod) => {
+                Self::Unmarkable("a unit that a service manager starts")
             }
             (["containers", _, "restore"], Dialect::Libpod) => {
                 Self::Unmarkable("a container from a checkpoint")
@@ -96,25 +129,14 @@ fn path_of(target: &str) -> String {
     decoded(target.split(['?', '#']).next().unwrap_or_default())
 }
 
-fn asks_for_restarts(target: &str) -> bool {
-    let query = target.split_once('?').map_or("", |(_, query)| query);
-    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.any(|(name, value)| {
-        decoded(name).eq_ignore_ascii_case("restartPolicy") && !["", "no"].contains(&value)
-    })
+fn has_source(target: &str) -> bool {
+    parameters(target).any(|(name, _)| name == "fromSrc")
 }
 
-fn decoded(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escaped = (*first == b'%').then(|| tail.get(..2)).flatten();
-        let value = escaped
-            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        bytes.push(value.unwrap_or(*first));
-        rest = if value.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+fn asks_for_restarts(target: &str) -> bool {
+    parameters(target).any(|(name, value)| {
+        name.eq_ignore_ascii_case("restartPolicy") && !["", "no"].contains(&value.as_str())
+    })
 }
 
 /// Of the API: `v1.41`, or podman's `v4.0.0`.
@@ -139,7 +161,8 @@ mod tests {
             ("/v1.41/networks/create", Route::Create(Thing::Network, Dialect::Docker)),
             ("/libpod/volumes/create", Route::Create(Thing::Volume, Dialect::Libpod)),
             ("/v1.41/containers/abc/start", Route::Start),
-            ("/containers/a%2Fb/exec", Route::Other),
+            ("/containers/a%2Fb/exec", Route::Exec),
+            ("/containers/a/b/update", Route::Update),
             ("/containers/abc/exec", Route::Exec),
             ("/v1.41/exec/77/start", Route::ExecStart("77".into())),
             ("/v1.41/containers/abc/update", Route::Update),
@@ -149,8 +172,21 @@ mod tests {
                 Route::Unmarkable("a restart policy"),
             ),
             ("/v1.41/services/create", Route::Unmarkable("a service of a swarm")),
+            (
+                "/plugins/vieux/sshfs:latest/enable?timeout=0",
+                Route::Unmarkable("a plugin of the engine that is enabled"),
+            ),
+            ("/v1.41/plugins/x/disable", Route::Other),
+            ("/v5.7.0/libpod/quadlets", Route::Unmarkable("a unit that a service manager starts")),
+            ("/v1.41/commit?container=c", Route::Image(ImageSource::Commit)),
+            ("/v4.0.0/libpod/commit?container=c", Route::Image(ImageSource::Commit)),
+            ("/v1.41/build?x=/containers/create", Route::Image(ImageSource::Build)),
+            ("/libpod/build", Route::Image(ImageSource::Build)),
+            ("/images/create?fromSrc=-", Route::Image(ImageSource::Import)),
+            ("/libpod/images/import", Route::Image(ImageSource::Import)),
+            ("/v1.41/images/create?fromImage=i", Route::Other),
+            ("/v1.41/images/load", Route::Other),
             ("/v1.41/containers/abc/wait", Route::Other),
-            ("/v1.41/build?x=/containers/create", Route::Other),
             ("/containers/create/", Route::Other),
             ("*", Route::Other),
             ("%", Route::Other),

@@ -12,6 +12,7 @@ use super::denial::Denial;
 use super::note::{Note, NotePad};
 use super::route::Route;
 use crate::engine::Endpoint;
+use crate::engine::proof::Made;
 
 /// More processes than that in other people's containers are not kept in mind.
 const MOST_EXECS: usize = 4096;
@@ -24,6 +25,8 @@ pub(super) struct Traffic {
     creates: Arc<AtomicUsize>,
     /// Containers that were made, and may have gone since.
     containers: Cell<usize>,
+    /// Which they are, the newest of them.
+    made: Made,
     /// Processes that were readied in containers and may run.
     execs: RefCell<BTreeSet<String>>,
     record: Record,
@@ -45,6 +48,8 @@ pub(crate) struct Before {
     pub(crate) creates: usize,
     /// Commands that may run.
     pub(crate) execs: Vec<String>,
+    /// Containers that were made.
+    pub(crate) made: Vec<String>,
 }
 
 /// A create that the engine has not answered. If nobody says that it has landed it stays under
@@ -58,11 +63,12 @@ pub(super) struct Flight {
 impl Traffic {
     /// `note` is where the note is, `before` what somebody has left who served the same Door.
     pub(super) fn new(note: PathBuf, endpoint: Endpoint, before: Before) -> Self {
-        let Before { creates: lost, execs } = before;
+        let Before { creates: lost, execs, made } = before;
         Self {
             is_closing: Cell::new(false),
             creates: Arc::default(),
             containers: Cell::new(0),
+            made: made.into(),
             execs: RefCell::new(execs.into_iter().collect()),
             record: Record { pad: RefCell::new(NotePad::new(note)), endpoint, lost },
         }
@@ -76,6 +82,11 @@ impl Traffic {
     /// How many creates are not answered, now and later.
     pub(super) fn creates(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.creates)
+    }
+
+    /// The containers that were made, now and later.
+    pub(super) fn made(&self) -> Made {
+        self.made.clone()
     }
 
     /// Processes that may run in containers that are not ours.
@@ -116,7 +127,7 @@ impl Traffic {
             return Err(Denial::closing());
         }
         let creates = self.creates.load(Ordering::Relaxed) + 1;
-        let noted = self.record.note(creates, self.execs());
+        let noted = self.record.note(creates, self.execs(), self.made.list());
         noted.map_err(|error| Denial::no_record(&error))?;
         self.creates.store(creates, Ordering::Release);
         Ok(Flight { traffic: Rc::clone(self) })
@@ -139,14 +150,18 @@ impl Traffic {
     /// noticed by the next create.
     fn note(&self) {
         let creates = self.creates.load(Ordering::Relaxed);
-        let _ = self.record.note(creates, self.execs());
+        let _ = self.record.note(creates, self.execs(), self.made.list());
     }
 }
 
 impl Flight {
-    /// A container has been made.
-    pub(super) fn deliver(self) {
+    /// A container has been made, and this is its id, if that could be read.
+    pub(super) fn deliver(self, id: Option<String>) {
         self.traffic.containers.update(|containers| containers + 1);
+        // Before the create is no longer counted: a container without a create under way has been noted.
+        if let Some(id) = id {
+            self.traffic.made.note(id);
+        }
         self.land();
     }
 
@@ -159,8 +174,8 @@ impl Flight {
 }
 
 impl Record {
-    fn note(&self, creates: usize, execs: Vec<String>) -> io::Result<()> {
-        let creates = creates + self.lost;
-        self.pad.borrow_mut().write(&Note { endpoint: self.endpoint.clone(), creates, execs })
+    fn note(&self, creates: usize, execs: Vec<String>, made: Vec<String>) -> io::Result<()> {
+        let (endpoint, creates) = (self.endpoint.clone(), creates + self.lost);
+        self.pad.borrow_mut().write(&Note { endpoint, creates, execs, made })
     }
 }

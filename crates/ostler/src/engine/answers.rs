@@ -1,14 +1,12 @@
 //! What engines answer, as far as we read it.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use super::argv::detaches;
-use super::label;
+use super::label::{self, LabelMap, Marks};
+use super::proof::Candidate;
 use crate::id::{InstanceId, OwnerId};
-
-type LabelMap = BTreeMap<String, String>;
 
 /// A container in a list.
 #[derive(Clone, Debug, Deserialize)]
@@ -19,6 +17,8 @@ pub(crate) struct Listed {
     names: Option<Vec<String>>,
     #[serde(default)]
     image: Option<String>,
+    #[serde(default, rename = "ImageID")]
+    image_id: Option<String>,
     #[serde(default, deserialize_with = "words")]
     command: Option<String>,
     #[serde(default)]
@@ -63,6 +63,12 @@ impl Listed {
         self.state.as_deref().unwrap_or_default()
     }
 
+    /// The same with all that is needed to prove whose it is.
+    pub(crate) fn candidate(mut self) -> Option<Candidate> {
+        let (marks, image) = (self.labels.as_ref().map(Marks::of)?, self.image_id.take());
+        Some(Candidate { view: self.view()?, marks, image })
+    }
+
     /// `None` if it is none of ours.
     pub(crate) fn view(self) -> Option<ContainerView> {
         let instance = self.instance()?;
@@ -90,6 +96,14 @@ pub(crate) struct Details {
     id: String,
     #[serde(default)]
     config: Config,
+    /// Which of several images under one id it was made from.
+    #[serde(default)]
+    image_manifest_descriptor: Option<Manifest>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Manifest {
+    platform: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -111,9 +125,35 @@ impl Details {
         command.unwrap_or(!(*attach_stdin || *attach_stdout || *attach_stderr))
     }
 
+    /// The platform of its image, if there may be images of others under the same id.
+    pub(crate) fn platform(&self) -> Option<&str> {
+        let manifest = self.image_manifest_descriptor.as_ref()?;
+        manifest.platform.as_ref().map(|platform| platform.get())
+    }
+
     /// Whether it is about the container of this id.
     pub(crate) fn is_of(&self, id: &str) -> bool {
         self.id == id
+    }
+}
+
+/// An image. One that is described without a configuration may have any labels.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Image {
+    config: ImageConfig,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ImageConfig {
+    #[serde(default)]
+    labels: Option<LabelMap>,
+}
+
+impl Image {
+    pub(crate) fn into_labels(self) -> LabelMap {
+        self.config.labels.unwrap_or_default()
     }
 }
 

@@ -5,15 +5,14 @@
 //! stands right after the subcommand, where both commands take flags whatever follows, and where the
 //! user's own flags come later and win.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::flags::{Flag, Flags, Table, Valued};
 use super::invocation::{Invocation, Tool};
-use super::label::{Labels, Pair};
+use super::label::{Labels, Pair, ReservedLabel, parts};
 use crate::spec::ServerSpec;
 
 /// The flags of `run` and `create` that stand alone, of docker and podman together.
@@ -101,8 +100,8 @@ pub(crate) struct Creation {
     wants_init: bool,
     /// Whether it goes on by itself.
     is_detached: bool,
-    /// The names of labels that the user has set.
-    labels: Vec<Vec<u8>>,
+    /// The labels that the command sets itself, as `name=value`.
+    labels: Vec<String>,
 }
 
 impl Creation {
@@ -119,7 +118,7 @@ impl Creation {
         };
         let table = if thing == Thing::Container { &OPTIONS } else { &GROUP_OPTIONS };
         let options = rest.get(words..).and_then(|rest| Flags::read(rest, table))?;
-        let label = |flag: &Flag<'_>| flag.value.map(label_name);
+        let label = |flag: &Flag<'_>| flag.value.map(|value| value.to_string_lossy().into_owned());
         let at = spec.args.len() - rest.len() + words;
         let is_revived = tool == Tool::Podman && asks_for_restarts(&options);
         Some(Self {
@@ -142,7 +141,15 @@ impl Creation {
         self.thing == Thing::Container
     }
 
-    /// Adds what is missing, also an init, and changes nothing else.
+    /// Whether the command sets no label that only we may set. Its own would count, as they come later.
+    pub(crate) fn check_labels(&self, ours: &Labels) -> Result<(), ReservedLabel> {
+        self.labels.iter().try_for_each(|label| {
+            let (name, value) = parts(label);
+            ours.check(name, value)
+        })
+    }
+
+    /// Adds labels, and an init if there is none, and changes nothing else.
     pub(crate) fn stamp(&self, spec: &mut ServerSpec, labels: &Labels) {
         self.add(spec, &labels.pairs(), self.wants_init);
     }
@@ -157,10 +164,8 @@ impl Creation {
         if let Some(end) = self.revival {
             spec.args.insert(end, "--restart=no".into());
         }
-        let is_missing = |name: &str| !self.labels.iter().any(|label| label == name.as_bytes());
-        let missing = labels.iter().filter(|(name, _)| is_missing(name));
-        let mut added: Vec<OsString> =
-            missing.map(|(name, value)| format!("--label={name}={value}").into()).collect();
+        let label = |(name, value): &Pair| format!("--label={name}={value}").into();
+        let mut added: Vec<OsString> = labels.iter().map(label).collect();
         added.extend(init.then(|| "--init".into()));
         spec.args.splice(self.at..self.at, added);
     }
@@ -235,10 +240,6 @@ fn asks_for_restarts(options: &Flags<'_>) -> bool {
     let policy = options.last(&["restart"]).and_then(|flag| flag.value?.to_str());
     let policy = policy.unwrap_or_default().split(':').next().unwrap_or_default();
     ["always", "on-failure", "unless-stopped"].contains(&policy)
-}
-
-fn label_name(label: &OsStr) -> Vec<u8> {
-    label.as_bytes().split(|byte| *byte == b'=').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -9,13 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::ContainerView;
 use super::exec::LeftExec;
+use super::proof::{Doubt, Made};
 use crate::id::InstanceId;
 
 /// What is to be removed.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
-    /// By its label, and by nothing else.
+    /// Only what carries its label.
     pub(crate) instance: InstanceId,
+    /// The containers that were created for it, as far as that is known.
+    pub(crate) made: Made,
     /// What may still appear.
     pub(crate) creates: Creates,
 }
@@ -101,6 +104,9 @@ pub struct LeftContainer {
     pub name: String,
     /// Its state, in the engine's words.
     pub state: String,
+    /// Why it was left alone: it may be the user's own.
+    #[serde(default)]
+    pub doubt: Option<String>,
 }
 
 /// An engine that can't be asked.
@@ -168,14 +174,31 @@ impl fmt::Display for EngineResidue {
 impl fmt::Display for LeftContainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short: String = self.id.chars().take(12).collect();
-        write!(f, "{} ({short}, {})", self.name, self.state)
+        write!(f, "{} ({short}, {})", self.name, self.state)?;
+        match &self.doubt {
+            Some(doubt) => write!(f, ", which may be your own: {doubt}; remove it if it is not"),
+            None => Ok(()),
+        }
     }
 }
 
 impl From<&ContainerView> for LeftContainer {
     fn from(view: &ContainerView) -> Self {
         let name = view.names.first().cloned().unwrap_or_default();
-        Self { id: view.id.clone(), name, state: view.state.clone() }
+        Self { id: view.id.clone(), name, state: view.state.clone(), doubt: None }
+    }
+}
+
+impl EngineResidue {
+    /// Whether there is nothing that could be removed: of all that is left it is not known whose it is.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        matches!(self, Self::Containers(left) if left.iter().all(|one| one.doubt.is_some()))
+    }
+}
+
+impl LeftContainer {
+    pub(crate) fn with_doubt(self, doubt: Option<&Doubt>) -> Self {
+        Self { doubt: doubt.map(ToString::to_string), ..self }
     }
 }
 
@@ -183,5 +206,36 @@ impl From<&ContainerView> for RemovedContainer {
     fn from(view: &ContainerView) -> Self {
         let ContainerView { id, image, command, .. } = view.clone();
         Self { id, image, command }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(doubt: Option<&str>) -> LeftContainer {
+        let (id, name) = ("1".repeat(64), "n".to_owned());
+        LeftContainer { id, name, state: "running".into(), doubt: doubt.map(ToOwned::to_owned) }
+    }
+
+    #[test]
+    fn what_is_left_survives_being_sent_and_written() {
+        for residue in [left(None), left(Some("its image is gone"))] {
+            let residue = EngineResidue::Containers(vec![residue]);
+            let bytes = postcard::to_stdvec(&residue).unwrap();
+            assert_eq!(postcard::from_bytes::<EngineResidue>(&bytes).unwrap(), residue);
+            let text = serde_json::to_string(&residue).unwrap();
+            assert_eq!(serde_json::from_str::<EngineResidue>(&text).unwrap(), residue);
+        }
+        let old = r#"{"id":"1","name":"n","state":"running"}"#;
+        assert_eq!(serde_json::from_str::<LeftContainer>(old).unwrap().doubt, None);
+    }
+
+    #[test]
+    fn one_container_that_can_be_removed_is_no_doubt() {
+        let residue = |left: &[LeftContainer]| EngineResidue::Containers(left.to_vec());
+        assert!(residue(&[left(Some("x"))]).is_in_doubt());
+        assert!(!residue(&[left(Some("x")), left(None)]).is_in_doubt());
+        assert!(!EngineResidue::Creating.is_in_doubt());
     }
 }

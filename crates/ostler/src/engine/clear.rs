@@ -1,8 +1,9 @@
 //! Removing all that an instance has caused in an engine, until the engine has nothing of it.
 //!
 //! Whatever an engine answers to a single removal, success or not, means no more than "look again".
-//! Proof is two lists in a row that are empty, some time apart, while no create is in flight. All of
-//! it can be given up at any moment by dropping the future, and begun again by anybody.
+//! Proof is two lists in a row that are empty, some time apart, while no create is in flight. Containers that
+//! have the instance's label from their image are not the instance's, and don't count. All of it can be given
+//! up at any moment by dropping the future, and begun again by anybody.
 
 mod networks;
 mod work;
@@ -19,6 +20,7 @@ use super::claim::{
 };
 use super::client::Client;
 use super::endpoint::Endpoint;
+use super::proof::Candidate;
 use work::Work;
 
 /// Between two lists that have to be empty.
@@ -105,9 +107,12 @@ struct Clearing<'a> {
     client: Option<Client>,
     work: Work,
     since: Instant,
-    /// Those that have ever been listed; those of the first list don't count as having appeared.
-    seen: BTreeSet<String>,
-    seen_at_first: Option<usize>,
+    /// Those that have ever been listed, with the number of the list that they were first in.
+    seen: BTreeMap<String, usize>,
+    /// How many lists there were.
+    lists: usize,
+    /// Those that have the label from their image.
+    inherited: BTreeSet<String>,
     /// Those that have to be told of when they are gone.
     detached: BTreeMap<String, RemovedContainer>,
     pause: Duration,
@@ -126,10 +131,11 @@ impl<'a> Clearing<'a> {
             claim,
             times,
             client: None,
-            work: Work::new(times.grace),
+            work: Work::new(times.grace, claim.made.clone()),
             since: Instant::now(),
-            seen: BTreeSet::new(),
-            seen_at_first: None,
+            seen: BTreeMap::new(),
+            lists: 0,
+            inherited: BTreeSet::new(),
             detached: BTreeMap::new(),
             pause: FIRST_PAUSE,
             residue: EngineResidue::Unreachable(nothing_yet),
@@ -173,24 +179,25 @@ impl<'a> Clearing<'a> {
     /// Asks the engine what it has.
     async fn look(&mut self, hear: &mut (dyn FnMut(News) + Send)) -> Result<Look, CallError> {
         // Before the list: a create that is answered after it may be missing in it.
-        let appeared = self.seen.len() - self.seen_at_first.unwrap_or(self.seen.len());
-        let may_appear = self.claim.creates.may_appear(self.since, appeared);
+        let may_appear = self.claim.creates.may_appear(self.since, self.appeared());
         let listed = self.client().await?.containers_of(self.claim.instance).await?;
-        let listed: Vec<ContainerView> = listed.into_iter().filter_map(Listed::view).collect();
-        let ids: BTreeSet<&String> = listed.iter().map(|view| &view.id).collect();
+        let listed = listed.into_iter().filter_map(Listed::candidate);
+        let listed: Vec<Candidate> = listed.filter(|one| self.may_be_ours(&one.view.id)).collect();
+        let ids: BTreeSet<&String> = listed.iter().map(|one| &one.view.id).collect();
         let gone: Vec<String> =
             self.detached.keys().filter(|id| !ids.contains(id)).cloned().collect();
         let gone = gone.iter().filter_map(|id| self.detached.remove(id));
         gone.map(News::Removed).for_each(&mut *hear);
-        for view in &listed {
-            if self.seen.insert(view.id.clone()) {
+        for one in &listed {
+            if !self.seen.contains_key(&one.view.id) {
+                self.seen.insert(one.view.id.clone(), self.lists);
                 self.pause = FIRST_PAUSE;
             }
         }
-        self.seen_at_first.get_or_insert(self.seen.len());
+        self.lists += 1;
         Ok(match (listed.is_empty(), may_appear) {
             (false, _) => {
-                self.residue = EngineResidue::Containers(listed.iter().map(Into::into).collect());
+                self.residue = EngineResidue::Containers(self.work.left_of(&listed));
                 Look::Containers(listed)
             }
             (true, may_appear) => {
@@ -200,6 +207,17 @@ impl<'a> Clearing<'a> {
         })
     }
 
+    /// How many were not in the first list.
+    fn appeared(&self) -> usize {
+        self.seen.values().filter(|list| **list > 0).count()
+    }
+
+    /// Not if it has its label from its image. A create that was not answered when that was found out may have been
+    /// answered since.
+    fn may_be_ours(&self, id: &str) -> bool {
+        !self.inherited.contains(id) || self.claim.made.contains(id)
+    }
+
     async fn act(&mut self, look: Look) {
         let Look::Containers(listed) = look else {
             return tokio::time::sleep(BETWEEN_LISTS).await;
@@ -207,6 +225,9 @@ impl<'a> Clearing<'a> {
         let Some(client) = self.client.clone() else { return };
         let done = self.work.on(&client, listed, self.pause).await;
         self.detached.extend(done.detached.into_iter().map(|one| (one.id.clone(), one)));
+        // The user's own are no creates that were waited for.
+        self.seen.retain(|id, _| !done.inherited.contains(id));
+        self.inherited.extend(done.inherited);
         self.pause = if done.all_went { FIRST_PAUSE } else { (self.pause * 2).min(LONGEST_PAUSE) };
     }
 
@@ -235,7 +256,7 @@ impl<'a> Clearing<'a> {
 
 /// What the engine has of the instance.
 enum Look {
-    Containers(Vec<ContainerView>),
+    Containers(Vec<Candidate>),
     /// Nothing yet.
     Creating,
     Empty,

@@ -8,16 +8,18 @@ use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::answers::{Details, Exec, Listed, Network};
+use super::answers::{Details, Exec, Image, Listed, Network};
 use super::call::{Answer, CallError, call, escaped};
 use super::endpoint::Endpoint;
-use super::label;
+use super::label::{self, LabelMap};
 use crate::id::InstanceId;
 
 /// The oldest API that has all we ask for in the form we know.
 const OLDEST: Version = Version(1, 41);
 /// The newest whose answers we know. An engine answers in the form of the version it is asked in.
 const NEWEST: Version = Version(1, 53);
+/// The oldest that can be asked for the image of one platform, of several under one id.
+const PLATFORMS: Version = Version(1, 49);
 
 /// An engine that has answered. No line is held between calls.
 #[derive(Clone, Debug)]
@@ -76,6 +78,21 @@ impl Client {
         // Only there it says how the container was made.
         let words = if self.is_podman { "libpod/" } else { "" };
         self.get(&format!("{words}containers/{}/json", escaped(id))).await
+    }
+
+    /// The labels of the image that a container was made from.
+    pub(crate) async fn image_labels(
+        &self,
+        image: &str,
+        container: &str,
+    ) -> Result<LabelMap, CallError> {
+        let mut path = format!("images/{}/json", escaped(image));
+        if self.version >= PLATFORMS
+            && let Some(platform) = self.details(container).await?.platform()
+        {
+            path = format!("{path}?platform={}", escaped(platform));
+        }
+        Ok(self.get::<Image>(&path).await?.into_labels())
     }
 
     /// Asks a container to end and kills it after `grace`, of which engines count whole seconds.

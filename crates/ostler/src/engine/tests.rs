@@ -2,6 +2,7 @@
 
 mod engine;
 mod fake;
+mod proof;
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use super::claim::{Claim, Cleared, Creates, EngineResidue, News, RemovedContaine
 use super::clear::clear_blocking;
 use super::endpoint::Endpoint;
 use super::label;
+use super::proof::Made;
 use crate::id::InstanceId;
 
 /// Far more than any of this takes.
@@ -28,7 +30,7 @@ struct Removal {
 
 impl Removal {
     fn from(socket: &Path, instance: InstanceId) -> Self {
-        let claim = Claim { instance, creates: Creates::None };
+        let claim = Claim { instance, made: Made::default(), creates: Creates::None };
         Self { endpoint: Endpoint::Unix(socket.to_owned()), claim, times: TIMES }
     }
 

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::room::CALL;
-use crate::engine::label::INSTANCE;
+use crate::engine::label::{CALL, INSTANCE};
+use crate::engine::proof::Candidate;
 use crate::engine::{self, ContainerView};
 use crate::id::InstanceId;
 
@@ -52,6 +52,11 @@ impl Listed {
     /// `None` if it is none of ours.
     pub(super) fn view(&self) -> Option<ContainerView> {
         self.common.clone().view()
+    }
+
+    /// The same with all that is needed to prove whose it is.
+    pub(super) fn candidate(&self) -> Option<Candidate> {
+        self.common.clone().candidate()
     }
 
     pub(super) fn is_of(&self, instance: InstanceId) -> bool {

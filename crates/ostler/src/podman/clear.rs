@@ -10,9 +10,10 @@ use serde::de::DeserializeOwned;
 use super::answers::{Listed, Network, Pod};
 use super::command::{NoAnswer, ask};
 use super::store::{Store, noted, remove_note};
+use super::whose::Whose;
 use crate::engine::argv::Thing;
-use crate::engine::label::INSTANCE;
-use crate::engine::{ContainerView, Details, EngineResidue, RemovedContainer, Unreachable};
+use crate::engine::label::{INSTANCE, LabelMap};
+use crate::engine::{ContainerView, Details, EngineResidue, Image, RemovedContainer, Unreachable};
 use crate::id::InstanceId;
 use crate::remains;
 
@@ -94,21 +95,25 @@ impl Books<'_> {
     /// Podman's word on a removal proves nothing: it may fail once and succeed the next time.
     fn clear_containers(&self, clearance: &mut Clearance<'_>) -> Result<(), EngineResidue> {
         let (mut empty_lists, mut witness) = (0, Witness::default());
+        let mut whose = Whose::default();
         loop {
             let Some(listed) = self.insist(Books::containers)? else {
                 empty_lists = 0;
                 continue;
             };
-            let views: Vec<ContainerView> = listed.iter().filter_map(Listed::view).collect();
+            let (ours, doubted) = whose.sort(listed, |image| self.image_labels(image));
             if let Some(removed) = &mut clearance.removed {
-                witness.see(self, &listed, clearance.since, removed);
+                witness.see(self, &ours, clearance.since, removed);
             }
-            empty_lists = if views.is_empty() { empty_lists + 1 } else { 0 };
+            let is_empty = ours.is_empty() && doubted.is_empty();
+            empty_lists = if is_empty { empty_lists + 1 } else { 0 };
             if empty_lists == 2 {
                 return Ok(());
             }
+            let views: Vec<ContainerView> = ours.iter().filter_map(Listed::view).collect();
             if self.left().is_zero() {
-                return Err(EngineResidue::Containers(views.iter().map(Into::into).collect()));
+                let left = views.iter().map(Into::into).chain(doubted).collect();
+                return Err(EngineResidue::Containers(left));
             }
             let ids: Vec<&str> = views.iter().map(|view| view.id.as_str()).collect();
             self.remove(&["rm", "--force", "--time", "0", "--volumes"], &ids);
@@ -120,6 +125,13 @@ impl Books<'_> {
     fn containers(&self, limit: Duration) -> Result<Vec<Listed>, NoAnswer> {
         let listed = listed(self.store, self.instance, limit)?;
         Ok(listed.into_iter().filter(|one| !one.is_infra()).collect())
+    }
+
+    fn image_labels(&self, image: &str) -> Result<LabelMap, NoAnswer> {
+        let words = ["image", "inspect", image];
+        let told = ask(self.store, Some(self.instance), &words, self.left().max(LAST_QUESTION))?;
+        let [image]: [Image; 1] = serde_json::from_slice(&told)?;
+        Ok(image.into_labels())
     }
 
     /// Removes what is found until nothing is; `left` says what that is.

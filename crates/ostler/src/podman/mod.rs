@@ -19,6 +19,7 @@ mod command;
 mod room;
 mod shelf;
 mod store;
+mod whose;
 mod wrapper;
 
 pub(crate) use clear::{Clearance, clear, list};

@@ -1,7 +1,8 @@
 //! The cap on containers, as far as podman's own books go.
 //!
-//! Whoever counts can't see what another call is about to create. So each call has a label of its own,
-//! and says beforehand who it is: it counts for as long as it runs and its container is not listed.
+//! A call that counts can't see what another call is about to create. So each call has a
+//! [label](crate::engine::label::CALL) of its own, and notes it beforehand: it counts for as long as it runs and
+//! its container is not listed.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -19,8 +20,6 @@ use super::store::noted;
 use crate::id::InstanceId;
 use crate::proctable::Identity;
 
-/// The label's name.
-pub(super) const CALL: &str = "ostler.call";
 /// For podman to say how many there are.
 const COUNT_LIMIT: Duration = Duration::from_secs(10);
 /// For other calls to be counted first.
@@ -38,14 +37,14 @@ pub(super) enum NoRoom {
     Unrecorded(#[from] io::Error),
 }
 
-/// Takes a place for what this process is about to create, and returns the value of its label.
+/// Takes a place for what this process is about to create, and returns the value of its [label](own_call).
 pub(super) fn take(
     shelf: &Shelf,
     book: &Path,
     instance: InstanceId,
     cap: NonZeroUsize,
 ) -> Result<String, NoRoom> {
-    let own = Identity::own().ok_or(io::ErrorKind::NotFound).map_err(io::Error::from)?;
+    let own = own_call()?;
     // Let go of when this process becomes podman, or ends.
     let mut file = turn(&shelf.calls())?;
     let mut text = String::new();
@@ -62,13 +61,18 @@ pub(super) fn take(
     if count + pending.len() >= cap.get() {
         return Err(NoRoom::Full(cap));
     }
-    let own = format!("{}-{}", own.pid, own.start);
     file.set_len(0)?;
     file.rewind()?;
     for line in pending.iter().copied().chain([own.as_str()]) {
         writeln!(file, "{line}")?;
     }
     Ok(own)
+}
+
+/// The value of this process's label, which no other call has.
+pub(super) fn own_call() -> io::Result<String> {
+    let Identity { pid, start } = Identity::own().ok_or(io::ErrorKind::NotFound)?;
+    Ok(format!("{pid}-{start}"))
 }
 
 fn turn(path: &Path) -> io::Result<File> {

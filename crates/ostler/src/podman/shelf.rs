@@ -53,6 +53,13 @@ impl Shelf {
         format!("{instance}.bin")
     }
 
+    /// Whether this program is the wrapper on a shelf, of whatever instance.
+    pub(crate) fn holds(program: &Path) -> bool {
+        let name = program.parent().and_then(|place| place.file_name()?.to_str());
+        let id = name.and_then(|name| name.strip_suffix(".bin"));
+        id.is_some_and(|id| id.parse::<InstanceId>().is_ok())
+    }
+
     /// Puts the wrapper there, which is a script whose interpreter is `own`, the program that we are. It
     /// is no link to that: whoever follows one would find us instead of podman.
     pub(crate) fn fill(&self, own: &Path, orders: &Orders) -> io::Result<()> {

@@ -11,6 +11,8 @@ use super::store::{SURROUNDINGS, Store};
 use super::{PODMAN, find_in, room};
 use crate::door::lead::{lead, release};
 use crate::engine::argv::{Creation, global_words, is_remote};
+use crate::engine::image_command::clear_labels;
+use crate::engine::label::{CALL, ReservedLabel};
 use crate::engine::{Endpoint, Tool};
 use crate::ledger::Passage;
 use crate::spec::ServerSpec;
@@ -21,6 +23,15 @@ pub(crate) const ROLE: &str = "ostler-podman";
 
 /// What podman itself exits with when it is not its container that has failed.
 const NOT_DONE: i32 = 125;
+
+/// Why a command is not carried out.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error(transparent)]
+    NoRoom(#[from] room::NoRoom),
+    #[error(transparent)]
+    Label(#[from] ReservedLabel),
+}
 
 /// Becomes podman, with labels on what that creates. The kernel gives the `interpreter` of a script by
 /// its path, then that of the script, and then what the server has said.
@@ -49,9 +60,9 @@ fn complain(error: &str) {
     let _ = writeln!(io::stderr(), "Error: ostler: {}", Visible(error));
 }
 
-/// Changes what has to be changed, and puts on record what has to be. Only a cap may refuse it: for
-/// whatever else goes wrong the command is run as well as it can be.
-fn prepare(spec: &mut ServerSpec, shelf: &Shelf, orders: &Orders) -> Result<(), room::NoRoom> {
+/// Changes what has to be changed, and puts on record what has to be. Only a cap, and a label that is not the
+/// command's to set, may refuse it: for whatever else goes wrong the command is run as well as it can be.
+fn prepare(spec: &mut ServerSpec, shelf: &Shelf, orders: &Orders) -> Result<(), Refusal> {
     if orders.is_local {
         release(spec, &orders.engines);
     }
@@ -59,16 +70,19 @@ fn prepare(spec: &mut ServerSpec, shelf: &Shelf, orders: &Orders) -> Result<(), 
         lead(spec, Tool::Podman, socket);
         return Ok(());
     }
-    let Some(creation) = Creation::of(spec) else { return Ok(()) };
+    let Some(creation) = Creation::of(spec) else { return Ok(clear_labels(spec)?) };
     let Orders { labels, book, cap, .. } = orders;
+    creation.check_labels(labels)?;
     let Ok(store) = store_of(spec, orders) else { return Ok(()) };
     // What is not on record ends with the server as well; only podman's books will not know.
     let _ = store.note(creation.thing(), book, labels.instance);
     let call = match (creation.is_container(), cap) {
-        (true, Some(cap)) => Some((room::CALL, room::take(shelf, book, labels.instance, *cap)?)),
-        _ => None,
+        (true, Some(cap)) => Some(room::take(shelf, book, labels.instance, *cap)?),
+        // By this it shows later that its image has not passed on the labels.
+        (true, None) => room::own_call().ok(),
+        (false, _) => None,
     };
-    creation.mark(spec, labels, call);
+    creation.mark(spec, labels, call.map(|call| (CALL, call)));
     Ok(())
 }
 

@@ -138,7 +138,8 @@ impl Rounds {
     }
 
     async fn go(&mut self, post: &Post, creates: Creates) {
-        let claim = Claim { instance: self.service.labels.instance, creates };
+        let (instance, made) = (self.service.labels.instance, post.door.made());
+        let claim = Claim { instance, made, creates };
         loop {
             let times = Times { grace: self.grace, call: Times::CALL, limit: self.limit };
             let (mood, reports) = (&self.mood, &self.reports);

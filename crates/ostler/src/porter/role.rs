@@ -102,9 +102,9 @@ impl Post {
     fn new(orders: DoorOrders, late_create: Duration) -> Self {
         // What another porter has left under way. A note that can't be read may have said anything.
         let before = match Note::read(&orders.note) {
-            Ok(Some(Note { creates, execs, .. })) => Before { creates, execs },
+            Ok(Some(Note { creates, execs, made, .. })) => Before { creates, execs, made },
             Ok(None) => Before::default(),
-            Err(_) => Before { creates: 1, execs: Vec::new() },
+            Err(_) => Before { creates: 1, ..Before::default() },
         };
         let lost = Lost { count: before.creates, until: Instant::now() + late_create };
         let door = Rc::new(Door::new(orders.clone(), before));

@@ -82,6 +82,31 @@ fn a_create_is_on_record_before_the_engine_hears_of_it() {
     });
 }
 
+/// By its id it is known later which container is the server's, whatever labels its image has.
+#[test]
+fn what_the_engine_has_created_is_on_record() {
+    scene(async |house| {
+        let (mut client, mut engine) = house.pair().await;
+        let answers = [
+            ("/containers/create", "{\"Id\":\"c1\"}", 201),
+            ("/libpod/containers/create", "{\"Id\":\"c2\",\"Warnings\":[]}", 201),
+            ("/containers/create", "{\"Id\":\"no\"}", 409),
+            ("/networks/create", "{\"Id\":\"net\"}", 201),
+            ("/containers/create", "{}", 201),
+        ];
+        for (target, body, status) in answers {
+            client.write_all(&post(target, "{}")).await.unwrap();
+            request(&mut engine).await;
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n");
+            passes(&mut engine, &mut client, format!("{head}{body}").as_bytes()).await;
+            house.creates(0).await;
+        }
+        assert_eq!(house.note().unwrap().made, ["c1", "c2"]);
+        assert!(house.door.made().contains("c2") && !house.door.made().contains("net"));
+    });
+}
+
 #[test]
 fn what_is_not_on_record_is_not_created() {
     scene(async |house| {

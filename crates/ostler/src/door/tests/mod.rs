@@ -1,6 +1,7 @@
 //! The Door between a client and an engine that are played by the tests.
 
 mod creates;
+mod images;
 mod streams;
 mod trouble;
 mod verbatim;

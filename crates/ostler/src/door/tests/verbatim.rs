@@ -81,7 +81,8 @@ fn requests_may_be_sent_before_their_turn() {
 fn a_client_that_waits_for_a_word_gets_the_engines() {
     scene(async |house| {
         let (mut client, mut engine) = house.pair().await;
-        let head = b"POST /build HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n";
+        let head =
+            b"POST /images/load HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n";
         passes(&mut client, &mut engine, head).await;
         passes(&mut engine, &mut client, b"HTTP/1.1 100 Continue\r\n\r\n").await;
         passes(&mut client, &mut engine, b"body").await;

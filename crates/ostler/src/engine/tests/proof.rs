@@ -1,0 +1,178 @@
+//! Images that carry the instance's label: what is made from them is the instance's only if that is proven otherwise.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ostler_testkit::{Act, FakeEngine, wait_until};
+
+use super::*;
+use crate::engine::claim::LeftContainer;
+
+const IMAGE: &str = "GET /images/marked/json";
+
+/// A fake engine with an image that carries an instance's label, and containers of it.
+struct Fake {
+    engine: FakeEngine,
+    instance: InstanceId,
+}
+
+impl Fake {
+    fn with(names: &[&str]) -> Self {
+        let fake = Self { engine: FakeEngine::start(), instance: InstanceId::random().unwrap() };
+        fake.engine.add_image("marked", (label::INSTANCE, &fake.instance.to_string()));
+        for name in names {
+            fake.add("marked", name);
+        }
+        fake
+    }
+
+    fn add(&self, image: &str, name: &str) {
+        self.engine.add_from(image, name, (label::INSTANCE, &self.instance.to_string()));
+    }
+
+    fn removal(&self) -> Removal {
+        Removal::from(&self.engine.socket(), self.instance)
+    }
+}
+
+fn left(cleared: Cleared) -> Vec<LeftContainer> {
+    match cleared {
+        Cleared::Unverified(EngineResidue::Containers(left)) => left,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_has_its_label_from_its_image_stays_and_does_not_count() {
+    let fake = Fake::with(&["users"]);
+    fake.add("image", "own");
+    let (cleared, told) = fake.removal().run_telling();
+    assert_eq!(cleared, GONE);
+    assert_eq!(fake.engine.containers(), ["users"]);
+    assert_eq!(told.into_iter().map(|one| one.id).collect::<Vec<_>>(), ["own"]);
+    assert!(fake.engine.asked("POST /containers/users").is_empty(), "nor is it stopped");
+}
+
+#[test]
+fn what_the_engine_said_it_created_goes_whatever_its_image() {
+    let fake = Fake::with(&["own", "users"]);
+    fake.add("lost", "made");
+    let mut removal = fake.removal();
+    removal.claim.made = vec!["own".to_owned(), "made".to_owned()].into();
+    assert_eq!(removal.run(), GONE);
+    assert_eq!(fake.engine.containers(), ["users"]);
+}
+
+/// Another value than the container's can't have been passed on.
+#[test]
+fn an_image_with_another_label_proves_as_much_as_one_without() {
+    let fake = Fake::with(&[]);
+    for (image, value) in [("blank", ""), ("other", "00000000000000000000000000000001")] {
+        fake.engine.add_image(image, (label::INSTANCE, value));
+        fake.add(image, image);
+    }
+    assert_eq!(fake.removal().run(), GONE);
+    assert_eq!(fake.engine.containers(), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_removed_before_its_image_is_known() {
+    for acts in [[Act::Say(500), Act::Say(503)], [Act::Half, Act::Half], [Act::Hang, Act::Say(400)]]
+    {
+        let fake = Fake::with(&[]);
+        fake.add("image", "own");
+        fake.engine.script("GET /images/image/json", &acts);
+        let mut removal = fake.removal();
+        removal.times.call = Duration::from_millis(200);
+        assert_eq!(removal.run(), GONE);
+        let (removed, looked) =
+            (fake.engine.asked("DELETE /containers/own"), fake.engine.asked("GET /images/image"));
+        assert_eq!((removed.len(), looked.len()), (1, 3));
+        assert!(removed[0].at > looked[2].at);
+    }
+}
+
+#[test]
+fn one_image_that_hangs_delays_no_other_container() {
+    let fake = Fake::with(&["users"]);
+    for name in ["a", "b", "c", "d", "e"] {
+        fake.add("image", name);
+    }
+    fake.engine.script(IMAGE, &[Act::Hang]);
+    let removal = fake.removal();
+    std::thread::scope(|scope| {
+        let cleared = scope.spawn(|| removal.run());
+        wait_until("all others are gone", PATIENCE, || fake.engine.containers() == ["users"]);
+        assert_eq!(fake.engine.asked(IMAGE).len(), 1, "the others did not wait for it");
+        assert_eq!(cleared.join().unwrap(), GONE);
+    });
+}
+
+#[test]
+fn a_container_whose_image_is_gone_is_named_and_left_alone() {
+    let fake = Fake::with(&[]);
+    fake.add("lost", "whose");
+    let mut removal = fake.removal();
+    removal.times.limit = Duration::from_millis(500);
+    let left = left(removal.run());
+    assert_eq!(left[0].id, "whose");
+    assert_eq!(
+        left[0].to_string(),
+        "whose (whose, running), which may be your own: its image can't be inspected: the engine says 404 Not Found: \
+         no such image; remove it if it is not"
+    );
+    assert!(fake.engine.asked("DELETE").is_empty() && fake.engine.asked("POST").is_empty());
+    fake.engine.take_away("whose");
+    assert_eq!(removal.run(), GONE);
+}
+
+/// It is listed before the engine has answered, and nothing but the answer tells it from the user's own.
+#[test]
+fn a_create_that_is_answered_late_is_still_removed() {
+    let fake = Fake::with(&["own", "users"]);
+    let in_flight = Arc::new(AtomicUsize::new(1));
+    let mut removal = fake.removal();
+    removal.claim.creates = Creates::Counted(Arc::clone(&in_flight));
+    let made = removal.claim.made.clone();
+    std::thread::scope(|scope| {
+        let cleared = scope.spawn(|| removal.run());
+        wait_until("both were looked at", PATIENCE, || fake.engine.asked(IMAGE).len() >= 2);
+        made.note("own".to_owned());
+        in_flight.store(0, Ordering::Release);
+        assert_eq!(cleared.join().unwrap(), GONE);
+    });
+    assert_eq!(fake.engine.containers(), ["users"]);
+}
+
+#[test]
+fn a_container_of_the_users_is_no_create_that_was_waited_for() {
+    let fake = Fake::with(&[]);
+    let mut removal = fake.removal();
+    removal.claim.creates = Creates::Lost { count: 1, settle: Duration::from_hours(1) };
+    std::thread::scope(|scope| {
+        let cleared = scope.spawn(|| removal.run());
+        wait_until("it looks", PATIENCE, || fake.engine.asked("GET /containers/json").len() > 1);
+        fake.add("marked", "users");
+        wait_until("it was looked at", PATIENCE, || !fake.engine.asked(IMAGE).is_empty());
+        let lists = fake.engine.asked("GET /containers/json").len();
+        wait_until("it goes on", PATIENCE, || {
+            fake.engine.asked("GET /containers/json").len() > lists + 3
+        });
+        assert!(!cleared.is_finished());
+        fake.add("image", "late");
+        assert_eq!(cleared.join().unwrap(), GONE);
+    });
+    assert_eq!(fake.engine.containers(), ["users"]);
+}
+
+/// Under one id there may be images of several platforms.
+#[test]
+fn the_image_of_the_containers_own_platform_counts() {
+    let fake = Fake::with(&[]);
+    fake.engine.announce("1.49");
+    fake.engine.run_on("arm64");
+    fake.engine.add_image("image@arm64", (label::INSTANCE, &fake.instance.to_string()));
+    fake.add("image", "users");
+    assert_eq!(fake.removal().run(), GONE);
+    assert_eq!(fake.engine.containers(), ["users"]);
+}

@@ -62,7 +62,7 @@ impl Hello {
         let unknown = Bytes::from_static(br#"{"name":"unknown","version":"0"}"#);
         let info = part("clientInfo").map_or(unknown, bytes);
         let name = message::find(&info, 0..info.len(), &["name"]);
-        if !name.is_some_and(|name| serde_json::from_slice::<String>(&info[name]).is_ok()) {
+        if name.is_none_or(|name| serde_json::from_slice::<String>(&info[name]).is_err()) {
             return Err(MalformedHello::ClientInfo);
         }
         if capabilities.len() + info.len() > LARGEST {

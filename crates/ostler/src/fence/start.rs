@@ -9,11 +9,11 @@ use std::process::{Child, Command, Stdio};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use serde::{Deserialize, Serialize};
 
-use super::Fence;
+use super::{Fence, Refusal};
 use crate::cgroup::{NoControl, NoLeaf};
 use crate::engine::{Engine, NoEndpoint};
 use crate::guardian::ROLE;
-use crate::guardian::wire::{Conn, Launch, Order};
+use crate::guardian::wire::{Conn, Launch, Order, Received, Report};
 use crate::id::InstanceId;
 use crate::ledger::{Intent, NoLedger, Ways};
 use crate::level::{Containment, Level};
@@ -117,6 +117,9 @@ pub enum StartError {
     /// The guardian could not be started.
     #[error("the guardian could not be started")]
     Guardian(#[source] io::Error),
+    /// The guardian left before it was told what to start, and said why.
+    #[error(transparent)]
+    Refused(Refusal),
     /// The guardian died before it knew what to start.
     #[error("the guardian could not be told what to start")]
     Control(#[source] io::Error),
@@ -168,7 +171,11 @@ impl Fence {
         let ServerStdio { stdin, stdout, stderr } = stdio;
         let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let told = self.conn.send(&Order::Start(Box::new(launch)), &fds);
-        told.map_err(StartError::Control)
+        told.map_err(|error| match self.conn.receive() {
+            // It may have left a moment ago: what it said last explains more than a closed socket.
+            Ok(Received::Message(Report::Refused(refusal))) => StartError::Refused(refusal),
+            _ => StartError::Control(error),
+        })
     }
 }
 

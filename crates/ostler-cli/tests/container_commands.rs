@@ -55,7 +55,7 @@ mod engine {
 
         fn ps_counts_and_names_containers(dock) {
             let (mut run, horse) = stable(dock);
-            let ps = said(&dock.ostler(&["ps"]));
+            let ps = said(&dock.ostler(&["ps", "--wide"]));
             let columns = |line: usize| ps.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>();
             let column = columns(0).iter().position(|name| *name == "CONTAINERS").unwrap();
             assert_eq!(columns(1)[column], "1", "{ps}");
@@ -118,7 +118,7 @@ mod engine {
         fn r17_an_engine_that_hangs_does_not_hang_the_commands(dock) {
             let (mut run, horse) = stable(dock);
             dock.freeze_engine();
-            for words in [&["ps"][..], &["ps", "--tree"], &["ps", "--json"], &["why", "horse"], &["reap"]] {
+            for words in [&["ps"][..], &["ps", "--wide"], &["ps", "--tree"], &["ps", "--json"], &["why", "horse"], &["reap"]] {
                 let begin = Instant::now();
                 dock.ostler(words);
                 assert!(begin.elapsed() < PROMPT, "{words:?} took {:?}", begin.elapsed());
@@ -127,7 +127,7 @@ mod engine {
             assert_eq!((&ps[0]["state"], &ps[0]["containers"]), (&json!("running"), &json!([])));
             let reason = ps[0]["unreachable"]["reason"].as_str().unwrap();
             assert!(said(&dock.ostler(&["ps", "--tree"])).contains(reason), "{reason}");
-            assert!(said(&dock.ostler(&["ps"])).contains(" ? "));
+            assert!(said(&dock.ostler(&["ps", "--wide"])).contains(" ? "));
             let (code, text) = complaint(&dock.ostler(&["why", "horse"]));
             assert_eq!(code, 1, "it may be there: {text}");
             dock.thaw_engine();

@@ -47,7 +47,7 @@ fn it_is_shown_without_a_process_and_without_a_secret() {
     assert!(row["gateway"]["pid"].is_null());
     let config = house.config().display().to_string();
     let shown = [
-        house.ostler(&["ps"]),
+        house.ostler(&["ps", "--wide"]),
         house.ostler(&["ps", "--tree"]),
         house.ostler(&["events"]),
         house.ostler(&["sessions"]),

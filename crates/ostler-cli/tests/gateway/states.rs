@@ -85,6 +85,10 @@ rows! {
         house.signal(house.starts("a")[1], Signal::KILL);
         wait_until("it is gone", PATIENCE, || house.instances().len() == 2);
         assert_eq!(restarts(&house), [0, 0]);
+        // While a server backs off, a caller gets a busy instance rather than none.
+        wait_until("it may be started again", PATIENCE, || {
+            !house.ostler(&["ps"]).contains("next try in")
+        });
         let mut fourth = busy_client(3);
         assert_eq!(house.starts("a").len(), 4);
         assert_eq!(restarts(&house), [0, 0, 1]);

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::agents::{AGENT_TIMEOUT, Agent};
 use crate::chronicle::Chronicle;
 use crate::config::{self, Environment, LoadError, Names};
-use crate::front::ClientHello;
 use crate::front::http::{Identity, Pass};
+use crate::front::{ClientHello, Reserve};
 use crate::gateway::{Gateway, Visitor};
 use crate::roster::{Guest, Roster, Supply, why};
 use crate::session::Route;
@@ -27,6 +27,8 @@ pub struct House {
     configuration: Option<PathBuf>,
     /// What clients on HTTP know it by.
     identity: OnceLock<Arc<Identity>>,
+    /// File descriptors that are kept for operators.
+    reserve: Reserve,
     closing: CancellationToken,
     closed: CancellationToken,
     left: OnceLock<Vec<InstanceView>>,
@@ -76,6 +78,7 @@ impl House {
             gateway,
             configuration,
             identity: OnceLock::new(),
+            reserve: Reserve::default(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
             left: OnceLock::new(),
@@ -165,6 +168,10 @@ impl House {
 
     pub(crate) fn roster(&self) -> &Roster {
         &self.roster
+    }
+
+    pub(crate) fn reserve(&self) -> &Reserve {
+        &self.reserve
     }
 
     pub(crate) fn chronicle(&self) -> &Chronicle {

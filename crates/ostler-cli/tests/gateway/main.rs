@@ -6,6 +6,7 @@ mod catalog;
 mod clients;
 mod configuration;
 mod containers;
+mod descriptors;
 mod ends;
 mod hostile;
 mod house;

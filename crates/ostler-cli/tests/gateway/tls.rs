@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::house::{House, PATIENCE, address_in, token_of};
 
 /// An authority, and what it has signed for a gateway.
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     let authority = Authority::new();
     authority.sign("gateway");
     authority
 }
 
 /// The words that make a gateway use these files.
-fn words(authority: &Authority, certificate: &str, key: &str) -> [String; 6] {
+pub(crate) fn words(authority: &Authority, certificate: &str, key: &str) -> [String; 6] {
     let [certificate, key] =
         [certificate, key].map(|name| authority.file(name).display().to_string());
     let words = ["--listen", "127.0.0.1:0", "--tls-cert", &certificate, "--tls-key", &key];
@@ -33,7 +33,7 @@ fn serve(house: &House, authority: &Authority) -> (Launched, SocketAddr) {
 }
 
 /// The first line of the answer to a handshake, if the gateway is one that this authority knows.
-fn greet(house: &House, authority: &Authority, address: SocketAddr) -> Option<String> {
+pub(crate) fn greet(house: &House, authority: &Authority, address: SocketAddr) -> Option<String> {
     let web = Web::new(address, "/mcp/a", &token_of(house)).with("Connection", "close");
     let mut command = Command::new("openssl");
     command.args(["s_client", "-quiet", "-verify_return_error", "-verify_ip", "127.0.0.1"]);

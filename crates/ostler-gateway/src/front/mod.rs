@@ -15,7 +15,9 @@ mod hear;
 mod hello;
 pub mod http;
 mod lock;
+mod newcomers;
 mod place;
+mod reserve;
 mod stdio;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,6 +42,8 @@ pub use stdio::is_usable;
 use crate::admin;
 use crate::gateway::Visitor;
 use crate::house::House;
+use newcomers::{Newcomer, Newcomers};
+pub(crate) use reserve::Reserve;
 pub(crate) use stdio::hung_up;
 use stdio::{Input, Output, open_both};
 
@@ -49,6 +53,9 @@ const HELLO_LIMIT: Duration = Duration::from_secs(5);
 const WORD_LIMIT: Duration = Duration::from_secs(5);
 /// After a connection could not be taken, for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Why a client is not served when only the reserve for operators is left.
+const NO_DESCRIPTORS: &str = "the gateway has no file descriptors left for another client; \
+                              raise its limit (`ulimit -n`) or end some clients or servers";
 /// For what was said last to be read.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -56,18 +63,27 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub async fn serve(seat: &Seat, house: &Arc<House>) -> std::io::Result<()> {
     let listener = UnixListener::from_std(seat.listener.try_clone()?)?;
     let mut connections = JoinSet::new();
+    let mut newcomers = Newcomers::new();
     let closing = house.closing();
+    house.reserve().fill();
     loop {
         tokio::select! {
             biased;
             () = closing.cancelled() => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some(_) = connections.join_next(), if !connections.is_empty() => {
+                house.reserve().fill();
+            }
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     let (house, only_for) = (Arc::clone(house), seat.place().instance());
-                    connections.spawn(async move { receive(stream, &house, only_for).await });
+                    let newcomer = newcomers.add();
+                    connections.spawn(async move { receive(stream, newcomer, &house, only_for).await });
                 }
-                Err(_) => sleep(PAUSE).await,
+                Err(_) if house.reserve().spend() => {}
+                Err(_) => {
+                    newcomers.dismiss_oldest();
+                    sleep(PAUSE).await;
+                }
             }
         }
     }
@@ -80,35 +96,56 @@ pub async fn serve(seat: &Seat, house: &Arc<House>) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn receive(stream: UnixStream, house: &Arc<House>, only_for: Option<InstanceId>) {
+async fn receive(
+    stream: UnixStream,
+    newcomer: Newcomer,
+    house: &Arc<House>,
+    only_for: Option<InstanceId>,
+) {
     let Ok(peer) = stream.peer_cred() else { return };
     if peer.uid() != getuid().as_raw() {
         return;
     }
     let mut stream = stream;
+    let heard = tokio::select! {
+        heard = greet(&mut stream, house) => heard,
+        () = newcomer.told() => return,
+    };
+    drop(newcomer);
+    let Some(heard) = heard else { return };
+    match heard {
+        Ok((Hello::Client(_), _)) if !house.reserve().fill() => {
+            say(&mut stream, &Admission::Refused(NO_DESCRIPTORS.into())).await;
+        }
+        Ok((Hello::Client(_), _)) if is_stranger(peer.pid(), only_for) => {
+            let id = only_for.map(|id| id.to_string()).unwrap_or_default();
+            let reason = format!("this gateway serves only clients inside of instance {id}");
+            say(&mut stream, &Admission::Refused(reason)).await;
+        }
+        Ok((Hello::Client(hello), descriptors)) => {
+            admit(stream, hello, descriptors, peer.pid(), house).await;
+        }
+        Ok((Hello::Admin(request), _)) => admin::answer(stream, request, house).await,
+        Err(error) => {
+            say(&mut stream, &Admission::Refused(error.to_string())).await;
+        }
+    }
+}
+
+/// Greets a peer and reads its first line. None if it is gone or says nothing in time.
+async fn greet(
+    stream: &mut UnixStream,
+    house: &House,
+) -> Option<Result<(Hello, Vec<OwnedFd>), HearError>> {
     let greeting = Greeting {
         ostler: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         variables: house.variables(),
     };
-    if !say(&mut stream, &greeting).await {
-        return;
+    if !say(stream, &greeting).await {
+        return None;
     }
-    match timeout(HELLO_LIMIT, hear::hear(&stream)).await {
-        Ok(Ok((Hello::Client(_), _))) if is_stranger(peer.pid(), only_for) => {
-            let id = only_for.map(|id| id.to_string()).unwrap_or_default();
-            let reason = format!("this gateway serves only clients inside of instance {id}");
-            say(&mut stream, &Admission::Refused(reason)).await;
-        }
-        Ok(Ok((Hello::Client(hello), descriptors))) => {
-            admit(stream, hello, descriptors, peer.pid(), house).await;
-        }
-        Ok(Ok((Hello::Admin(request), _))) => admin::answer(stream, request, house).await,
-        Ok(Err(error)) => {
-            say(&mut stream, &Admission::Refused(error.to_string())).await;
-        }
-        Err(_) => {}
-    }
+    timeout(HELLO_LIMIT, hear::hear(stream)).await.ok()
 }
 
 /// Whether a client is no part of the only instance that is served. One in another PID namespace has no pid here.

@@ -17,6 +17,9 @@ use crate::gateway::lock;
 const LOOKS: u32 = 8;
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
+/// Connections above the limit that were told to end and have not ended yet.
+const LEAVING: usize = 16;
+
 /// All connections.
 #[derive(Debug)]
 pub(super) struct Connections {
@@ -68,8 +71,16 @@ impl Connections {
         Arc::new(Self { most: most.min(room), begin: Instant::now(), list: Mutex::default() })
     }
 
+    /// Whether there may be one more than `count`, those included that were told to end and have not ended yet.
+    pub(super) fn has_room(&self, count: usize) -> bool {
+        count < self.most.saturating_add(LEAVING)
+    }
+
     /// One more than there are. None if all are busy.
     pub(super) fn open(self: &Arc<Self>, count: usize) -> Option<Arc<Connection>> {
+        if !self.has_room(count) {
+            return None;
+        }
         if count >= self.most {
             self.longest_unused(Stamp::MAX)?.told.notify_one();
         }
@@ -196,6 +207,7 @@ mod tests {
     #[test]
     fn the_one_that_has_been_unused_for_the_longest_gives_way_and_only_once() {
         let (all, open) = full(3);
+        pass_time();
         drop(open[0].work());
         let _busy = open[1].work();
         let fourth = all.open(3).expect("room");
@@ -217,6 +229,18 @@ mod tests {
         open.clear();
         busy.clear();
         assert!(lock(&all.list).seats.is_empty());
+    }
+
+    #[test]
+    fn connections_that_were_told_to_end_and_stay_are_counted() {
+        let (all, open) = full(LEAVING + 2);
+        let mut more = Vec::new();
+        for number in 0..LEAVING {
+            more.push(all.open(open.len() + number).expect("room for one that leaves"));
+        }
+        assert!(!all.has_room(open.len() + more.len()));
+        assert!(all.open(open.len() + more.len()).is_none());
+        assert_eq!(open.iter().filter(|connection| is_told(connection)).count(), LEAVING);
     }
 
     #[tokio::test]

@@ -9,10 +9,12 @@ use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::server::TlsStream;
 
 use super::Http;
 use super::connections::{Connection, Connections};
 use super::limits::Limits;
+use super::tls::Identity;
 use super::turns::answer_all;
 
 /// After a connection could not be taken, for want of descriptors.
@@ -31,6 +33,16 @@ pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
+                    // The last descriptors are for operators, not for clients on HTTP.
+                    if !http.house.reserve().fill() {
+                        drop(stream);
+                        sleep(PAUSE).await;
+                        continue;
+                    }
+                    if !connections.has_room(tasks.len()) {
+                        // Connections that were told to end have not ended yet.
+                        let _ = timeout(PAUSE, tasks.join_next()).await;
+                    }
                     if let Some(connection) = connections.open(tasks.len()) {
                         let http = Arc::clone(http);
                         tasks.spawn(async move { receive(stream, connection, &http).await });
@@ -59,21 +71,22 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
     let Some(identity) = &http.identity else {
         return answer_all(stream, &connection, http).await;
     };
-    // The buffers of a handshake are for those who have something to say.
-    let speaks = tokio::select! {
-        readable = stream.readable() => readable.is_ok(),
-        () = connection.told() => false,
+    let secured = tokio::select! {
+        secured = timeout(http.limits.handshake, secure(stream, identity)) => secured,
+        () = connection.told() => return,
     };
-    if !speaks {
-        return;
+    if let Ok(Ok(stream)) = secured {
+        // On the heap, so that connections without TLS don't have room for it as well.
+        Box::pin(answer_all(stream, &connection, http)).await;
     }
-    // On the heap, so that connections without it don't have room for it as well.
-    Box::pin(async {
-        if let Ok(Ok(stream)) = timeout(http.limits.handshake, identity.secure(stream)).await {
-            answer_all(stream, &connection, http).await;
-        }
-    })
-    .await;
+}
+
+/// Secures a connection once its client has sent something: a silent client costs no buffers for a handshake.
+async fn secure(stream: TcpStream, identity: &Identity) -> io::Result<TlsStream<TcpStream>> {
+    if stream.peek(&mut [0]).await? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Box::pin(identity.secure(stream)).await
 }
 
 /// An answer is sent at once, and an end that nobody tells us of is noticed.

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ostler::http::Body;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -50,7 +51,7 @@ pub(super) async fn answer_all(
         let request = tokio::select! {
             biased;
             request = turns.wire.request(|head| http.admit(head)) => request,
-            () = &mut told => return turns.end().await,
+            () = &mut told => return turns.end_at_once().await,
         };
         // Whoever is refused has no use of its connection, and loses it to others.
         let is_admitted = matches!(&request, Ok(Some(Request { asked: Ok(_), .. })));
@@ -92,6 +93,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Turns<'_, S> {
     /// Ends what is sent, unless the client does not take it.
     async fn end(&mut self) {
         let _ = timeout(self.http.limits.last_words, self.wire.end()).await;
+    }
+
+    /// Ends what is sent without waiting for the client: another connection may need the place of this one.
+    async fn end_at_once(&mut self) {
+        let _ = timeout(Duration::ZERO, self.wire.end()).await;
     }
 
     async fn answer(&mut self, request: Request<Result<Asked, Refusal>>) -> Then {

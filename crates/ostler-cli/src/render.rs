@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, Local, Utc};
 use ostler::{ContainerView, Holding};
+use ostler_gateway::admin::Failure;
 
 /// `812 B`, `9.1 MB`.
 pub(crate) fn size(bytes: u64) -> String {
@@ -21,6 +23,28 @@ pub(crate) fn age(milliseconds_since_1970: u64) -> String {
     let at = UNIX_EPOCH + Duration::from_millis(milliseconds_since_1970);
     let passed = SystemTime::now().duration_since(at).unwrap_or_default();
     duration(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A moment on this machine's clock: `2026-11-17 10:45:33.123`.
+pub(crate) fn clock(milliseconds_since_1970: u64) -> String {
+    let local = moment(milliseconds_since_1970).with_timezone(&Local);
+    local.format("%Y-%m-%d %H:%M:%S%.3f").to_string()
+}
+
+/// A moment as RFC 3339 has it, in UTC: `2026-11-17T09:45:33.123Z`.
+pub(crate) fn rfc3339(milliseconds_since_1970: u64) -> String {
+    moment(milliseconds_since_1970).format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+fn moment(milliseconds_since_1970: u64) -> DateTime<Utc> {
+    let milliseconds = i64::try_from(milliseconds_since_1970).unwrap_or(i64::MAX);
+    DateTime::from_timestamp_millis(milliseconds).unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+/// A failure with its exit status, and below it what the server wrote to stderr last.
+pub(crate) fn failure(failure: &Failure) -> Vec<String> {
+    let lines = failure.stderr.iter().map(|line| format!("    stderr: {line}"));
+    std::iter::once(failure.summary()).chain(lines).collect()
 }
 
 /// So many milliseconds: `42s`, `3m`, `5h`, `2d`.

@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::agents::{Agent, AgentSession, FoundAgents, Origin};
 use crate::catalog::Catalog;
+use crate::chronicle::{Chronicle, Presence};
 use crate::claims::Claims;
 use crate::client::{Client, Memory};
 use crate::hub::Hub;
@@ -63,6 +64,8 @@ pub struct Gateway {
     menu: Arc<Menu>,
     visits: Mutex<Vec<Visit>>,
     found_agents: Arc<FoundAgents>,
+    /// What happened lately.
+    chronicle: Arc<Chronicle>,
     /// Which server a URI belongs to, for each principal.
     claims: Mutex<HashMap<Principal, Arc<Mutex<Claims>>>>,
     last_client: AtomicU64,
@@ -116,6 +119,7 @@ impl Gateway {
             menu,
             visits: Mutex::default(),
             found_agents: Arc::default(),
+            chronicle: Arc::default(),
             claims: Mutex::default(),
             last_client: AtomicU64::new(0),
         })
@@ -207,7 +211,9 @@ impl Gateway {
             visits.retain(|visit| visit.client.strong_count() > 0);
             visits.push(visit);
         }
-        Desk::new(Session::new(Arc::clone(self), client, scope, agent_session, route, menu))
+        let visit = (&route, pid);
+        let presence = Presence::new(&self.chronicle, &client, scope.who(), visit, agent_session);
+        Desk::new(Session::new(Arc::clone(self), client, scope, presence, route, menu))
     }
 
     fn enter_agent(&self, visitor: &Visitor) -> Option<AgentSession> {
@@ -270,6 +276,10 @@ impl Gateway {
     /// The record of which server a URI belongs to, for all clients of one principal.
     pub(crate) fn claims(&self, principal: &Principal) -> Arc<Mutex<Claims>> {
         Arc::clone(lock(&self.claims).entry(principal.clone()).or_default())
+    }
+
+    pub(crate) fn chronicle(&self) -> &Chronicle {
+        &self.chronicle
     }
 
     pub(crate) fn hub(&self) -> &Hub {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use ostler::Owner;
 use ostler::keeper::{Changes, InstanceView, Principal};
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::{AGENT_TIMEOUT, Agent};
-use crate::chronicle::Chronicle;
+use crate::chronicle::{Chronicle, Happening};
 use crate::config::{self, Environment, LoadError, Names};
 use crate::front::http::{Identity, Pass};
 use crate::front::{ClientHello, Reserve};
@@ -22,7 +23,6 @@ use crate::session::Route;
 pub struct House {
     gateway: Arc<Gateway>,
     roster: Roster,
-    chronicle: Chronicle,
     /// Where the configuration is, if there is one.
     configuration: Option<PathBuf>,
     /// What clients on HTTP know it by.
@@ -74,7 +74,6 @@ impl House {
             Gateway::new(owner, std::collections::BTreeMap::new(), supply.caps(), catalog);
         Arc::new(Self {
             roster: Roster::new(supply, Environment::of_process()),
-            chronicle: Chronicle::default(),
             gateway,
             configuration,
             identity: OnceLock::new(),
@@ -95,9 +94,26 @@ impl House {
         let agent_timeout = || self.roster.agent_timeout().unwrap_or(AGENT_TIMEOUT);
         tokio::join!(
             self.gateway.tend(),
-            self.chronicle.write(self.gateway.keeper()),
+            self.chronicle().write(self.gateway.keeper()),
             self.gateway.close_found_agents(agent_timeout),
         );
+    }
+
+    /// Tells every failure of an instance from now on, for as long as the returned future is polled.
+    pub fn tell_failures<F: FnMut(&Happening)>(
+        &self,
+        mut tell: F,
+    ) -> impl Future<Output = ()> + use<F> {
+        let (_, mut news) = self.chronicle().read();
+        async move {
+            loop {
+                match news.recv().await {
+                    Ok(happening) if happening.failure.is_some() => tell(&happening),
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        }
     }
 
     /// Where its configuration is.
@@ -175,7 +191,7 @@ impl House {
     }
 
     pub(crate) fn chronicle(&self) -> &Chronicle {
-        &self.chronicle
+        self.gateway.chronicle()
     }
 
     pub(crate) fn variables(&self) -> Vec<String> {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler_gateway::admin::{Happening, Request};
 use ostler_gateway::front::{HearError, Hello};
+use serde_json::Value;
 
 use crate::gateways::{AskError, Which};
 use crate::out::Screen;
@@ -19,7 +20,9 @@ Examples:
   ostler events -f
   ostler events -f --json | jq 'select(.event == \"backing_off\")'
 
-What the gateway did lately, and why; the last thousand events are kept. With --json each is a line.")]
+What the gateway did lately, and why; the last thousand events are kept. Times are this machine's; with
+--json, where each event is a line, they are UTC (RFC 3339). A server that failed is shown with its
+exit status and the last lines that it wrote to stderr, without what might be a secret.")]
 pub(crate) struct EventsArguments {
     /// Go on with what happens from now on, until the gateway ends
     #[arg(short, long)]
@@ -49,8 +52,11 @@ fn tell(arguments: &EventsArguments) -> Result<io::Result<()>, AskError> {
             Err(HearError::Closed) => return Ok(Ok(())),
             Err(error) => return Err(AskError::Gone(error)),
         };
-        let written =
-            if arguments.json { screen.json(&happening) } else { screen.line(line(&happening)) };
+        let written = if arguments.json {
+            as_json(&happening).and_then(|line| screen.json(&line))
+        } else {
+            lines(&happening).iter().try_for_each(|line| screen.line(line))
+        };
         match written {
             Ok(()) => {}
             // Whoever read it has seen enough.
@@ -60,9 +66,18 @@ fn tell(arguments: &EventsArguments) -> Result<io::Result<()>, AskError> {
     }
 }
 
-fn line(happening: &Happening) -> String {
-    let Happening { at, event, server, number, detail } = happening;
+/// For programs: the time is text.
+fn as_json(happening: &Happening) -> io::Result<Value> {
+    let mut line = serde_json::to_value(happening)?;
+    line["at"] = render::rfc3339(happening.at).into();
+    Ok(line)
+}
+
+fn lines(happening: &Happening) -> Vec<String> {
+    let Happening { at, event, server, number, detail, failure } = happening;
     let number = number.map_or(String::new(), |number| format!(" #{number}"));
     let server = server.as_deref().unwrap_or("-");
-    format!("{:>5} ago  {event:<11}  {server}{number}  {detail}", render::age(*at))
+    let first = format!("{}  {event:<12}  {server}{number}  {detail}", render::clock(*at));
+    let rest = failure.iter().flat_map(|failure| render::failure(failure).into_iter().skip(1));
+    std::iter::once(first).chain(rest).collect()
 }

@@ -8,6 +8,7 @@ mod configuration;
 mod containers;
 mod descriptors;
 mod ends;
+mod failures;
 mod hostile;
 mod house;
 mod http;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use answer::answer;
 pub use view::{InstanceLine, Missing, Overview, ServerLine, SessionLine};
 
-pub use crate::chronicle::Happening;
+pub use crate::chronicle::{Failure, Happening};
 
 /// What an operator asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

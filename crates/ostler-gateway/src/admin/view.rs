@@ -7,13 +7,11 @@ use ostler::InstanceId;
 use ostler::keeper::{Books, InstanceState, InstanceView, Who};
 use serde::{Deserialize, Serialize};
 
+use crate::chronicle::{Happening, client_name};
 use crate::gateway::SessionView;
 use crate::house::House;
 use crate::session::Route;
 use crate::variant;
-
-/// The longest name of a client that is shown, in characters.
-const LONGEST_NAME: usize = 64;
 
 /// Everything that a gateway has.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,6 +43,9 @@ pub struct ServerLine {
     pub backing_off: Option<u64>,
     /// Why clients can't have it, if there are any who can't.
     pub missing: Vec<Missing>,
+    /// How one of its instances failed last, if one has.
+    #[serde(default)]
+    pub last_failure: Option<Happening>,
 }
 
 /// Why a client can't have a server.
@@ -121,6 +122,7 @@ impl Overview {
                 failures: worst.map_or(0, |server| server.failures),
                 backing_off: worst.and_then(|server| Some(millis(server.backing_off?))),
                 missing: reasons.map(|(_, reason)| reason.to_string()).collect(),
+                last_failure: house.chronicle().last_failure(&name).map(Arc::unwrap_or_clone),
                 name,
             }
         };
@@ -139,7 +141,9 @@ impl Overview {
 impl InstanceLine {
     pub(super) fn all(views: &[InstanceView], house: &House) -> Vec<Self> {
         let sessions = house.gateway().sessions().into_iter();
-        let named = |view: SessionView| Some((view.who.session, name_of(view.info.as_deref()?)?));
+        let named = |view: SessionView| {
+            Some((view.who.session, client_name(view.info.as_deref()?.as_bytes())?))
+        };
         let clients: HashMap<u64, String> = sessions.filter_map(named).collect();
         views.iter().map(|view| Self::of(view, house, &clients)).collect()
     }
@@ -204,7 +208,7 @@ impl SessionLine {
                     Route::One(name) => Some(Arc::clone(name).to_string()),
                     Route::All => None,
                 },
-                client: view.info.as_deref().and_then(name_of),
+                client: view.info.as_deref().and_then(|info| client_name(info.as_bytes())),
                 calls: view.calls,
                 leases,
                 age: millis(view.age),
@@ -212,16 +216,6 @@ impl SessionLine {
         };
         house.gateway().sessions().into_iter().map(line).collect()
     }
-}
-
-/// The name that a client gave in its handshake, cut to a length that people read.
-fn name_of(info: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Info {
-        name: String,
-    }
-    let Info { name } = serde_json::from_str(info).ok()?;
-    Some(name.chars().take(LONGEST_NAME).collect())
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

@@ -1,30 +1,34 @@
 //! What happened lately, for operators who ask later.
 
+mod failure;
 mod lineage;
+mod visit;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use ostler::keeper::{Event, Keeper, What};
+use ostler::keeper::{Ending, Event, Keeper, What};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
+pub use self::failure::Failure;
 use self::lineage::Lineage;
+pub(crate) use self::visit::{Presence, client_name};
 use crate::gateway::lock;
 use crate::variant;
 
 /// How much is remembered.
 const LATELY: usize = 1000;
 
-/// Something that the keeper did, in words.
+/// Something that the gateway did, or a client, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Happening {
     /// When, in milliseconds since 1970.
     pub at: u64,
     /// What: `queued`, `starting`, `running`, `reached`, `ready`, `draining`, `stopping`, `gone`, `unverified`, `paid`,
-    /// `backing_off`, `replaced` or `missed`.
+    /// `backing_off`, `replaced`, `connected`, `disconnected` or `missed`.
     pub event: String,
     /// The server, if it is about one.
     pub server: Option<String>,
@@ -32,6 +36,9 @@ pub struct Happening {
     pub number: Option<u64>,
     /// On whose behalf, why, or how it ended.
     pub detail: String,
+    /// Why the instance failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
 }
 
 /// What happened lately.
@@ -45,6 +52,8 @@ pub(crate) struct Chronicle {
 struct Pages {
     lately: VecDeque<Arc<Happening>>,
     lineage: Lineage,
+    /// The last failure of each server.
+    failures: BTreeMap<String, Arc<Happening>>,
 }
 
 impl Default for Chronicle {
@@ -61,8 +70,7 @@ impl Chronicle {
             match events.recv().await {
                 Ok(event) => self.note(&event),
                 Err(RecvError::Lagged(missed)) => {
-                    let detail = format!("{missed} events");
-                    self.add(Happening::new(0, "missed", None, None, detail));
+                    self.add(Happening::now("missed", None, format!("{missed} events")));
                     let there = keeper.snapshot().instances;
                     let there = there.iter().map(|view| view.number).collect();
                     lock(&self.pages).lineage.retain(&there);
@@ -83,13 +91,25 @@ impl Chronicle {
         lock(&self.pages).lineage.restarts(number)
     }
 
+    /// The last failure of a server, if it has failed.
+    pub(crate) fn last_failure(&self, server: &str) -> Option<Arc<Happening>> {
+        lock(&self.pages).failures.get(server).cloned()
+    }
+
     fn note(&self, event: &Event) {
-        let at = event.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let at = u64::try_from(at).unwrap_or(u64::MAX);
-        let number = (event.number != 0).then_some(event.number);
-        let server = self.server_of(event);
         let (name, detail) = describe(&event.what);
-        self.add(Happening::new(at, name, server, number, detail));
+        let failure = match &event.what {
+            What::Gone { ending, .. } | What::Unverified { ending, .. } => Failure::of(ending),
+            _ => None,
+        };
+        self.add(Happening {
+            at: millis(event.at),
+            event: name.to_owned(),
+            server: self.server_of(event),
+            number: (event.number != 0).then_some(event.number),
+            detail,
+            failure,
+        });
     }
 
     fn server_of(&self, event: &Event) -> Option<String> {
@@ -119,21 +139,37 @@ impl Chronicle {
             pages.lately.pop_front();
         }
         pages.lately.push_back(Arc::clone(&happening));
+        pages.keep_failure(&happening);
         // Nobody has to listen.
         let _ = self.news.send(happening);
     }
 }
 
-impl Happening {
-    fn new(
-        at: u64,
-        event: &str,
-        server: Option<String>,
-        number: Option<u64>,
-        detail: String,
-    ) -> Self {
-        Self { at, event: event.to_owned(), server, number, detail }
+impl Pages {
+    fn keep_failure(&mut self, happening: &Arc<Happening>) {
+        let (Some(server), Some(_)) = (&happening.server, &happening.failure) else { return };
+        self.failures.insert(server.clone(), Arc::clone(happening));
+        // Names of servers that are configured no more.
+        if self.failures.len() > LATELY {
+            let oldest = self.failures.iter().min_by_key(|(_, failure)| failure.at);
+            let oldest = oldest.map(|(server, _)| server.clone());
+            oldest.map(|server| self.failures.remove(&server));
+        }
     }
+}
+
+impl Happening {
+    /// Something that happens now and is about no instance.
+    fn now(event: &str, server: Option<String>, detail: String) -> Self {
+        let at = millis(SystemTime::now());
+        Self { at, event: event.to_owned(), server, number: None, detail, failure: None }
+    }
+}
+
+/// Milliseconds since 1970.
+fn millis(at: SystemTime) -> u64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn describe(what: &What) -> (&'static str, String) {
@@ -147,10 +183,10 @@ fn describe(what: &What) -> (&'static str, String) {
         What::Stopping(cause) => ("stopping", cause.to_string()),
         What::Gone { ending, proof } => {
             let proof = proof.map_or("it never ran".into(), |proof| proof.to_string());
-            ("gone", format!("{}: {proof}", ending.cause))
+            ("gone", format!("{}: {proof}", cause_of(ending)))
         }
         What::Unverified { ending, residue } => {
-            ("unverified", format!("{}: {residue}", ending.cause))
+            ("unverified", format!("{}: {residue}", cause_of(ending)))
         }
         What::Paid => ("paid", "what it left is gone".into()),
         What::BackingOff { principal, failures, wait, .. } => {
@@ -162,4 +198,12 @@ fn describe(what: &What) -> (&'static str, String) {
         _ => ("other", String::new()),
     };
     (name, variant::readable(&detail).into_owned())
+}
+
+/// Why it ended, with its exit status if that is known.
+fn cause_of(ending: &Ending) -> String {
+    match ending.status {
+        Some(status) => format!("{} ({status})", ending.cause),
+        None => ending.cause.to_string(),
+    }
 }

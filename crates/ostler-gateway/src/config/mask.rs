@@ -1,4 +1,4 @@
-//! Command lines without their secrets.
+//! Command lines and lines of stderr without their secrets.
 
 /// What stands in the place of a secret.
 const MASK: &str = "…";
@@ -10,6 +10,9 @@ const TELLTALES: &[&str] =
 /// Switches whose value is `NAME=value` or `Name: value`.
 const PAIRS: &[&str] = &["-e", "--env", "-H", "--header"];
 
+/// Words after which a credential follows, in lower case.
+const SCHEMES: &[&str] = &["bearer", "basic"];
+
 /// So long a mixture of letters and digits is nobody's word.
 const LONGEST_WORD: usize = 20;
 
@@ -17,6 +20,43 @@ const LONGEST_WORD: usize = 20;
 pub(super) fn masked(words: &[String]) -> Vec<String> {
     let before = std::iter::once("").chain(words.iter().map(String::as_str));
     before.zip(words).map(|(before, word)| mask(before, word)).collect()
+}
+
+/// A line that a server wrote to stderr, with a mask over each word that is or might be a secret.
+pub(crate) fn masked_line(line: &str) -> String {
+    let mut before = "";
+    let mut words = Vec::new();
+    for word in line.split(' ') {
+        words.push(mask_in_prose(before, word));
+        if !word.is_empty() {
+            before = word;
+        }
+    }
+    words.join(" ")
+}
+
+fn mask_in_prose(before: &str, word: &str) -> String {
+    let is_scheme = |word: &str| SCHEMES.contains(&&*word.to_lowercase());
+    let announced = is_scheme(before) || (before.ends_with([':', '=']) && tells(before));
+    if announced && !word.is_empty() && !is_reference(word) && !is_scheme(word) {
+        return MASK.to_owned();
+    }
+    if word.contains("://") {
+        return mask(before, word);
+    }
+    let parts = word.split_inclusive([',', ';', '&']);
+    parts.map(|part| mask_named(part).unwrap_or_else(|| mask(before, part))).collect()
+}
+
+/// `name:value` or `"name":"value"` with a name that is given to secrets.
+fn mask_named(part: &str) -> Option<String> {
+    let at = part.find([':', '='])?;
+    let (name, value) = (&part[..at], &part[at + 1..]);
+    let name = name.trim_matches(|c: char| !c.is_alphanumeric());
+    let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+    let end = &value[value.trim_end_matches([',', ';', '&']).len()..];
+    let is_secret = is_name && tells(name) && value != end && !is_reference(value);
+    is_secret.then(|| format!("{}{MASK}{end}", &part[..=at]))
 }
 
 fn mask(before: &str, word: &str) -> String {
@@ -118,6 +158,24 @@ mod tests {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let expected = if expected.is_empty() { line } else { expected };
             assert_eq!(masked(&words).join(" "), expected);
+        }
+    }
+
+    #[test]
+    fn secrets_in_prose_are_masked_and_the_rest_is_as_it_was() {
+        for (line, expected) in [
+            ("", ""),
+            ("  at open (/src/auth/login.js:12:34)  twice", ""),
+            ("Error: connect ECONNREFUSED 127.0.0.1:5432", ""),
+            ("Authorization: Bearer s3cret rejected", "Authorization: Bearer … rejected"),
+            ("bad password: s3cret", "bad password: …"),
+            (r#"{"a":1,"apiKey":"s3cret","b":2}"#, r#"{"a":1,"apiKey":…,"b":2}"#),
+            ("token=s3cret", "token=…"),
+            ("postgres://me:s3cret@db/x is down", "postgres://…@db/x is down"),
+            ("ghp_0123456789abcdefghijABCDEFGHIJ is expired", "… is expired"),
+        ] {
+            let expected = if expected.is_empty() { line } else { expected };
+            assert_eq!(masked_line(line), expected);
         }
     }
 }

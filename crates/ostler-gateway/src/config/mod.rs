@@ -44,6 +44,7 @@ pub use entry::{Carrier, File, Launch, OAuth, PinnedIssuer, Reach, Remote, Serve
 pub use env_file::EnvFileError;
 pub use environment::{DEFAULTS, Environment, Inheritance, Names, OWN};
 pub use find::{Asker, NotFound, Search};
+pub(crate) use mask::masked_line;
 pub use problem::{Problem, Problems};
 pub use remote::resolve_remote;
 pub use resolve::{Disabled, resolve};

@@ -27,7 +27,7 @@ use self::gather::Gather;
 use self::index::Index;
 use self::parcel::Waiting;
 use self::reach::{Errand, Reach};
-use crate::agents::AgentSession;
+use crate::chronicle::Presence;
 use crate::claims::Claims;
 use crate::client::Client;
 use crate::gateway::Gateway;
@@ -49,8 +49,8 @@ pub(crate) struct Session {
     gateway: Arc<Gateway>,
     client: Arc<Client>,
     scope: Arc<Scope>,
-    /// Held for its drop: a found agent is closed some time after its last session.
-    _agent: Option<AgentSession>,
+    /// Held for its drop, which tells operators that the client has disconnected.
+    _presence: Presence,
     route: Route,
     menu: Arc<Menu>,
     reach: HashMap<Arc<str>, Reach>,
@@ -81,7 +81,7 @@ impl Session {
         gateway: Arc<Gateway>,
         client: Arc<Client>,
         scope: Scope,
-        agent: Option<AgentSession>,
+        presence: Presence,
         route: Route,
         menu: Arc<Menu>,
     ) -> Self {
@@ -90,7 +90,7 @@ impl Session {
             gateway,
             client,
             scope: Arc::new(scope),
-            _agent: agent,
+            _presence: presence,
             route,
             menu,
             reach: HashMap::new(),

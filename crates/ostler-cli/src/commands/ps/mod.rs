@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler::sweep::books;
 use ostler::{Census, Holding, InstanceId, Places, Process, View, snapshot};
-use ostler_gateway::admin::{InstanceLine, Overview, ServerLine};
+use ostler_gateway::admin::{Happening, InstanceLine, Overview, ServerLine};
 use ostler_gateway::front::Place;
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ its environment can be found).
 The client is the name that MCP clients give; of a server without a gateway, the process that
 started `ostler run`. Restarts are instances before this one that failed or were stopped. Containers
 are those that the server has caused, also those of dead owners; ? if their engine does not answer
-in time.")]
+in time. --wide also shows how each server failed last: exit status and the end of its stderr.")]
 pub(crate) struct PsArguments {
     /// Show all columns, as wide as they are [default: 80 characters]
     #[arg(long)]
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
         if arguments.wide { table::wide(&mut page, rows) } else { table::narrow(&mut page, rows) }
     }
     for server in overviews.iter().flat_map(|(_, overview)| &overview.servers) {
-        trouble(&mut page, server);
+        trouble(&mut page, server, arguments.wide);
     }
     out::print(&page)
 }
@@ -153,8 +153,8 @@ fn leaf(page: &mut Page, Elsewhere { name, state, gateway, .. }: &Elsewhere) {
     page.line(format_args!("{name} ({state}, at {place})"));
 }
 
-/// What is wrong with a server, if anything is.
-fn trouble(page: &mut Page, server: &ServerLine) {
+/// What is wrong with a server, if anything is; a wide page tells how it failed last.
+fn trouble(page: &mut Page, server: &ServerLine, is_wide: bool) {
     let name = &server.name;
     for reason in &server.missing {
         page.line(format_args!("{name}: not available: {reason}"));
@@ -162,6 +162,12 @@ fn trouble(page: &mut Page, server: &ServerLine) {
     if let Some(wait) = server.backing_off {
         let (failures, seconds) = (server.failures, wait.div_ceil(1000));
         page.line(format_args!("{name}: failed {failures} times in a row, next try in {seconds}s"));
+    }
+    let last = server.last_failure.as_ref().filter(|_| is_wide);
+    if let Some(Happening { at, failure: Some(failure), .. }) = last {
+        let lines = render::failure(failure);
+        page.line(format_args!("{name}: failed {} ago: {}", render::age(*at), lines[0]));
+        lines[1..].iter().for_each(|line| page.line(line));
     }
 }
 

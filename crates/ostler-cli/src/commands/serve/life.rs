@@ -1,5 +1,6 @@
 //! The life of a gateway.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use ostler::keeper::InstanceView;
 use ostler::{Owner, Places};
+use ostler_gateway::admin::{Failure, Happening};
 use ostler_gateway::config::Asker;
 use ostler_gateway::front::{self, Place, Seat};
 use ostler_gateway::{House, Supply, variant};
@@ -21,10 +23,12 @@ use super::http::Http;
 use super::watch;
 use crate::out::{print_line, say};
 use crate::requests::Requests;
-use crate::sweep;
+use crate::{render, sweep};
 
 /// Between two looks whether there is nothing to do, as a part of the time after which it counts.
 const LOOKS: u32 = 10;
+/// Servers whose last failure is remembered, to say only that it has repeated.
+const MOST_FAILURES: usize = 1000;
 /// Said to whoever has started it, once it can be reached.
 const READY: &str = "ready";
 
@@ -51,7 +55,9 @@ pub(super) async fn live(plan: Plan, seat: Seat, requests: Requests) -> io::Resu
     sweep::begin();
     let mut tasks = JoinSet::new();
     let tended = Arc::clone(&house);
+    let failures = house.tell_failures(failure_teller());
     tasks.spawn(async move { tended.tend().await });
+    tasks.spawn(failures);
     let served = Arc::clone(&house);
     let serving = tokio::spawn(async move {
         let here = front::serve(&seat, &served);
@@ -70,6 +76,24 @@ pub(super) async fn live(plan: Plan, seat: Seat, requests: Requests) -> io::Resu
     serving.await.map_err(io::Error::other)??;
     tell_left(left);
     Ok(left.len())
+}
+
+/// Says how instances fail. A failure that repeats is not explained again, so that the log stays short.
+fn failure_teller() -> impl FnMut(&Happening) {
+    let mut last: BTreeMap<String, Failure> = BTreeMap::new();
+    move |happening| {
+        let Happening { failure: Some(failure), server, number, .. } = happening else { return };
+        let server = server.clone().unwrap_or_else(|| "-".into());
+        let number = number.map(|number| format!(" #{number}")).unwrap_or_default();
+        if last.get(&server) == Some(failure) {
+            return say(format_args!("{server}{number}: failed as before: {}", failure.summary()));
+        }
+        say(format_args!("{server}{number}: failed: {}", render::failure(failure).join("\n")));
+        if last.len() >= MOST_FAILURES {
+            last.clear();
+        }
+        last.insert(server, failure.clone());
+    }
 }
 
 /// What servers have said of themselves is kept where ledgers are, if they can be anywhere.

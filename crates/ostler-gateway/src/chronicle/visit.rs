@@ -1,0 +1,71 @@
+//! Clients that connect and disconnect.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ostler::keeper::Who;
+
+use super::{Chronicle, Happening};
+use crate::agents::AgentSession;
+use crate::client::Client;
+use crate::session::Route;
+
+/// The longest name of a client that is shown, in characters.
+const LONGEST_NAME: usize = 64;
+
+/// A connected client. Writes down that it has connected, and on drop that it has disconnected.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    chronicle: Arc<Chronicle>,
+    client: Arc<Client>,
+    who: Who,
+    server: Option<String>,
+    since: Instant,
+    /// Held for its drop: a found agent is closed some time after its last session.
+    _agent: Option<AgentSession>,
+}
+
+impl Presence {
+    pub(crate) fn new(
+        chronicle: &Arc<Chronicle>,
+        client: &Arc<Client>,
+        who: &Who,
+        (route, pid): (&Route, Option<i32>),
+        agent: Option<AgentSession>,
+    ) -> Self {
+        let server = match route {
+            Route::One(name) => Some(name.to_string()),
+            Route::All => None,
+        };
+        let pid = pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
+        chronicle.add(Happening::now("connected", server.clone(), format!("{who}{pid}")));
+        Self {
+            chronicle: Arc::clone(chronicle),
+            client: Arc::clone(client),
+            who: who.clone(),
+            server,
+            since: Instant::now(),
+            _agent: agent,
+        }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let name = self.client.hello().and_then(|hello| client_name(&hello.info));
+        let name = name.map(|name| format!(", client {name}")).unwrap_or_default();
+        let seconds = self.since.elapsed().as_secs();
+        let detail = format!("{}{name}, after {seconds} s", self.who);
+        self.chronicle.add(Happening::now("disconnected", self.server.take(), detail));
+    }
+}
+
+/// The name that a client gave in its handshake, cut to a length that people read.
+pub(crate) fn client_name(info: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Info {
+        name: String,
+    }
+    let Info { name } = serde_json::from_slice(info).ok()?;
+    Some(name.chars().take(LONGEST_NAME).collect())
+}

@@ -18,6 +18,7 @@ use crate::client::{Client, Memory};
 use crate::hub::Hub;
 use crate::menu::{Filled, Menu, Naming, Offers};
 use crate::message;
+use crate::quota::Quotas;
 use crate::session::{Desk, Route, Session};
 use crate::tools::Tools;
 use crate::transport::pipe::{Input, Output};
@@ -68,6 +69,8 @@ pub struct Gateway {
     chronicle: Arc<Chronicle>,
     /// Which server a URI belongs to, for each principal.
     claims: Mutex<HashMap<Principal, Arc<Mutex<Claims>>>>,
+    /// What each principal uses.
+    quotas: Quotas,
     last_client: AtomicU64,
 }
 
@@ -121,6 +124,7 @@ impl Gateway {
             found_agents: Arc::default(),
             chronicle: Arc::default(),
             claims: Mutex::default(),
+            quotas: Quotas::default(),
             last_client: AtomicU64::new(0),
         })
     }
@@ -280,6 +284,10 @@ impl Gateway {
 
     pub(crate) fn chronicle(&self) -> &Chronicle {
         &self.chronicle
+    }
+
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     pub(crate) fn hub(&self) -> &Hub {

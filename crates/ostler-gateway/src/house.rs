@@ -72,6 +72,7 @@ impl House {
     ) -> Arc<Self> {
         let gateway =
             Gateway::new(owner, std::collections::BTreeMap::new(), supply.caps(), catalog);
+        gateway.quotas().configure(supply.quotas());
         Arc::new(Self {
             roster: Roster::new(supply, Environment::of_process()),
             gateway,

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ostler::keeper::{Caps, Changes, Departure};
+use ostler::keeper::{Caps, Changes, Departure, Principal};
 
 use crate::config::{self, Environment, Names};
 use crate::front::http::Pass;
 use crate::gateway::{Gateway, Offer, lock};
 use crate::menu::{Menu, Offers};
+use crate::quota::QuotaLimits;
 
 /// Where servers come from.
 #[derive(Clone, Debug)]
@@ -131,6 +132,7 @@ impl Roster {
         let is_kept = |old: &Arc<Pass>| passes.iter().any(|pass| Arc::ptr_eq(pass, old));
         state.passes.iter().filter(|old| !is_kept(old)).for_each(|old| old.withdraw());
         state.passes = passes;
+        gateway.quotas().configure(supply.quotas());
         state.supply = supply;
         state.forget_who_has_gone(gateway);
         let offers = |guest: &Guest| (Arc::clone(&guest.menu), self.offers(&state.supply, guest));
@@ -187,6 +189,12 @@ impl Supply {
             Self::Fixed(_) => Caps::default(),
             Self::File(file) => file.caps,
         }
+    }
+
+    /// The limits of the principals that have some of their own.
+    pub(crate) fn quotas(&self) -> BTreeMap<Principal, QuotaLimits> {
+        let Self::File(file) = self else { return BTreeMap::new() };
+        file.tokens.iter().map(|entry| (Pass::principal_of(&entry.name), entry.limits)).collect()
     }
 
     fn offers(&self, environment: &Environment, cwd: &Path) -> Offers {

@@ -14,6 +14,7 @@ mod house;
 mod http;
 mod inside;
 mod principals;
+mod quotas;
 mod remote;
 mod sharing;
 mod starting;

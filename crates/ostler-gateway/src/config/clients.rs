@@ -11,8 +11,8 @@ use jsonc_parser::common::{Range, Ranged};
 use super::client_times::{Milliseconds, Seconds, timeout};
 use super::environment::DEFAULTS;
 use super::form::{
-    CapsForm, FileForm, LimitsForm, Named, OAuthForm, ServerForm, ServersForm, TokenForm,
-    ToolFilter, ToolsForm,
+    CapsForm, FileForm, LimitsForm, Named, OAuthForm, QuotasForm, ServerForm, ServersForm,
+    TokenForm, ToolFilter, ToolsForm,
 };
 use super::reader::{At, Reader, Setting, name_of, put};
 use super::template::{Template, is_name};
@@ -111,6 +111,7 @@ pub(super) trait Adopt {
 impl Adopt for CapsForm {}
 impl Adopt for LimitsForm {}
 impl Adopt for OAuthForm {}
+impl Adopt for QuotasForm {}
 impl Adopt for TokenForm {}
 impl Adopt for ToolsForm {}
 impl Adopt for ToolFilter {}

@@ -1,7 +1,7 @@
 //! The keys of a file: the one list from which it is read and from which editors get their schema.
 
 use std::collections::BTreeMap;
-use std::num::{NonZeroU16, NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64, NonZeroUsize};
 
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged};
@@ -101,6 +101,19 @@ forms! {
         agent: String = "agent",
         /// The servers that they may use, by names or patterns [default: all].
         servers: Vec<String> = "servers",
+        /// How much they may use of the gateway, together.
+        limits: QuotasForm = "limits",
+    }
+
+    /// How much the clients of a token may use of the gateway, together; beyond it they get 429.
+    #[schemars(inline)]
+    struct QuotasForm {
+        /// Sessions at one time [default: as many as others leave].
+        sessions: NonZeroUsize = "sessions",
+        /// Requests that are not answered yet [default: 256 for each session].
+        requests: NonZeroUsize = "requests",
+        /// Requests in a minute, all of which may come at once [default: any number].
+        requests_per_minute: NonZeroU32 = "requestsPerMinute",
     }
 
     /// One server: either a command to run or a url to reach.

@@ -9,10 +9,11 @@ use jsonc_parser::common::{Range, Ranged};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::environment::{Environment, Names};
-use super::form::TokenForm;
+use super::form::{QuotasForm, TokenForm};
 use super::reader::{Reader, Setting, name_of};
 use super::template::{Filling, Template};
-use crate::front::http::{AGENT, is_agent};
+use crate::front::http::{AGENT, SESSIONS, is_agent};
+use crate::quota::QuotaLimits;
 
 /// Tokens by name.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub struct TokenEntry {
     pub agent: Option<String>,
     /// The servers that they may use; all, if that is not said.
     pub servers: Option<Names>,
+    /// How much they may use of the gateway.
+    pub limits: QuotaLimits,
 }
 
 impl TokenEntry {
@@ -61,7 +64,21 @@ fn one(name: String, key: Range, form: TokenForm, reader: &mut Reader<'_>) -> Op
     };
     let agent = form.agent.map(|at| at.value);
     let servers = form.servers.map(|at| at.value.into_iter().collect());
-    Some(TokenEntry { name, token: token.value, agent, servers })
+    let limits = form.limits.map(|at| at.value).unwrap_or_default();
+    let limits = reader.within("limits", |reader| quotas(&limits, reader));
+    Some(TokenEntry { name, token: token.value, agent, servers, limits })
+}
+
+fn quotas(form: &QuotasForm, reader: &mut Reader<'_>) -> QuotaLimits {
+    if let Some(sessions) = form.sessions.as_ref().filter(|at| at.value.get() > SESSIONS) {
+        let message = format!("the gateway has at most {SESSIONS} sessions");
+        reader.within("sessions", |reader| reader.wrong_word(sessions.range, &message));
+    }
+    QuotaLimits {
+        sessions: form.sessions.as_ref().map(|at| at.value.get()),
+        requests: form.requests.as_ref().map(|at| at.value.get()),
+        requests_per_minute: form.requests_per_minute.as_ref().map(|at| at.value.get()),
+    }
 }
 
 impl Setting for TokensForm {

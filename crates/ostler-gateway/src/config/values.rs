@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::num::{NonZeroU16, NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use jsonc_parser::ast::Value;
@@ -100,6 +100,12 @@ impl Setting for NonZeroU16 {
             reader.wrong_word(value.range(), "write a whole number from 1 to 65535");
         }
         Self::new(port?)
+    }
+}
+
+impl Setting for NonZeroU32 {
+    fn read(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Self> {
+        Self::new(whole(value, 1, reader)?)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod away;
 mod dialects;
+mod fair;
 mod hostile;
 mod old;
 mod refusals;

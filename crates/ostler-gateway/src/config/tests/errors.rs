@@ -60,6 +60,26 @@ ostler.json:5:27: tokens.c.server: unknown key; did you mean `servers`?
   5 |   "c": { "token": "…", "server": "…" }
     |                        ^^^^^^^^
 "#
+    limits_of_tokens_that_can_not_be_honoured: r#"
+{ "mcpServers": {}, "tokens": {
+  "a": { "token": "${A}", "limits": { "sessions": 5000, "requests": 0 } },
+  "b": { "token": "${B}", "limits": { "request": 5, "requestsPerMinute": 1.5 } },
+  "c": { "token": "${C}", "limits": { "sessions": 4096, "requests": 1, "requestsPerMinute": 1 } }
+} }
+"# => r#"
+ostler.json:2:51: tokens.a.limits.sessions: the gateway has at most 4096 sessions
+  2 |   "a": { "token": "…", "limits": { "sessions": 5000, "requests": … } },
+    |                                                ^^^^
+ostler.json:2:69: tokens.a.limits.requests: write a whole number from 1 to 4294967295
+  2 | …n": "…", "limits": { "sessions": …, "requests": 0 } },
+    |                                                  ^
+ostler.json:3:39: tokens.b.limits.request: unknown key; did you mean `requests`?
+  3 |   "b": { "token": "…", "limits": { "request": …, "requestsPerMinute": … } },
+    |                                    ^^^^^^^^^
+ostler.json:3:74: tokens.b.limits.requestsPerMinute: write a whole number from 1 to 4294967295
+  3 | … "limits": { "request": …, "requestsPerMinute": 1.5 } },
+    |                                                  ^^^
+"#
     a_client_secret_without_its_issuer: r#"
 { "mcpServers": {
   "a": { "url": "https://a.invalid", "oauth": { "clientId": "me", "clientSecret": "s3cret" } },

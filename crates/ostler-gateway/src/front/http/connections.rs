@@ -11,7 +11,9 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::limits::DESCRIPTORS;
+use super::refusal::Refusal;
 use crate::gateway::lock;
+use crate::quota::Account;
 
 /// Of what a connection may be unused for: how often that is looked at.
 const LOOKS: u32 = 8;
@@ -59,9 +61,12 @@ pub(super) struct Connection {
     seat: Arc<Seat>,
 }
 
-/// A connection on which something is answered.
+/// A connection on which something is answered, for one principal.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Connection>);
+pub(super) struct Busy {
+    connection: Arc<Connection>,
+    account: Arc<Account>,
+}
 
 impl Connections {
     /// This many, or as many as the descriptors of this process allow.
@@ -69,6 +74,11 @@ impl Connections {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let room = usize::try_from(descriptors / DESCRIPTORS).unwrap_or(usize::MAX);
         Arc::new(Self { most: most.min(room), begin: Instant::now(), list: Mutex::default() })
+    }
+
+    /// How many there may be.
+    pub(super) fn most(&self) -> usize {
+        self.most
     }
 
     /// Whether there may be one more than `count`, those included that were told to end and have not ended yet.
@@ -152,10 +162,11 @@ impl Connection {
         self.seat.told.notified().await;
     }
 
-    /// Something is answered on it.
-    pub(super) fn work(self: &Arc<Self>) -> Busy {
+    /// Something is answered on it, unless its principal has more connections in use than it may.
+    pub(super) fn work(self: &Arc<Self>, account: Arc<Account>) -> Result<Busy, Refusal> {
+        account.connections().take(1).map_err(|_| Refusal::Connections)?;
         self.seat.unused_since.store(BUSY, Ordering::Relaxed);
-        Busy(Arc::clone(self))
+        Ok(Busy { connection: Arc::clone(self), account })
     }
 }
 
@@ -169,7 +180,8 @@ impl Drop for Connection {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let Connection { all, seat } = &*self.0;
+        self.account.connections().give_back(1);
+        let Connection { all, seat } = &*self.connection;
         seat.unused_since.store(all.now(), Ordering::Relaxed);
     }
 }
@@ -180,12 +192,19 @@ fn stamp(time: Duration) -> Stamp {
 
 #[cfg(test)]
 mod tests {
+    use ostler::keeper::Principal;
+
     use super::*;
+    use crate::quota::Quotas;
 
     /// Whether it has been told to end.
     fn is_told(connection: &Connection) -> bool {
         let told = std::pin::pin!(connection.told());
         told.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+    }
+
+    fn work(connection: &Arc<Connection>) -> Busy {
+        connection.work(Quotas::default().account(&Principal::default())).expect("room")
     }
 
     fn pass_time() {
@@ -208,8 +227,8 @@ mod tests {
     fn the_one_that_has_been_unused_for_the_longest_gives_way_and_only_once() {
         let (all, open) = full(3);
         pass_time();
-        drop(open[0].work());
-        let _busy = open[1].work();
+        drop(work(&open[0]));
+        let _busy = work(&open[1]);
         let fourth = all.open(3).expect("room");
         assert_eq!([0, 1, 2].map(|index| is_told(&open[index])), [false, false, true]);
         let _fifth = all.open(3).expect("room");
@@ -220,7 +239,7 @@ mod tests {
     #[test]
     fn none_that_is_in_use_gives_way() {
         let (all, mut open) = full(2);
-        let mut busy: Vec<_> = open.iter().map(Connection::work).collect();
+        let mut busy: Vec<_> = open.iter().map(work).collect();
         assert!(all.open(2).is_none());
         assert!(!open.iter().any(|connection| is_told(connection)));
         busy.remove(0);
@@ -246,7 +265,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_unused_for_too_long_ends() {
         let (all, open) = full(3);
-        let busy = open[1].work();
+        let busy = work(&open[1]);
         let limit = Duration::from_millis(20);
         let mut end_unused = std::pin::pin!(all.end_unused(limit));
         tokio::select! {

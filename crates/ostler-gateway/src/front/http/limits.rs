@@ -25,7 +25,7 @@ pub struct Limits {
     pub expiry: Duration,
     /// Connections at one time. Whoever comes then takes the place of the one that has been unused for the longest.
     pub connections: usize,
-    /// Sessions at one time. Whoever comes then takes the place of the one that has been away for the longest.
+    /// Sessions at one time. The next one takes the place of one of the principal that has most of them.
     pub sessions: usize,
 }
 
@@ -42,11 +42,13 @@ impl Default for Limits {
             detach: Duration::from_secs(10),
             expiry: Duration::from_mins(30),
             connections: 4096,
-            sessions: 4096,
+            sessions: SESSIONS,
         }
     }
 }
 
+/// Sessions at one time.
+pub(crate) const SESSIONS: usize = 4096;
 /// Of the body of one request.
 pub(super) const BODY: u32 = 16 << 20;
 /// A body that is not larger waits for nobody: there can be one for each connection.

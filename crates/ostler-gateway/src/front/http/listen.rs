@@ -23,6 +23,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
 pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
     let connections = Connections::new(http.limits.connections);
+    http.house.gateway().quotas().allow_connections(connections.most());
     let mut end_unused = pin!(connections.end_unused(http.limits.head));
     let mut tasks = JoinSet::new();
     loop {

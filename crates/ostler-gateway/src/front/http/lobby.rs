@@ -1,9 +1,15 @@
-//! All who are there, or may come back.
+//! The sessions of all clients on HTTP.
+//!
+//! Their number is limited, for the gateway and, if the configuration says so, for each principal. When there are too
+//! many, the principal that has most of them loses the one whose client has been away for the longest. A principal never
+//! loses a session to one that has as many or more.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use ostler::keeper::Principal;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio_util::task::TaskTracker;
 
@@ -17,9 +23,16 @@ use crate::house::House;
 /// All stays.
 #[derive(Debug, Default)]
 pub(super) struct Lobby {
-    stays: Mutex<HashMap<u128, Arc<Stay>>>,
+    state: Mutex<State>,
     /// Each has one.
     tasks: TaskTracker,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stays: HashMap<u128, Arc<Stay>>,
+    /// How many each principal has; at least one.
+    counts: HashMap<Principal, usize>,
 }
 
 impl Lobby {
@@ -33,15 +46,11 @@ impl Lobby {
         let visitor = arrival.visitor.clone();
         let stay = Arc::new(Stay::new(draw().map_err(Refusal::NoId)?, arrival, limits));
         {
-            let mut stays = lock(&self.stays);
-            if stays.len() >= limits.sessions {
-                let longest = stays.values().filter_map(|stay| Some((stay.away_since()?, stay.id)));
-                let (_, longest) = longest.min().ok_or(Refusal::Full)?;
-                if let Some(longest) = stays.remove(&longest) {
-                    longest.end();
-                }
+            let mut state = lock(&self.state);
+            if let Some(ended) = state.make_room(&stay, limits.sessions)? {
+                ended.end();
             }
-            stays.insert(stay.id, Arc::clone(&stay));
+            state.insert(&stay);
         }
         // It may have closed since somebody looked.
         if house.closed().is_cancelled() {
@@ -66,20 +75,70 @@ impl Lobby {
         let id = u128::from_str_radix(id, 16).ok().filter(|_| is_written_so)?;
         let is_its =
             |stay: &&Arc<Stay>| Arc::ptr_eq(&stay.pass, pass) && stay.server.as_deref() == server;
-        lock(&self.stays).get(&id).filter(is_its).cloned()
+        lock(&self.state).stays.get(&id).filter(is_its).cloned()
     }
 
     /// Nobody finds it any more.
     pub(super) fn forget(&self, stay: &Stay) {
-        lock(&self.stays).remove(&stay.id);
+        lock(&self.state).remove(stay.id);
         stay.end();
     }
 
     /// Ends all, and waits until they have.
     pub(super) async fn close(&self) {
-        lock(&self.stays).values().for_each(|stay| stay.end());
+        lock(&self.state).stays.values().for_each(|stay| stay.end());
         self.tasks.close();
         self.tasks.wait().await;
+    }
+}
+
+impl State {
+    /// Takes a stay out if there are too many for a new one.
+    fn make_room(&mut self, new: &Stay, most: usize) -> Result<Option<Arc<Stay>>, Refusal> {
+        let principal = &new.pass.principal;
+        let own = self.counts.get(principal).copied().unwrap_or_default();
+        let most_own = new.account.most_sessions();
+        let found = if own >= most_own {
+            Some(self.longest_away(principal).ok_or(Refusal::Sessions(most_own))?)
+        } else if self.stays.len() >= most {
+            Some(self.weakest(principal, own + 1).ok_or(Refusal::Full)?)
+        } else {
+            None
+        };
+        Ok(found.and_then(|id| self.remove(id)))
+    }
+
+    /// The stay that gives way to one of a principal that has so many then.
+    fn weakest(&self, principal: &Principal, count: usize) -> Option<u128> {
+        let (other, most) = self.counts.iter().max_by_key(|(_, count)| **count)?;
+        if count >= *most {
+            return self.longest_away(principal);
+        }
+        // Clients that are there give way last.
+        let of_other = self.stays.values().filter(|stay| stay.pass.principal == *other);
+        of_other.map(|stay| (stay.presence(), stay.id)).min().map(|(_, id)| id)
+    }
+
+    /// The one of a principal whose client has been away for the longest, if any is away.
+    fn longest_away(&self, principal: &Principal) -> Option<u128> {
+        let own = self.stays.values().filter(|stay| stay.pass.principal == *principal);
+        own.filter_map(|stay| Some((stay.away_since()?, stay.id))).min().map(|(_, id)| id)
+    }
+
+    fn insert(&mut self, stay: &Arc<Stay>) {
+        *self.counts.entry(stay.pass.principal.clone()).or_default() += 1;
+        self.stays.insert(stay.id, Arc::clone(stay));
+    }
+
+    fn remove(&mut self, id: u128) -> Option<Arc<Stay>> {
+        let stay = self.stays.remove(&id)?;
+        if let Entry::Occupied(mut count) = self.counts.entry(stay.pass.principal.clone()) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        Some(stay)
     }
 }
 

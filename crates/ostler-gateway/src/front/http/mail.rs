@@ -16,6 +16,7 @@ use super::limits::{BACKLOG, KEPT, KEPT_FOR, LISTENERS, UNCLAIMED, UNCLAIMED_COU
 use super::track::{Kind, Track};
 use crate::gateway::lock;
 use crate::message::{self, code};
+use crate::quota::{Account, InFlightRequest};
 use crate::transport::{About, Outlet, Weight};
 
 /// All that is to be told to one client.
@@ -26,8 +27,8 @@ pub(super) struct Mail(Mutex<State>);
 struct State {
     /// Every stream that somebody reads, or may take up again.
     tracks: BTreeMap<u64, Box<Track>>,
-    /// Which stream a request of the client came with.
-    posts: HashMap<Bytes, u64>,
+    /// The requests of the client that are not answered yet.
+    posts: HashMap<Bytes, Post>,
     /// The streams on which it only listens, the newest last.
     listeners: Vec<u64>,
     /// What is for a listener, while there is none.
@@ -35,6 +36,25 @@ struct State {
     /// Of streams and of readers.
     last: u64,
     has_ended: bool,
+}
+
+/// A request that is not answered yet.
+#[derive(Debug)]
+struct Post {
+    /// The stream that it came with.
+    track: u64,
+    #[expect(dead_code, reason = "held until it is dropped")]
+    counted: InFlightRequest,
+}
+
+/// Whether requests are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    Yes,
+    /// One of them is in flight already.
+    Repeated,
+    /// The principal has as many in flight as it may have.
+    TooMany,
 }
 
 /// Somebody who reads a stream, until somebody else does.
@@ -98,17 +118,25 @@ impl Mail {
         Some(Reader { mail: Arc::clone(self), track, number })
     }
 
-    /// From now on what is about these requests goes to this stream. False if one of them is in flight already.
-    pub(super) fn expect(&self, ids: &[Bytes], track: u64) -> bool {
+    /// From now on what is about these requests goes to this stream, if all of them may be in flight.
+    pub(super) fn expect(&self, ids: &[Bytes], track: u64, account: &Arc<Account>) -> Expected {
         let mut state = self.state();
         if ids.iter().any(|id| state.posts.contains_key(id)) {
-            return false;
+            return Expected::Repeated;
+        }
+        for id in ids {
+            let Some(counted) = account.begin_request() else {
+                for id in ids {
+                    state.posts.remove(id);
+                }
+                return Expected::TooMany;
+            };
+            state.posts.insert(id.clone(), Post { track, counted });
         }
         if let Some(found) = state.tracks.get_mut(&track) {
             found.awaits += ids.len();
         }
-        state.posts.extend(ids.iter().map(|id| (id.clone(), track)));
-        true
+        Expected::Yes
     }
 
     /// Answers a request that was not heard.
@@ -195,14 +223,14 @@ impl State {
 
     /// Takes a request off the list of those in flight. Its stream, if it is still there.
     fn answered(&mut self, id: &[u8]) -> Option<&mut Box<Track>> {
-        let track = self.posts.remove(id)?;
+        let track = self.posts.remove(id)?.track;
         self.tracks.get_mut(&track)
     }
 
     /// The same for several, which came as one.
     fn all_answered(&mut self, ids: &[Bytes]) -> Option<&mut Box<Track>> {
         let mut tracks = ids.iter().filter_map(|id| self.posts.remove(id));
-        let track = tracks.next()?;
+        let track = tracks.next()?.track;
         tracks.for_each(drop);
         self.tracks.get_mut(&track)
     }
@@ -236,7 +264,7 @@ impl Outlet for Mail {
             About::Answer(id) => state.answered(id),
             About::Answers(ids) => state.all_answered(ids),
             About::Request(id) => {
-                let track = state.posts.get(id).copied();
+                let track = state.posts.get(id).map(|post| post.track);
                 let is_read =
                     |track: &u64| state.tracks.get(track).is_some_and(|track| track.is_wanted());
                 let track = track.filter(is_read).or(state.listeners.last().copied());
@@ -279,8 +307,8 @@ impl Outlet for Mail {
     fn close(&self) {
         let mut state = self.state();
         let posts = std::mem::take(&mut state.posts);
-        for track in posts.values() {
-            if let Some(track) = state.tracks.get_mut(track) {
+        for post in posts.values() {
+            if let Some(track) = state.tracks.get_mut(&post.track) {
                 track.finish();
             }
         }

@@ -48,8 +48,8 @@ pub use token::{Token, TokenError, VARIABLE as TOKEN_VARIABLE};
 use crate::house::House;
 use guard::Guard;
 pub(crate) use guard::is_agent;
-pub(crate) use limits::AGENT;
 use limits::PENDING;
+pub(crate) use limits::{AGENT, SESSIONS};
 use lobby::Lobby;
 use said::Room;
 

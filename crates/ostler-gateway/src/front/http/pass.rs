@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::token;
 use crate::config::{Names, TokenEntry};
 use crate::menu::Menu;
+use crate::quota::{Account, Quotas};
 
 /// A token with a name.
 pub struct Pass {
@@ -24,6 +25,8 @@ pub struct Pass {
     pub(crate) servers: Option<Names>,
     /// What is on offer for them.
     menu: OnceLock<Arc<Menu>>,
+    /// What its principal uses of the gateway.
+    account: OnceLock<Arc<Account>>,
     withdrawn: CancellationToken,
 }
 
@@ -37,14 +40,19 @@ impl Pass {
             agent: None,
             servers: None,
             menu: OnceLock::new(),
+            account: OnceLock::new(),
             withdrawn: CancellationToken::new(),
         }
     }
 
     /// A token of a principal of its own.
     pub fn named(name: &str, token: String) -> Self {
-        let name = named(name);
-        Self { principal: Principal::named(&name), ..Self::new(&name, token) }
+        Self { principal: Self::principal_of(name), ..Self::new(&named(name), token) }
+    }
+
+    /// The principal of a token with this name.
+    pub(crate) fn principal_of(name: &str) -> Principal {
+        Principal::named(&named(name))
     }
 
     /// What a configuration says; none if its token could be guessed.
@@ -96,6 +104,11 @@ impl Pass {
     pub fn to_servers(mut self, servers: Names) -> Self {
         self.servers = Some(servers);
         self
+    }
+
+    /// What its principal uses of the gateway.
+    pub(super) fn account(&self, quotas: &Quotas) -> &Arc<Account> {
+        self.account.get_or_init(|| quotas.account(&self.principal))
     }
 
     /// What is on offer for it; the same for all of its clients.

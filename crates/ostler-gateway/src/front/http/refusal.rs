@@ -1,11 +1,16 @@
 //! Requests that are not served, and what their senders are told.
 
+use std::borrow::Cow;
+
 use hyper::StatusCode;
 
 use super::answer::Answer;
 use super::limits::{AGENT, BODY, HEAD, HEADERS};
 use crate::house::NotWelcome;
 use crate::message::{self, code};
+
+/// When to try again, in seconds.
+const RETRY_AFTER: &str = "retry-after";
 
 /// Why a request is not served.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +63,14 @@ pub(super) enum Refusal {
     Busy,
     #[error("there are too many sessions")]
     Full,
+    #[error("this token has {0} sessions already; end one, or try again later")]
+    Sessions(usize),
+    #[error("{0} requests of this token are in flight already; try again when some are answered")]
+    Requests(usize),
+    #[error("this token uses more connections than others leave to it; try again later")]
+    Connections,
+    #[error("this token has sent all requests that it may send in a minute; try again in {0} s")]
+    Pace(u64),
     #[error("the gateway is about to end")]
     Closing,
     #[error(transparent)]
@@ -86,17 +99,27 @@ impl Refusal {
             | Self::NotJson
             | Self::Invalid(_)
             | Self::NoSession => StatusCode::BAD_REQUEST,
-            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Busy
+            | Self::Sessions(_)
+            | Self::Requests(_)
+            | Self::Connections
+            | Self::Pace(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Full | Self::Closing | Self::NoId(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
     /// What a program may want to know beside the status.
-    fn header(&self) -> Option<(&'static str, &'static str)> {
+    fn header(&self) -> Option<(&'static str, Cow<'static, str>)> {
         match self {
-            Self::NoToken | Self::Token => Some(("www-authenticate", "Bearer")),
-            Self::Method => Some(("allow", "GET, POST, DELETE")),
-            Self::Busy | Self::Full | Self::Closing => Some(("retry-after", "1")),
+            Self::NoToken | Self::Token => Some(("www-authenticate", "Bearer".into())),
+            Self::Method => Some(("allow", "GET, POST, DELETE".into())),
+            Self::Pace(seconds) => Some((RETRY_AFTER, seconds.to_string().into())),
+            Self::Busy
+            | Self::Full
+            | Self::Sessions(_)
+            | Self::Requests(_)
+            | Self::Connections
+            | Self::Closing => Some((RETRY_AFTER, "1".into())),
             _ => None,
         }
     }
@@ -108,7 +131,6 @@ impl Refusal {
             _ => code::INVALID_REQUEST,
         };
         let said = Answer::json(message::error(b"", code, &self.to_string(), None));
-        let header = self.header().map(|(name, value)| (name, value.into()));
-        Answer { status: self.status(), header, ..said }
+        Answer { status: self.status(), header: self.header(), ..said }
     }
 }

@@ -19,6 +19,7 @@ use super::said::Said;
 use super::stay::{Arrival, Attendance, Letter, Stay};
 use super::stream::{Opening, Stream};
 use crate::message;
+use crate::quota::Account;
 use crate::version;
 
 /// What a request asks for, as far as its head says it.
@@ -28,6 +29,14 @@ pub(super) enum Asked {
     Answered(Answer),
     /// To say what its body holds.
     Post(Post),
+}
+
+/// A request of a client that may come in.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    pub(super) asked: Asked,
+    /// What its principal uses of the gateway.
+    pub(super) account: Arc<Account>,
 }
 
 /// Whoever wants to say something.
@@ -42,8 +51,14 @@ pub(super) enum Post {
 
 impl Http {
     /// Looks at the head of a request.
-    pub(super) fn admit(&self, head: &Head<'_>) -> Result<Asked, Refusal> {
+    pub(super) fn admit(&self, head: &Head<'_>) -> Result<Admitted, Refusal> {
         let caller = self.guard.check(head, &self.house.passes())?;
+        let account = Arc::clone(caller.pass.account(self.house.gateway().quotas()));
+        account.pace(1).map_err(Refusal::Pace)?;
+        Ok(Admitted { asked: self.ask(caller, head)?, account })
+    }
+
+    fn ask(&self, caller: Caller, head: &Head<'_>) -> Result<Asked, Refusal> {
         let (way, server) = path::parse(head.path)?;
         let server = server.as_deref();
         let answer = match (way, head.method) {
@@ -75,10 +90,13 @@ impl Http {
             }
             Post::Staying(attendance) => {
                 let said = Said::parse(body, &attendance.stay().version)?;
+                said.pace(&attendance.stay().account)?;
                 say(attendance, said).await
             }
             Post::Old(stay, track) => {
-                let Said { words, ids } = Said::parse(body, &stay.version)?;
+                let said = Said::parse(body, &stay.version)?;
+                said.pace(&stay.account)?;
+                let Said { words, ids } = said;
                 stay.say(Letter { words: Some(words), ids, track })?;
                 Ok(Answer::empty(StatusCode::ACCEPTED))
             }
@@ -116,7 +134,8 @@ impl Http {
         let server = server.map(str::to_owned);
         let visitor = self.house.welcome_by_pass(server.clone(), caller.agent, &caller.pass)?;
         let version = version.to_owned();
-        let arrival = Arrival { pass: caller.pass, server, version, visitor };
+        let account = Arc::clone(caller.pass.account(self.house.gateway().quotas()));
+        let arrival = Arrival { pass: caller.pass, account, server, version, visitor };
         self.lobby.open(arrival, self.limits, &self.house)
     }
 

@@ -15,6 +15,7 @@ use super::refusal::Refusal;
 use super::wire::{NoBody, Wire};
 use crate::batch::{self, InvalidBatch};
 use crate::message;
+use crate::quota::Account;
 use crate::transport::Words;
 
 /// Room for bodies that are being read, of which there may be only so many at one time.
@@ -82,6 +83,14 @@ impl Said {
         let is_request = frame.kind() == Kind::Request;
         let ids = is_request.then(|| message::request_id(&frame)).into_iter().collect();
         Ok(Self { words: Words::Message(frame), ids })
+    }
+
+    /// Counts the requests beside the first one, which was counted when its head was read.
+    pub(super) fn pace(&self, account: &Account) -> Result<(), Refusal> {
+        match u32::try_from(self.ids.len()).unwrap_or(u32::MAX) {
+            0 | 1 => Ok(()),
+            requests => account.pace(requests - 1).map_err(Refusal::Pace),
+        }
     }
 
     /// The beginning of a session, if it is one.

@@ -15,12 +15,13 @@ use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::limits::{INBOX, Limits, REQUESTS};
-use super::mail::Mail;
+use super::mail::{Expected, Mail};
 use super::pass::Pass;
 use super::refusal::Refusal;
 use crate::client::Memory;
 use crate::gateway::{Visitor, lock};
 use crate::house::House;
+use crate::quota::Account;
 use crate::session::Desk;
 use crate::transport::{Silence, Words};
 
@@ -32,6 +33,8 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 pub(super) struct Stay {
     pub(super) id: u128,
     pub(super) pass: Arc<Pass>,
+    /// What its principal uses of the gateway.
+    pub(super) account: Arc<Account>,
     /// The server that it wants, or all.
     pub(super) server: Option<String>,
     /// The version that was agreed upon.
@@ -52,6 +55,7 @@ pub(super) struct Stay {
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) pass: Arc<Pass>,
+    pub(super) account: Arc<Account>,
     pub(super) server: Option<String>,
     pub(super) version: String,
     pub(super) visitor: Visitor,
@@ -97,6 +101,7 @@ impl Stay {
             id,
             end: arrival.pass.withdrawn().child_token(),
             pass: arrival.pass,
+            account: arrival.account,
             server: arrival.server,
             version: arrival.version,
             mail: Arc::default(),
@@ -116,8 +121,14 @@ impl Stay {
 
     /// Since when its client has been away, if it is.
     pub(super) fn away_since(&self) -> Option<Instant> {
+        let (is_present, since) = self.presence();
+        (!is_present).then_some(since)
+    }
+
+    /// Whether its client is there, and when it was there last without that.
+    pub(super) fn presence(&self) -> (bool, Instant) {
         let presence = lock(&self.presence);
-        (presence.count == 0).then_some(presence.since)
+        (presence.count > 0, presence.since)
     }
 
     /// Its client says something.
@@ -127,7 +138,7 @@ impl Stay {
         }
         // Locked while it is heard, so that what was said first is heard first.
         match &mut *lock(&self.place) {
-            Place::At(desk) => self.open(letter, desk),
+            Place::At(desk) => self.open(letter, desk)?,
             Place::Away(letters) if letters.len() >= INBOX => return Err(Refusal::Busy),
             Place::Away(letters) => {
                 letters.push_back(letter);
@@ -138,13 +149,18 @@ impl Stay {
         Ok(())
     }
 
-    fn open(&self, letter: Letter, desk: &Desk) {
-        let Letter { words: Some(words), ids, track } = letter else { return };
-        if self.mail.expect(&ids, track) {
-            desk.hear(words);
-        } else if let Some(id) = ids.first() {
-            self.mail.refuse(id, track, "a request with this id is in flight already");
+    fn open(&self, letter: Letter, desk: &Desk) -> Result<(), Refusal> {
+        let Letter { words: Some(words), ids, track } = letter else { return Ok(()) };
+        match self.mail.expect(&ids, track, &self.account) {
+            Expected::Yes => desk.hear(words),
+            Expected::Repeated => {
+                if let Some(id) = ids.first() {
+                    self.mail.refuse(id, track, "a request with this id is in flight already");
+                }
+            }
+            Expected::TooMany => return Err(Refusal::Requests(self.account.most_requests())),
         }
+        Ok(())
     }
 
     /// Ends it.
@@ -200,7 +216,10 @@ impl Stay {
         let mut place = lock(&self.place);
         if let Place::Away(letters) = mem::replace(&mut *place, Place::At(Arc::clone(desk))) {
             for letter in letters {
-                self.open(letter, desk);
+                let (first, track) = (letter.ids.first().cloned(), letter.track);
+                if let (Err(refusal), Some(id)) = (self.open(letter, desk), first) {
+                    self.mail.refuse(&id, track, &refusal.to_string());
+                }
             }
         }
     }

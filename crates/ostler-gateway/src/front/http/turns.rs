@@ -10,16 +10,19 @@ use tokio::time::timeout;
 
 use super::Http;
 use super::answer::Answer;
-use super::connections::Connection;
+use super::connections::{Busy, Connection};
 use super::head::{Form, Manner};
 use super::limits::SMALL_BODY;
 use super::refusal::Refusal;
-use super::requests::Asked;
+use super::requests::{Admitted, Asked};
 use super::wire::{NoBody, Request, Wire};
 
 /// How an answer is sent after which nothing can be understood.
 const LAST: Manner =
     Manner { body: Body::NONE, is_asked_for: false, ends: true, form: Form::Plain };
+
+/// What has come on a connection: a request, its end, or something that is no request.
+type Incoming = Result<Option<Request<Result<Asked, Refusal>>>, Refusal>;
 
 /// Whether a connection goes on after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +56,9 @@ pub(super) async fn answer_all(
             request = turns.wire.request(|head| http.admit(head)) => request,
             () = &mut told => return turns.end_at_once().await,
         };
-        // Whoever is refused has no use of its connection, and loses it to others.
-        let is_admitted = matches!(&request, Ok(Some(Request { asked: Ok(_), .. })));
-        let _busy = is_admitted.then(|| connection.work());
+        let (request, busy) = begin(request, connection);
+        // A refused client has no use of its connection, and loses it to others.
+        let is_admitted = busy.is_some();
         let goes_on = tokio::select! {
             biased;
             goes_on = turns.take(request) => goes_on,
@@ -67,12 +70,28 @@ pub(super) async fn answer_all(
     }
 }
 
+/// Marks the connection of an admitted request as busy, if its principal may use one more.
+fn begin(
+    request: Result<Option<Request<Result<Admitted, Refusal>>>, Refusal>,
+    connection: &Arc<Connection>,
+) -> (Incoming, Option<Busy>) {
+    let Request { manner, asked } = match request {
+        Ok(Some(request)) => request,
+        Ok(None) => return (Ok(None), None),
+        Err(refusal) => return (Err(refusal), None),
+    };
+    let worked =
+        asked.and_then(|Admitted { asked, account }| Ok((asked, connection.work(account)?)));
+    let (asked, busy) = match worked {
+        Ok((asked, busy)) => (Ok(asked), Some(busy)),
+        Err(refusal) => (Err(refusal), None),
+    };
+    (Ok(Some(Request { manner, asked })), busy)
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Turns<'_, S> {
     /// Answers a request. Whether there may be another one.
-    async fn take(
-        &mut self,
-        request: Result<Option<Request<Result<Asked, Refusal>>>, Refusal>,
-    ) -> bool {
+    async fn take(&mut self, request: Incoming) -> bool {
         let then = match request {
             Ok(Some(request)) => self.answer(request).await,
             Ok(None) => Then::Drop,

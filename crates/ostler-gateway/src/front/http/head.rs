@@ -16,7 +16,7 @@ pub(super) struct Head<'a> {
     pub(super) query: &'a str,
     /// Of HTTP/1. The oldest one, 0, knows no chunks.
     version: u8,
-    headers: &'a [Header<'a>],
+    pub(super) headers: &'a [Header<'a>],
 }
 
 /// How a request and its answer travel.
@@ -62,7 +62,12 @@ pub(super) fn parse<T>(
         Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Refusal::LargeHead),
         Err(_) => return Err(Refusal::Head),
     };
-    let (path, query) = split(request.path.unwrap_or_default());
+    let target = request.path.unwrap_or_default();
+    // Clients keep fragments to themselves, and readers of HTTP differ in which part of such a target is the path.
+    if memchr::memchr(b'#', target.as_bytes()).is_some() {
+        return Err(Refusal::Head);
+    }
+    let (path, query) = split(target);
     let head = Head {
         method: request.method.unwrap_or_default(),
         path,
@@ -170,6 +175,14 @@ mod tests {
         assert_eq!(split("http://a"), ("/", ""));
         assert_eq!(split("http://a?b"), ("", "b"));
         assert_eq!(split("*"), ("*", ""));
+    }
+
+    #[test]
+    fn a_target_with_a_fragment_is_refused() {
+        for target in ["/mcp#x", "/mcp?x#y", "http://a#/mcp", "http://a/#/mcp", "#"] {
+            let bytes = format!("GET {target} HTTP/1.1\r\n\r\n");
+            assert!(matches!(parse(bytes.as_bytes(), |_| ()), Err(Refusal::Head)), "{target}");
+        }
     }
 
     #[test]

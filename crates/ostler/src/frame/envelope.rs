@@ -134,7 +134,14 @@ impl Visitor<'_> for Keys {
         }
         let key = String::from_utf8_lossy(key);
         let alike = KEYS.iter().find(|name| likeness(&key, name) == Likeness::Alike);
-        Ok(alike.map_or(Key::Other, |name| Key::Alike(name)))
+        match alike {
+            Some(name) => Ok(Key::Alike(name)),
+            // Read as bytes, a key may hold control characters that are not escaped, which is no JSON.
+            None if key.contains(|letter: char| letter < ' ') => {
+                Err(Error::custom("a control character in a key"))
+            }
+            None => Ok(Key::Other),
+        }
     }
 }
 

@@ -34,6 +34,9 @@ fn what_is_no_message_is_refused() {
         r#" ["a", "tools/call", {}]"#,
         r#"{"id":1,"method":"m","params":{"a":{}}"#,
         r#"{"id":1,"method":"\ud800"}"#,
+        "{\"method\":\"m\",\"para\0s\":1}",
+        "{\"method\":\"m\",\"\\u0061\tb\":1}",
+        r#"{"method":"m","a\u0009":1}"#,
     ];
     for text in refused {
         assert!(parse(text).is_err(), "{text}");

@@ -1,15 +1,21 @@
-//! What fuzz targets look at: a front without servers, and connections that need no network.
+//! Entry points for fuzz targets: a front without servers, and the reader of HTTP/1 alone. Neither needs a network.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ostler::{Owner, Places};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connections::Connections;
+use super::head::Head;
+use super::path;
+use super::refusal::Refusal;
+use super::said::Room;
 use super::turns::answer_all;
+use super::wire::{self, NoBody, Wire};
 use super::{Http, Limits, Pass, Settings};
 use crate::house::House;
 use crate::roster::Supply;
@@ -44,4 +50,97 @@ impl Front {
             answer_all(stream, &connection, &self.http).await;
         }
     }
+}
+
+/// A request as the gateway reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// As it is written.
+    pub method: String,
+    /// What the gateway looks for, without its own name.
+    pub path: String,
+    /// What comes after the question mark.
+    pub query: String,
+    /// Names and values in their order.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// Its content; empty if it did not arrive.
+    pub body: Bytes,
+}
+
+impl Request {
+    fn of(head: &Head<'_>) -> Self {
+        let header =
+            |header: &httparse::Header<'_>| (header.name.to_owned(), header.value.to_vec());
+        Self {
+            method: head.method.to_owned(),
+            path: head.path.to_owned(),
+            query: head.query.to_owned(),
+            headers: head.headers.iter().map(header).collect(),
+            body: Bytes::new(),
+        }
+    }
+
+    /// Whether the gateway has anything at this path.
+    pub fn is_served(&self) -> bool {
+        path::parse(&self.path).is_ok()
+    }
+}
+
+/// Why the gateway reads no further request of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The client closed the connection, perhaps within a head.
+    Closed,
+    /// The last request asked for the end of the connection.
+    Asked,
+    /// The client closed the connection within the body of this request.
+    Gone,
+    /// The gateway refuses to read on, with this status.
+    Refused(u16),
+}
+
+/// All that the gateway reads of one connection.
+#[derive(Debug)]
+pub struct Reading {
+    /// Those whose bodies have arrived.
+    pub requests: Vec<Request>,
+    /// The request whose body did not arrive or was refused.
+    pub without_body: Option<Request>,
+    /// Why there are no more.
+    pub end: End,
+}
+
+/// Reads requests with their bodies until there are no more, and answers none of them.
+pub async fn read_all(stream: impl AsyncRead + AsyncWrite + Unpin) -> Reading {
+    let (mut wire, room) = (Wire::new(stream), Room::new(Limits::default().body));
+    let mut reading = Reading { requests: Vec::new(), without_body: None, end: End::Closed };
+    loop {
+        let wire::Request { manner, asked: mut request } = match wire.request(Request::of).await {
+            Ok(Some(request)) => request,
+            Ok(None) => return reading,
+            Err(refusal) => return Reading { end: refused(refusal), ..reading },
+        };
+        let end = match room.read(&mut wire, &manner).await {
+            Ok(body) => {
+                request.body = body;
+                reading.requests.push(request);
+                if !manner.ends {
+                    continue;
+                }
+                End::Asked
+            }
+            Err(error) => {
+                reading.without_body = Some(request);
+                match error {
+                    NoBody::Gone => End::Gone,
+                    NoBody::Refused(refusal) => refused(refusal),
+                }
+            }
+        };
+        return Reading { end, ..reading };
+    }
+}
+
+fn refused(refusal: Refusal) -> End {
+    End::Refused(refusal.into_answer().status.as_u16())
 }

@@ -87,6 +87,7 @@ fn check_tells_programs_as_well() {
         json!({
             "name": "shared", "disabled": null, "command": ["/bin/x"], "env": ["HOME", "KEY", "PATH"],
             "url": null, "headers": [], "cwd": null, "share": "all", "containment": "auto",
+            "warnings": ["there is no program at /bin/x"],
         })
     );
 }
@@ -144,4 +145,64 @@ fn schema_prints_one() {
     assert_eq!(code, 0);
     assert_eq!(schema["title"], "ostler.json");
     assert!(schema["properties"]["mcpServers"]["additionalProperties"]["$ref"].is_string());
+}
+
+/// A server and tokens that can't work here, each for another reason.
+const DOUBTFUL: &str = r#"{
+  "mcpServers": {
+    "typo": { "command": "no-such-program" },
+    "gone": { "command": "/no/such/program" },
+    "data": { "command": "/etc/passwd" },
+    "lost": { "command": "true", "cwd": "/no/such/directory" },
+    "fine": { "command": "true", "cwd": "/" }
+  },
+  "tokens": {
+    "short": { "token": "${TOKEN}" },
+    "unset": { "token": "${MISSING}" },
+    "strange": { "token": "0123456789abcdef", "servers": ["fine", "fin", "x-*"] },
+    "twice": { "token": "0123456789abcdef" }
+  }
+}"#;
+
+#[test]
+fn check_says_what_can_not_work_here() {
+    let desk = Desk::with(DOUBTFUL);
+    let (code, _, stderr) = said(&desk.ostler(&["check"]));
+    for expected in [
+        "typo: the program 'no-such-program' is not on the PATH: /usr/bin:/bin",
+        "gone: there is no program at /no/such/program",
+        "data: /etc/passwd is not executable",
+        "lost: its working directory /no/such/directory does not exist",
+        "tokens.short: a token has at least 16 characters, and no spaces",
+        "tokens.unset: MISSING is not set",
+        "tokens.strange.servers: no server is called 'fin'",
+        "tokens.strange.servers: no server is called 'x-*'",
+        "tokens.twice: another token is the same",
+    ] {
+        assert!(stderr.contains(expected), "{expected}: {stderr}");
+    }
+    assert!(!stderr.contains("fine:") && !stderr.contains("s3cret"), "{stderr}");
+    assert_eq!(code, 0);
+    let (_, stdout, _) = said(&desk.ostler(&["check", "--json"]));
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    let warned = |name: &str| {
+        let mut all = report["servers"].as_array().unwrap().iter();
+        all.find(|server| server["name"] == name).unwrap()["warnings"].as_array().unwrap().len()
+    };
+    assert_eq!(["typo", "gone", "data", "lost", "fine"].map(warned), [1, 1, 1, 1, 0]);
+    assert_eq!(report["warnings"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn a_configuration_at_another_place_is_mentioned() {
+    let desk = Desk::with("{}");
+    let near = desk.root().join("ostler.json").display().to_string();
+    let meant = desk.root().join("ostler/ostler.json").display().to_string();
+    let mut command = Command::new(binary("ostler"));
+    command.arg("check").current_dir("/").env_clear().env("XDG_CONFIG_HOME", desk.root());
+    let (code, _, stderr) = said(&command.output().unwrap());
+    let hint = format!("{near} is there, but not read; move it to {meant}");
+    assert!(stderr.contains(&hint), "{stderr}");
+    assert!(stderr.contains(&format!("looked for /ostler.json, {meant}")), "{stderr}");
+    assert_eq!(code, 1);
 }

@@ -249,15 +249,9 @@ impl House {
         self.roster.passes()
     }
 
-    /// What somebody should know who has written its configuration: tokens that let nobody in.
+    /// What is wrong with the configuration for this gateway: tokens that let nobody in.
     pub fn warnings(&self) -> Vec<String> {
-        let unusable = self.roster.unusable_tokens().into_iter();
-        let warning = |name| {
-            format!(
-                "nobody can use the token '{name}': its variable is not set, it is too short, or another has it as well"
-            )
-        };
-        unusable.map(warning).collect()
+        self.roster.token_warnings()
     }
 
     /// Reads this again whenever it reads its configuration again.

@@ -87,13 +87,12 @@ impl Roster {
         Arc::clone(&lock(&self.state).passes)
     }
 
-    /// The tokens that let nobody in: a variable is not set, they could be guessed, or are those of others.
-    pub(crate) fn unusable_tokens(&self) -> Vec<String> {
-        let state = lock(&self.state);
-        let Supply::File(file) = &state.supply else { return Vec::new() };
-        let is_there = |name: &str| state.passes.iter().any(|pass| pass.is_of(name));
-        let names = file.tokens.iter().map(|entry| entry.name.clone());
-        names.filter(|name| !is_there(name)).collect()
+    /// What is wrong with the tokens of clients on HTTP.
+    pub(crate) fn token_warnings(&self) -> Vec<String> {
+        match &lock(&self.state).supply {
+            Supply::Fixed(_) => Vec::new(),
+            Supply::File(file) => config::token_warnings(file, &self.environment),
+        }
     }
 
     /// How long a client on HTTP may be away, if the configuration says it.
@@ -219,7 +218,7 @@ impl Supply {
         let Self::File(file) = self else { return Arc::default() };
         let mut passes: Vec<Arc<Pass>> = Vec::new();
         for entry in &file.tokens {
-            let pass = entry.secret(environment).and_then(|secret| Pass::of(entry, secret));
+            let pass = entry.secret(environment).ok().map(|secret| Pass::of(entry, secret));
             // Whose a client is has to be known.
             let pass = pass.filter(|pass| !passes.iter().any(|other| other.is_like(pass)));
             passes.extend(pass.map(|pass| {

@@ -23,13 +23,18 @@ pub struct ServerSpec {
 impl ServerSpec {
     /// Whether there is anything, executable or not, where the program is looked for.
     pub(crate) fn program_exists(&self) -> bool {
+        self.find_program().is_some()
+    }
+
+    /// The first file, executable or not, where the program is looked for.
+    pub fn find_program(&self) -> Option<PathBuf> {
         let base = self.cwd.as_deref().unwrap_or(Path::new(""));
         if self.program.as_encoded_bytes().contains(&b'/') {
-            return base.join(&self.program).exists();
+            return Some(base.join(&self.program)).filter(|program| program.exists());
         }
         let path = self.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
         let directories = path.into_iter().flat_map(std::env::split_paths);
-        directories.map(|directory| base.join(directory).join(&self.program)).any(|p| p.exists())
+        directories.map(|directory| base.join(directory).join(&self.program)).find(|p| p.exists())
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler_gateway::config::{
     self, Asker, Description, Environment, File, LoadError, NotFound, Problem, Search, describe,
+    token_warnings,
 };
 use serde::Serialize;
 
@@ -23,7 +24,8 @@ Examples:
   ostler check --json | jq '.servers[] | select(.disabled)'
 
 It says all that is wrong with the configuration, or what would run, or be reached, for a client with
-this directory and this environment. Nothing is started, and nobody is asked. Values of variables are not
+this directory and this environment, and what could not: a program that is not on the PATH, a missing
+directory, a token that lets nobody in. Nothing is started, and nobody is asked. Values of variables are not
 shown, nor words that might be secrets; of a url only the host. The configuration is the one that --config or OSTLER_CONFIG names, else ./ostler.json, else
 ostler/ostler.json in the XDG config home (~/.config).")]
 pub(crate) struct CheckArguments {
@@ -52,6 +54,8 @@ struct Report {
     config: PathBuf,
     servers: Vec<Description>,
     notices: Vec<Problem>,
+    /// What is wrong with the tokens of clients.
+    warnings: Vec<String>,
     errors: Vec<Problem>,
 }
 
@@ -95,13 +99,20 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode, CheckError> {
     let path = search.find()?;
     let file = config::load(&path)?;
     let servers = asking.describe(&file);
+    let warnings = token_warnings(&file, &asking.environment);
     if arguments.json {
-        let report = Report { config: path, servers, notices: file.notices, errors: Vec::new() };
-        return Ok(out::json(&report));
+        let (notices, errors) = (file.notices, Vec::new());
+        return Ok(out::json(&Report { config: path, servers, notices, warnings, errors }));
     }
     for notice in &file.notices {
         say(notice.in_file(&path.display().to_string()));
     }
+    for Description { name, warnings, .. } in &servers {
+        for warning in warnings {
+            say(format_args!("{name}: {warning}"));
+        }
+    }
+    warnings.iter().for_each(say);
     Ok(out::print(&page(&path, &servers)))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ostler_testkit::{rows, wait_until, zombies_of_any};
+use ostler_testkit::{pids_in, rows, wait_until, zombies_of_any};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -17,6 +17,33 @@ rows! {
         assert_eq!(house.starts("a").len(), 1);
         client.end();
         house.down();
+    }
+
+    fn a_written_limit_of_instances_binds_servers_that_are_not_shared(stage) {
+        for share in ["call", "session"] {
+            let house = House::new(&stage);
+            let census = house.sandbox.file(&format!("census-{share}"));
+            let switches = ["--census", census.to_str().unwrap()];
+            let more = json!({ "share": share, "maxInstances": 1 });
+            house.configure(&[("a", house.stub("a", &switches, &more))]);
+            let go = house.sandbox.file(&format!("go-{share}"));
+            let mut clients: Vec<Client> = (0..3).map(|_| house.client(&["a"])).collect();
+            for client in &mut clients {
+                client.begin(100, "echo", &json!({ "until": go }));
+            }
+            wait_until("all of them have asked for an instance", PATIENCE, || {
+                house.ostler(&["events"]).matches("queued").count() >= 3
+            });
+            std::fs::write(&go, "").unwrap();
+            for client in &mut clients {
+                let answer = client.0.message(PATIENCE);
+                assert!(answer["result"].is_object(), "{answer}");
+            }
+            let alive = pids_in(&census.with_extension("alive"));
+            assert_eq!(alive.into_iter().max(), Some(1), "{share}");
+            clients.into_iter().for_each(Client::end);
+            house.down();
+        }
     }
 
     fn s06_the_handshake_is_paid_once(stage) {

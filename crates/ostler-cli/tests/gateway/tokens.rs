@@ -76,8 +76,8 @@ fn a_token_of_the_configuration_has_its_agent_and_its_servers() {
     });
     let (mut gateway, address) = with_tokens(&house, &tokens);
     let said = gateway.stderr();
-    for unusable in ["none", "twice"] {
-        assert!(said.contains(&format!("nobody can use the token '{unusable}'")), "{said}");
+    for unusable in ["tokens.none: NOT_SET is not set", "tokens.twice: another token is the same"] {
+        assert!(said.contains(unusable), "{said}");
     }
     assert!(!said.contains(CI), "{said}");
     let ci = |path: &str| Web::new(address, path, CI);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ostler::keeper::{Server, Target};
 use serde::Serialize;
 
+use super::doubts;
 use super::entry::{Launch, Reach, ServerEntry};
 use super::environment::Environment;
 use super::mask::masked;
@@ -32,6 +33,8 @@ pub struct Description {
     pub share: Share,
     /// How firmly it is held.
     pub containment: Option<Hold>,
+    /// Why it would not start here.
+    pub warnings: Vec<String>,
 }
 
 /// Describes a server for somebody with these variables who works in this directory.
@@ -54,6 +57,12 @@ pub fn describe(entry: &ServerEntry, environment: &Environment, cwd: &Path) -> D
         cwd: resolved.as_ref().ok().and_then(|server| server.spec()?.cwd.clone()),
         share: entry.share,
         containment: launch.map(|launch| launch.containment),
+        warnings: resolved
+            .as_ref()
+            .ok()
+            .and_then(Server::spec)
+            .map(doubts::of_spec)
+            .unwrap_or_default(),
         disabled: resolved.err().map(|reason| why(&reason)),
     }
 }

@@ -45,8 +45,8 @@ pub struct ServerEntry {
     pub tools: Tools,
     /// Who may use one instance.
     pub share: Share,
-    /// How many instances those who share may have.
-    pub max_instances: NonZeroUsize,
+    /// How many instances those who share may have; for servers that are not shared, how many there may be in all.
+    pub max_instances: Option<NonZeroUsize>,
     /// How many calls one instance gets at a time.
     pub max_concurrency: Option<NonZeroUsize>,
     /// Its times.

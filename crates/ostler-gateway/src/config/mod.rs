@@ -10,6 +10,7 @@
 mod client_times;
 mod clients;
 mod describe;
+mod doubts;
 mod entry;
 mod env_file;
 mod environment;
@@ -40,6 +41,7 @@ use jsonc_parser::common::Range;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 pub use describe::{Description, describe};
+pub use doubts::token_warnings;
 pub use entry::{Carrier, File, Launch, OAuth, PinnedIssuer, Reach, Remote, ServerEntry, Tools};
 pub use env_file::EnvFileError;
 pub use environment::{DEFAULTS, Environment, Inheritance, Names, OWN};
@@ -51,7 +53,7 @@ pub use resolve::{Disabled, resolve};
 pub use schema::schema;
 pub use source::Unreadable;
 pub use template::{InvalidTemplate, Template};
-pub use tokens::TokenEntry;
+pub use tokens::{TokenEntry, UnusableToken};
 pub use words::{Engine, Era, Hold, Share, Transport};
 
 use form::FileForm;

@@ -14,6 +14,7 @@ use super::environment::Environment;
 use super::remote::resolve_remote;
 use super::source::Unreadable;
 use super::template::Filling;
+use super::words::Share;
 use crate::remote::InvalidAddress;
 use crate::remote::oauth::NoStore;
 
@@ -91,9 +92,12 @@ pub fn resolve(
             Server::remote(Arc::new(resolve_remote(&entry.name, remote, environment, cwd)?))
         }
     };
+    // Each session or call has an instance of its own, so that only a limit over all of them says anything.
+    let is_shared = matches!(entry.share, Share::All | Share::Agent);
     Ok(Server {
         sharing: entry.share.into(),
-        max_instances: entry.max_instances,
+        max_instances: entry.max_instances.unwrap_or(server.max_instances),
+        cap: entry.max_instances.filter(|_| !is_shared),
         max_concurrency: entry.max_concurrency,
         limits: entry.limits,
         ..server

@@ -3,7 +3,6 @@
 mod remote;
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,9 +19,6 @@ use super::tokens;
 use super::unbuilt;
 use super::values::SomeTime;
 use super::words::{Share, Transport};
-
-/// How many instances of a server there may be for those who share it.
-const MAX_INSTANCES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
 
 /// The longest name of a server, in bytes.
 const LONGEST_NAME: usize = 128;
@@ -94,7 +90,7 @@ fn server(named: Named, common: &Common<'_>, reader: &mut Reader<'_>) -> Option<
     // What a session at the other end remembers is one client's own, unless its owner says otherwise.
     let usual = if form.url.is_some() { Share::Session } else { Share::default() };
     let share = form.share.as_ref().map_or(usual, |at| at.value);
-    let max_instances = form.max_instances.as_ref().map_or(MAX_INSTANCES, |at| at.value);
+    let max_instances = form.max_instances.as_ref().map(|at| at.value);
     let max_concurrency = form.max_concurrency.as_ref().map(|at| at.value);
     let era = form.era.as_ref().map(|at| at.value).unwrap_or_default();
     let reach = reach(form, key, is_whole, common, reader)?;

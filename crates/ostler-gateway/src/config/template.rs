@@ -100,6 +100,20 @@ impl Template {
         })
     }
 
+    /// Whether it has no variables.
+    pub(super) fn is_literal(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
+    }
+
+    /// The text without its variables.
+    pub(super) fn literals(&self) -> String {
+        let literal = |part: &Part| match part {
+            Part::Literal(text) => Some(text.clone()),
+            Part::Variable { .. } | Part::Folder | Part::Foreign(_) => None,
+        };
+        self.parts.iter().filter_map(literal).collect()
+    }
+
     /// What it begins with, unless that is a variable.
     pub(super) fn beginning(&self) -> Option<&str> {
         match self.parts.first() {

@@ -11,8 +11,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use super::environment::{Environment, Names};
 use super::form::{QuotasForm, TokenForm};
 use super::reader::{Reader, Setting, name_of};
+use super::resolve::{Disabled, check};
 use super::template::{Filling, Template};
-use crate::front::http::{AGENT, SESSIONS, is_agent};
+use crate::front::http::{AGENT, SESSIONS, TokenError, check_token, is_agent};
 use crate::quota::QuotaLimits;
 
 /// Tokens by name.
@@ -35,12 +36,26 @@ pub struct TokenEntry {
 }
 
 impl TokenEntry {
-    /// The token for somebody with these variables; none if one of them is not set.
-    pub fn secret(&self, environment: &Environment) -> Option<String> {
+    /// The token for a gateway with these variables.
+    pub fn secret(&self, environment: &Environment) -> Result<String, UnusableToken> {
         let mut filling = Filling::new(environment, Path::new("/"));
-        let secret = self.token.fill(&mut filling).into_string().ok()?;
-        (filling.unset.is_empty() && filling.foreign.is_empty()).then_some(secret)
+        let secret = self.token.fill(&mut filling).into_string();
+        check(filling)?;
+        let secret = secret.map_err(|_| TokenError::Unfit)?;
+        check_token(&secret)?;
+        Ok(secret)
     }
+}
+
+/// Why a token lets nobody in.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableToken {
+    /// A variable of it is not set.
+    #[error(transparent)]
+    Unfilled(#[from] Disabled),
+    /// It could be guessed, or can't be sent.
+    #[error(transparent)]
+    Unfit(#[from] TokenError),
 }
 
 /// What the tokens of a file mean.
@@ -62,6 +77,11 @@ fn one(name: String, key: Range, form: TokenForm, reader: &mut Reader<'_>) -> Op
         reader.wrong_word(key, "it has no `token`");
         return None;
     };
+    let is_unfit = |text: &str| check_token(text).is_err();
+    if token.value.is_literal() && token.value.beginning().is_some_and(is_unfit) {
+        let message = TokenError::Unfit.to_string();
+        reader.within("token", |reader| reader.wrong(token.range, &message));
+    }
     let agent = form.agent.map(|at| at.value);
     let servers = form.servers.map(|at| at.value.into_iter().collect());
     let limits = form.limits.map(|at| at.value).unwrap_or_default();

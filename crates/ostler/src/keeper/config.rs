@@ -38,7 +38,8 @@ pub struct Server {
     pub max_instances: NonZeroUsize,
     /// How many calls one instance gets at a time; without it none is ever busy.
     pub max_concurrency: Option<NonZeroUsize>,
-    /// How many instances there may be of it in all, whatever their keys.
+    /// How many instances there may be of it in all, whatever their keys. Servers with the same
+    /// [`name`](Self::name) count together.
     pub cap: Option<NonZeroUsize>,
     /// How many containers an instance of it is: one, if its command is `docker run` or the like.
     pub containers: usize,

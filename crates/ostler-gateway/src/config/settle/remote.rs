@@ -23,6 +23,7 @@ pub(super) fn remote(
     }
     let url = form.url?;
     check_scheme(&url, reader);
+    check_user(&url, reader);
     let carrier = match form.transport.map(|at| (at.value, at.range)) {
         None if form.adopted.is_http => Carrier::Http,
         None => Carrier::Any,
@@ -61,6 +62,17 @@ fn check_scheme(url: &At<Template>, reader: &mut Reader<'_>) {
     let has_scheme = |text: &str| text.starts_with("http://") || text.starts_with("https://");
     if url.value.beginning().is_some_and(|beginning| !has_scheme(beginning)) {
         reader.wrong(url.range, "its url has to begin with http:// or https://");
+    }
+}
+
+/// A user's name and password are sent nowhere, and would be shown with the url.
+fn check_user(url: &At<Template>, reader: &mut Reader<'_>) {
+    let text = url.value.literals();
+    let rest = text.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        let message = "a user and password in a url are refused; put credentials into `headers`";
+        reader.wrong(url.range, message);
     }
 }
 

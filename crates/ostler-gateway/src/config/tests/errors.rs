@@ -39,6 +39,23 @@ ostler.json:1:86: mcpServers.a.potatoes: unknown key; `ostler schema` has all th
   1 | …s": … }, "mcpServers": { "a": { "command": "…", "potatoes": … } } }
     |                                                  ^^^^^^^^^^
 "#
+    urls_with_a_password: r#"
+{ "mcpServers": { "a": { "url": "https://me:s3cret@a/" }, "b": { "url": "https://me:${PASS}@b" } } }
+"# => r#"
+ostler.json:1:33: mcpServers.a: a user and password in a url are refused; put credentials into `headers`
+  1 | { "mcpServers": { "a": { "url": "…" }, "b": { "url": "…" } } }
+    |                                 ^^^
+ostler.json:1:73: mcpServers.b: a user and password in a url are refused; put credentials into `headers`
+  1 | …pServers": { "a": { "url": "…" }, "b": { "url": "…" } } }
+    |                                                  ^^^
+"#
+    a_token_that_could_be_guessed: r#"
+{ "mcpServers": {}, "tokens": { "a": { "token": "s3cret" } } }
+"# => r#"
+ostler.json:1:49: tokens.a.token: a token has at least 16 characters, and no spaces
+  1 | { "mcpServers": {}, "tokens": { "a": { "token": "…" } } }
+    |                                                 ^^^
+"#
     tokens_that_let_nobody_in: r#"
 { "mcpServers": {}, "tokens": {
   "a": { "agent": "ci" },

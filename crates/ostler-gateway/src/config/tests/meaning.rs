@@ -22,7 +22,7 @@ fn a_command_is_enough() {
     let entry = server(r#"{"command": "x"}"#);
     assert!(entry.enabled && entry.tools.permit("anything"));
     assert_eq!((entry.share, entry.era), (Share::Agent, Era::Auto));
-    assert_eq!((entry.max_instances.get(), entry.max_concurrency), (4, None));
+    assert_eq!((entry.max_instances, entry.max_concurrency), (None, None));
     assert_eq!(entry.limits, ServerLimits::default());
     let launch = launch(r#"{"command": "x"}"#);
     assert_eq!(launch.grace, Limits::default().grace);
@@ -46,7 +46,10 @@ fn every_setting_has_its_effect() {
     let permitted = ["read_one", "read_all", "write"].map(|tool| entry.tools.permit(tool));
     assert_eq!(permitted, [true, false, false]);
     assert_eq!((entry.share, entry.era), (Share::Session, Era::Legacy));
-    assert_eq!((entry.max_instances.get(), entry.max_concurrency), (2, Some(NonZeroUsize::MIN)));
+    assert_eq!(
+        (entry.max_instances.map(NonZeroUsize::get), entry.max_concurrency),
+        (Some(2), Some(NonZeroUsize::MIN))
+    );
     let expected = ServerLimits {
         idle: None,
         start: Duration::from_secs(90),

@@ -43,6 +43,7 @@ use std::sync::Arc;
 pub use limits::Limits;
 pub use pass::Pass;
 pub use tls::{Identity, IdentityError};
+pub(crate) use token::check as check_token;
 pub use token::{Token, TokenError, VARIABLE as TOKEN_VARIABLE};
 
 use crate::house::House;

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use ostler::keeper::Principal;
 use tokio_util::sync::CancellationToken;
 
-use super::token;
 use crate::config::{Names, TokenEntry};
 use crate::menu::Menu;
 use crate::quota::{Account, Quotas};
@@ -55,17 +54,11 @@ impl Pass {
         Principal::named(&named(name))
     }
 
-    /// What a configuration says; none if its token could be guessed.
-    pub(crate) fn of(entry: &TokenEntry, secret: String) -> Option<Self> {
-        token::check(&secret).ok()?;
+    /// What a configuration says, with the token that it stands for.
+    pub(crate) fn of(entry: &TokenEntry, secret: String) -> Self {
         let mut pass = Self::named(&entry.name, secret);
         (pass.agent, pass.servers) = (entry.agent.clone(), entry.servers.clone());
-        Some(pass)
-    }
-
-    /// Whether it is that of a token with this name.
-    pub(crate) fn is_of(&self, name: &str) -> bool {
-        self.name == named(name)
+        pass
     }
 
     /// Whether it lets in the same clients to the same servers.

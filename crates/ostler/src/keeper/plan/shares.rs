@@ -4,7 +4,6 @@
 //! principal gets the last quarter of a cap: the others can still start something while one holds all that it may.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use super::{AcquireError, Holders, Member, Obstacle, Plan, State, Waiter};
 use crate::keeper::key::Key;
@@ -18,7 +17,8 @@ const RESERVED: usize = 4;
 enum Scarce {
     Place,
     Container,
-    PlaceOf(Arc<str>),
+    /// A place among the servers of this name.
+    PlaceOf(String),
 }
 
 /// What a start lacks that the end of another instance could give.
@@ -54,7 +54,7 @@ impl Scarce {
         match self {
             Self::Place => 1,
             Self::Container => member.server.containers,
-            Self::PlaceOf(server) => usize::from(member.key.server == *server),
+            Self::PlaceOf(server) => usize::from(member.server.name() == server),
         }
     }
 }
@@ -129,7 +129,7 @@ impl Plan {
         let server = &self.servers.get(&key.server)?.server;
         let cap = server.cap.map_or(usize::MAX, std::num::NonZero::get);
         let all = [
-            (Scarce::PlaceOf(Arc::clone(&key.server)), 1, cap),
+            (Scarce::PlaceOf(server.name().to_owned()), 1, cap),
             (Scarce::Container, server.containers, self.caps.containers),
             (Scarce::Place, 1, self.caps.instances),
         ];

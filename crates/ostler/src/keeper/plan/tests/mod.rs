@@ -40,6 +40,14 @@ fn server(sharing: Sharing) -> Server {
     Server { sharing, ..Server::new(spec) }
 }
 
+/// A server that is called like its entry, unless it has a name already.
+fn named(name: &str, mut server: Server) -> Server {
+    if let Some(spec) = server.spec_mut().filter(|spec| spec.name == "any") {
+        name.clone_into(&mut spec.name);
+    }
+    server
+}
+
 fn few(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap()
 }
@@ -50,8 +58,10 @@ fn caps(instances: usize) -> Caps {
 
 impl Desk {
     fn new(caps: Caps, servers: impl IntoIterator<Item = (&'static str, Server)>) -> Self {
-        let servers: BTreeMap<String, Server> =
-            servers.into_iter().map(|(name, server)| (name.to_owned(), server)).collect();
+        let servers: BTreeMap<String, Server> = servers
+            .into_iter()
+            .map(|(name, server)| (name.to_owned(), named(name, server)))
+            .collect();
         let config = Config { servers, caps };
         let (plan, now) = (Plan::new(Dice::new(1)), Instant::now());
         let mut desk = Self { plan, now, config: config.clone(), actions: Vec::new() };

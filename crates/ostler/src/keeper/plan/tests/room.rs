@@ -80,3 +80,21 @@ fn an_idle_one_of_the_server_goes_for_its_cap() {
     desk.queue("capped", &waiter);
     assert_eq!(desk.ended(), [(held, Cause::Evicted, Manner::Now)]);
 }
+
+#[test]
+fn servers_of_one_name_have_one_cap() {
+    let variant = || {
+        let mut server = server(Sharing::Call);
+        server.cap = Some(few(1));
+        server.spec_mut().unwrap().name = "one".into();
+        server
+    };
+    let mut desk = Desk::new(caps(8), [("one#1", variant()), ("one#2", variant())]);
+    let (first, second) = (desk.session(), desk.session());
+    let held = desk.instance("one#1", &first);
+    desk.uses(held);
+    desk.queue("one#2", &second);
+    assert_eq!(desk.started(), [0; 0]);
+    desk.ends(held, Cause::Returned);
+    assert_eq!(desk.started().len(), 1);
+}

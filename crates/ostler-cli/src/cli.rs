@@ -15,6 +15,7 @@ use crate::commands::restart::RestartArguments;
 use crate::commands::run::RunArguments;
 use crate::commands::serve::ServeArguments;
 use crate::commands::sessions::SessionsArguments;
+use crate::commands::status::StatusArguments;
 use crate::commands::stop::StopArguments;
 use crate::commands::why::WhyArguments;
 
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     ExampleServer,
     /// List the servers that run, with what they use and whose they are
     Ps(PsArguments),
+    /// Show gateways, their servers (also those that do not run), and where everything is
+    Status(StatusArguments),
     /// Say on whose behalf a process or a container exists
     Why(WhyArguments),
     /// Stop servers, with proof

@@ -44,14 +44,32 @@ pub(crate) fn configuration(
     given: Option<&Path>,
     asker: Asker,
 ) -> Result<Option<PathBuf>, NotFound> {
-    let environment = Environment::of_process();
-    let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let search = Search { given, asker, environment: &environment, directory: &directory };
-    match search.find() {
+    match search(given, asker) {
         Ok(path) => Ok(Some(path)),
         Err(NotFound::Anywhere { .. }) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The same, and says on stderr where it was looked for if there is none.
+pub(crate) fn configuration_or_example(
+    given: Option<&Path>,
+    asker: Asker,
+) -> Result<Option<PathBuf>, NotFound> {
+    match search(given, asker) {
+        Ok(path) => Ok(Some(path)),
+        Err(error @ NotFound::Anywhere { .. }) => {
+            say(format_args!("{error}; an example server is offered instead"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn search(given: Option<&Path>, asker: Asker) -> Result<PathBuf, NotFound> {
+    let environment = Environment::of_process();
+    let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    Search { given, asker, environment: &environment, directory: &directory }.find()
 }
 
 /// Why a gateway does not do what it is asked.
@@ -61,6 +79,8 @@ pub(crate) enum AskError {
     Place(#[from] PlaceError),
     #[error("no gateway runs; `ostler serve` or `ostler connect` starts one")]
     None,
+    #[error("no gateway runs at {}; `ostler serve --socket` starts one there", .0.display())]
+    NoneAt(PathBuf),
     #[error("several gateways run; say which with --socket: {}", .0.join(", "))]
     Several(Vec<String>),
     #[error("{}", path.display())]
@@ -82,7 +102,7 @@ impl AskError {
     pub(crate) fn report(&self) -> ExitCode {
         say(chain(self));
         let code = match self {
-            Self::None | Self::NotFound(_) => exit::NOT_FOUND,
+            Self::None | Self::NoneAt(_) | Self::NotFound(_) => exit::NOT_FOUND,
             _ => exit::FAILED,
         };
         code.into()
@@ -94,7 +114,10 @@ impl Which {
     pub(crate) fn dial(&self) -> Result<Dialled, AskError> {
         if let Some(place) = self.said()? {
             let path = place.path().to_owned();
-            return Dialled::to(&place).map_err(|source| AskError::Dial { path, source });
+            return Dialled::to(&place).map_err(|error| match error {
+                DialError::Nobody => AskError::NoneAt(path),
+                source => AskError::Dial { path, source },
+            });
         }
         let mut running = running();
         match running.len() {
@@ -137,7 +160,7 @@ pub(crate) fn ask(gateway: &Dialled, request: Request) -> Result<Answer, AskErro
 }
 
 /// All that a command here can mean: the shared ones, and those of the instances that it is inside of.
-fn running() -> Vec<(Place, Dialled)> {
+pub(crate) fn running() -> Vec<(Place, Dialled)> {
     let dial = |place: Place| Dialled::to(&place).ok().map(|gateway| (place, gateway));
     let around = instances_around(std::process::id().cast_signed());
     let inside = around.into_iter().flat_map(Place::all_inside);

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Connect(arguments) => commands::connect::run(&arguments),
         Command::ExampleServer => commands::example_server::run(),
         Command::Ps(arguments) => commands::ps::run(&arguments),
+        Command::Status(arguments) => commands::status::run(&arguments),
         Command::Why(arguments) => commands::why::run(&arguments),
         Command::Stop(arguments) => commands::stop::run(&arguments),
         Command::Restart(arguments) => commands::restart::run(&arguments),

@@ -1,20 +1,21 @@
 //! A gateway with all that it takes to run one: who is served with what, and how it ends.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use ostler::Owner;
 use ostler::keeper::{Changes, InstanceView, Principal};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
+use crate::admin::TakenOver;
 use crate::agents::{AGENT_TIMEOUT, Agent};
-use crate::chronicle::{Chronicle, Happening};
+use crate::chronicle::{self, Chronicle, Happening};
 use crate::config::{self, Environment, LoadError, Names};
 use crate::front::http::{Identity, Pass};
 use crate::front::{ClientHello, Reserve};
-use crate::gateway::{Gateway, Visitor};
+use crate::gateway::{Gateway, Visitor, lock};
 use crate::roster::{Guest, Roster, Supply, why};
 use crate::session::Route;
 
@@ -29,6 +30,8 @@ pub struct House {
     identity: OnceLock<Arc<Identity>>,
     /// File descriptors that are kept for operators.
     reserve: Reserve,
+    /// The last change of the configuration since it was read first.
+    taken_over: Mutex<Option<TakenOver>>,
     closing: CancellationToken,
     closed: CancellationToken,
     left: OnceLock<Vec<InstanceView>>,
@@ -79,6 +82,7 @@ impl House {
             configuration,
             identity: OnceLock::new(),
             reserve: Reserve::default(),
+            taken_over: Mutex::default(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
             left: OnceLock::new(),
@@ -138,11 +142,21 @@ impl House {
         let (changes, departure) = self.roster.replace(&self.gateway, Supply::File(file));
         // They go whether or not somebody waits; the answer is about the configuration.
         drop(departure);
+        if !is_same(&changes) {
+            let Changes { changed, removed, added, .. } = changes.clone();
+            let at = chronicle::millis(SystemTime::now());
+            *lock(&self.taken_over) = Some(TakenOver { at, changed, removed, added });
+        }
         notices.extend(self.warnings());
         notices.extend(
             renewed.err().map(|error| format!("the certificate in force stays: {}", why(&error))),
         );
         Ok((changes, notices))
+    }
+
+    /// What was taken over when the configuration last changed.
+    pub(crate) fn taken_over(&self) -> Option<TakenOver> {
+        lock(&self.taken_over).clone()
     }
 
     /// Asks it to end, as an operator does.
@@ -263,6 +277,11 @@ impl House {
     pub(crate) fn detach_timeout(&self) -> Option<Duration> {
         self.roster.detach_timeout()
     }
+}
+
+/// Whether all servers are as they were.
+pub(crate) fn is_same(changes: &Changes) -> bool {
+    changes.changed.is_empty() && changes.removed.is_empty() && changes.added.is_empty()
 }
 
 fn list(servers: &[String]) -> String {

@@ -77,6 +77,14 @@ impl Roster {
         lock(&self.state).supply.names().into_iter().collect()
     }
 
+    /// The names of all servers that are switched off.
+    pub(crate) fn off(&self) -> Vec<String> {
+        let state = lock(&self.state);
+        let Supply::File(file) = &state.supply else { return Vec::new() };
+        let off = file.servers.iter().filter(|(_, entry)| !entry.enabled);
+        off.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Whether a server is there, and switched off.
     pub(crate) fn is_off(&self, name: &str) -> bool {
         lock(&self.state).supply.entry(name).is_some_and(|entry| !entry.enabled)

@@ -17,5 +17,6 @@ pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod sessions;
+pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod why;

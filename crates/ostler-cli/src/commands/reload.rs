@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_gateway::admin::{Answer, Reloaded, Request};
+use ostler_gateway::admin::{Answer, Reloaded, Request, TakenOver};
 
 use crate::gateways::{AskError, Which};
 use crate::out::{self, say};
 use crate::page::Page;
+use crate::render;
 
 /// What `ostler reload` is told.
 #[derive(Debug, Args)]
@@ -15,7 +16,8 @@ use crate::page::Page;
 Examples:
   ostler reload
 
-The gateway does this by itself when the file changes. Servers that are unchanged keep running;
+The gateway does this by itself when the file changes; then this tells when, and what was different.
+Servers that are unchanged keep running;
 changed and removed ones end when their calls in flight are answered. If something is wrong with the
 file, the configuration in force stays, and the exit status is 1. The certificate of --tls-cert is
 read again, too.")]
@@ -52,6 +54,14 @@ fn describe(reloaded: &Reloaded) -> Page {
     for (what, names) in lists {
         let names = if names.is_empty() { "-".to_owned() } else { names.join(", ") };
         page.line(format_args!("{what:<8} {names}"));
+    }
+    if let Some(TakenOver { at, changed, removed, added }) = &reloaded.before {
+        page.line(format_args!("already taken over at {}:", render::clock(*at)));
+        for (what, names) in [("changed", changed), ("removed", removed), ("added", added)] {
+            if !names.is_empty() {
+                page.line(format_args!("{what:<8} {}", names.join(", ")));
+            }
+        }
     }
     page
 }

@@ -31,7 +31,7 @@ Examples:
 
 A gateway is asked to end its own: calls in flight are answered first, and the next one starts the
 server again. Otherwise each server's guardian is asked: TERM, then KILL after the grace that it was
-started with. Exit status: 3 if there is no such server, 4 if something is left.")]
+started with. A server that is configured and does not run is no mistake. Exit status: 3 if there is no such server, 4 if something is left.")]
 pub(crate) struct StopArguments {
     /// Names of servers, pids of any of their processes, or beginnings of instance ids
     #[arg(required_unless_present = "all", value_name = "SERVER")]
@@ -52,7 +52,8 @@ pub(crate) struct StopArguments {
 /// How it ended, for programs.
 #[derive(Debug, Serialize)]
 struct Verdict {
-    instance: InstanceId,
+    /// None for a server that was not running.
+    instance: Option<InstanceId>,
     name: String,
     stopped: bool,
 }
@@ -102,9 +103,12 @@ fn stop(arguments: &StopArguments) -> Result<ExitCode, AskError> {
     let places = Places::of_user();
     let all = Target::all(&places, &arguments.which)?;
     let mut wanted = BTreeSet::new();
+    let mut idle = BTreeSet::new();
     for target in &arguments.targets {
         let meant = meant_by(target, &all);
-        if meant.is_empty() {
+        if meant.is_empty() && is_configured(target, &arguments.which)? {
+            idle.insert(target.clone());
+        } else if meant.is_empty() {
             say(format_args!("there is no server '{target}'; `ostler ps` lists them"));
             return Ok(exit::NOT_FOUND.into());
         }
@@ -114,7 +118,13 @@ fn stop(arguments: &StopArguments) -> Result<ExitCode, AskError> {
     let targets: Vec<Target> = all.into_iter().filter(is_target).collect();
     ask(&places, &targets, &arguments.which)?;
     let left = wait(&places, &targets, arguments);
-    Ok(report(&targets, &left, arguments.json))
+    Ok(report(&targets, &idle, &left, arguments.json))
+}
+
+/// Whether a gateway has this server, running or not.
+fn is_configured(target: &str, which: &Which) -> Result<bool, AskError> {
+    let mut servers = which.overviews()?.into_iter().flat_map(|(_, overview)| overview.servers);
+    Ok(servers.any(|server| server.name == target))
 }
 
 /// A pid may by chance be the beginning of another server's id, so that names and pids come first.
@@ -200,16 +210,27 @@ fn wait(
     }
 }
 
-fn report(targets: &[Target], left: &BTreeSet<InstanceId>, as_json: bool) -> ExitCode {
+fn report(
+    targets: &[Target],
+    idle: &BTreeSet<String>,
+    left: &BTreeSet<InstanceId>,
+    as_json: bool,
+) -> ExitCode {
     let stopped = |one: &Target| Verdict {
-        instance: one.instance,
+        instance: Some(one.instance),
         name: one.name.clone(),
         stopped: !left.contains(&one.instance),
     };
-    let all: Vec<Verdict> = targets.iter().map(stopped).collect();
+    let not_running = |name: &String| Verdict { instance: None, name: name.clone(), stopped: true };
+    let all: Vec<Verdict> =
+        targets.iter().map(stopped).chain(idle.iter().map(not_running)).collect();
     let mut page = Page::new();
     for one in &all {
-        let end = if one.stopped { "stopped" } else { "still there; its guardian goes on" };
+        let end = match (one.instance, one.stopped) {
+            (None, _) => "not running",
+            (Some(_), true) => "stopped",
+            (Some(_), false) => "still there; its guardian goes on",
+        };
         page.line(format_args!("{}: {end}", one.name));
     }
     let written = match (as_json, all.is_empty()) {

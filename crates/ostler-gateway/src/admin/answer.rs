@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::{Answer, InstanceLine, Overview, Reloaded, Request, SessionLine};
 use crate::front::{hung_up, say};
-use crate::house::House;
+use crate::house::{House, is_same};
 use crate::variant;
 
 /// Answers one request; the connection ends with it.
@@ -27,18 +27,24 @@ async fn answer_to(request: Request, house: &Arc<House>) -> Answer {
         Request::Sessions => Answer::Sessions(SessionLine::all(house)),
         Request::Stop(instances) => stop(&instances, house),
         Request::Restart(server) => restart(server, house).await,
-        Request::Reload => match house.reload() {
-            Ok((changes, notices)) => Answer::Reloaded(Reloaded {
-                kept: changes.kept,
-                changed: changes.changed,
-                removed: changes.removed,
-                added: changes.added,
-                notices,
-            }),
-            Err(error) => Answer::Failed(error.to_string()),
-        },
+        Request::Reload => reload(house),
         Request::Down => down(house).await,
         Request::Events { .. } => Answer::Failed("events are no answer".into()),
+    }
+}
+
+fn reload(house: &House) -> Answer {
+    let before = house.taken_over();
+    match house.reload() {
+        Ok((changes, notices)) => Answer::Reloaded(Reloaded {
+            before: before.filter(|_| is_same(&changes)),
+            kept: changes.kept,
+            changed: changes.changed,
+            removed: changes.removed,
+            added: changes.added,
+            notices,
+        }),
+        Err(error) => Answer::Failed(error.to_string()),
     }
 }
 

@@ -72,4 +72,20 @@ pub struct Reloaded {
     pub added: Vec<String>,
     /// What its author should know.
     pub notices: Vec<String>,
+    /// If nothing has changed: what was taken over before, when the file changed.
+    #[serde(default)]
+    pub before: Option<TakenOver>,
+}
+
+/// Another configuration that is in force since.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenOver {
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// Servers that are different since.
+    pub changed: Vec<String>,
+    /// Servers that are not there any more.
+    pub removed: Vec<String>,
+    /// New servers.
+    pub added: Vec<String>,
 }

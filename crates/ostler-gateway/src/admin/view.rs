@@ -8,6 +8,7 @@ use ostler::keeper::{Books, InstanceState, InstanceView, Who};
 use serde::{Deserialize, Serialize};
 
 use crate::chronicle::{Happening, client_name};
+use crate::config::Disabled;
 use crate::gateway::SessionView;
 use crate::house::House;
 use crate::session::Route;
@@ -32,7 +33,7 @@ pub struct Overview {
     pub instances: Vec<InstanceLine>,
 }
 
-/// A server that somebody can, or can't, have.
+/// A configured server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerLine {
     /// What people call it.
@@ -43,6 +44,9 @@ pub struct ServerLine {
     pub backing_off: Option<u64>,
     /// Why clients can't have it, if there are any who can't.
     pub missing: Vec<Missing>,
+    /// Why nobody can have it, if the configuration says so.
+    #[serde(default)]
+    pub disabled: Option<String>,
     /// How one of its instances failed last, if one has.
     #[serde(default)]
     pub last_failure: Option<Happening>,
@@ -114,6 +118,9 @@ impl Overview {
     pub(super) fn of(house: &House) -> Self {
         let snapshot = house.gateway().keeper().snapshot();
         let missing = house.roster().missing();
+        let off: BTreeSet<String> = house.roster().off().into_iter().collect();
+        let names: BTreeSet<String> =
+            house.roster().names().into_iter().chain(off.clone()).collect();
         let server = |name: String| {
             let own = snapshot.servers.iter().filter(|server| variant::name(&server.name) == name);
             let worst = own.max_by_key(|server| server.failures);
@@ -122,6 +129,7 @@ impl Overview {
                 failures: worst.map_or(0, |server| server.failures),
                 backing_off: worst.and_then(|server| Some(millis(server.backing_off?))),
                 missing: reasons.map(|(_, reason)| reason.to_string()).collect(),
+                disabled: off.contains(&name).then(|| Disabled::Off.to_string()),
                 last_failure: house.chronicle().last_failure(&name).map(Arc::unwrap_or_clone),
                 name,
             }
@@ -132,7 +140,7 @@ impl Overview {
             sessions: house.gateway().clients(),
             waiting: snapshot.waiting,
             books: snapshot.books,
-            servers: house.roster().names().into_iter().map(server).collect(),
+            servers: names.into_iter().map(server).collect(),
             instances: InstanceLine::all(&snapshot.instances, house),
         }
     }

@@ -167,7 +167,7 @@ impl Happening {
 }
 
 /// Milliseconds since 1970.
-fn millis(at: SystemTime) -> u64 {
+pub(crate) fn millis(at: SystemTime) -> u64 {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

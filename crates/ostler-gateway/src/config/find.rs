@@ -48,10 +48,12 @@ pub enum NotFound {
         source: io::Error,
     },
     /// Anywhere.
-    #[error("there is no configuration; looked for {}", list(places))]
+    #[error("there is no configuration; looked for {}{}", list(places), hint(ignored))]
     Anywhere {
         /// Where it could have been.
         places: Vec<PathBuf>,
+        /// Files that are there and not read, each with the place that it was probably meant for.
+        ignored: Vec<(PathBuf, PathBuf)>,
     },
 }
 
@@ -65,7 +67,8 @@ impl Search<'_> {
         }
         let places = self.places();
         let found = places.iter().find_map(|place| fs::canonicalize(place).ok());
-        found.ok_or(NotFound::Anywhere { places })
+        let ignored = || self.ignored(&places);
+        found.ok_or_else(|| NotFound::Anywhere { ignored: ignored(), places: places.clone() })
     }
 
     fn places(&self) -> Vec<PathBuf> {
@@ -73,16 +76,49 @@ impl Search<'_> {
             Asker::Person => Some(self.directory.join(FILE_NAME)),
             Asker::Client => None,
         };
-        let absolute = |name| self.variable(name).map(PathBuf::from).filter(|p| p.is_absolute());
-        let home = || absolute("HOME").map(|home| home.join(".config"));
-        let of_user = absolute("XDG_CONFIG_HOME").or_else(home);
-        here.into_iter().chain(of_user.map(|base| base.join("ostler").join(FILE_NAME))).collect()
+        here.into_iter().chain(self.config_home().map(|base| in_home(&base))).collect()
+    }
+
+    /// The XDG config home.
+    fn config_home(&self) -> Option<PathBuf> {
+        self.absolute("XDG_CONFIG_HOME").or_else(|| self.usual_config_home())
+    }
+
+    fn usual_config_home(&self) -> Option<PathBuf> {
+        self.absolute("HOME").map(|home| home.join(".config"))
+    }
+
+    /// Files at places where a configuration is easily put by mistake.
+    fn ignored(&self, places: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
+        let Some(meant) = self.config_home().map(|base| in_home(&base)) else { return Vec::new() };
+        let homes = self.config_home().into_iter().chain(self.usual_config_home());
+        let near = homes.flat_map(|base| [base.join(FILE_NAME), in_home(&base)]);
+        let mut near: Vec<PathBuf> = near.filter(|path| !places.contains(path)).collect();
+        near.dedup();
+        near.retain(|path| path.is_file());
+        near.into_iter().map(|path| (path, meant.clone())).collect()
+    }
+
+    fn absolute(&self, name: &str) -> Option<PathBuf> {
+        self.variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
     /// A variable that says something.
     fn variable(&self, name: &str) -> Option<&OsStr> {
         self.environment.get(name).filter(|value| !value.is_empty())
     }
+}
+
+/// The file in a config home.
+fn in_home(base: &Path) -> PathBuf {
+    base.join("ostler").join(FILE_NAME)
+}
+
+fn hint(ignored: &[(PathBuf, PathBuf)]) -> String {
+    let hint = |(path, meant): &(PathBuf, PathBuf)| {
+        format!("; {} is there, but not read; move it to {}", path.display(), meant.display())
+    };
+    ignored.iter().map(hint).collect::<Vec<_>>().concat()
 }
 
 fn list(places: &[PathBuf]) -> String {

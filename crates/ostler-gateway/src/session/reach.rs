@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ostler::Frame;
 use ostler::keeper::{AcquireError, CallError, Lease, Scope, Sharing, Turn};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::Session;
 use super::parcel::{Parcel, Place, Queue};
@@ -47,7 +48,8 @@ pub(super) enum Errand {
     Alone(Arc<str>, Parcel, Result<Lease, NoLease>),
     /// A server was asked what it has.
     Looked(Arc<str>, Result<(), NoLease>),
-    Turn(Arc<str>, Parcel, Turn),
+    /// A turn at a server that takes only so many calls at a time, or how long it was waited for in vain.
+    Turn(Arc<str>, Parcel, Result<Turn, Duration>),
     /// An instance goes.
     Left(Arc<str>, u64),
 }
@@ -145,7 +147,14 @@ impl Session {
             Errand::Lease(server, Err(reason)) => self.refuse_waiting(&server, &reason),
             Errand::Alone(server, parcel, lease) => self.call_alone(&server, parcel, lease),
             Errand::Looked(server, looked) => self.looked(&server, looked),
-            Errand::Turn(server, parcel, turn) => {
+            Errand::Turn(server, parcel, Err(waited)) => {
+                self.waiting.remove(&parcel.id());
+                let text = format!(
+                    "{server}: as many calls as `maxConcurrency` allows were in flight for {waited:?}"
+                );
+                self.client.fail(&parcel.id(), code::INTERNAL, &text, Some("unavailable"));
+            }
+            Errand::Turn(server, parcel, Ok(turn)) => {
                 self.waiting.remove(&parcel.id());
                 match self.held(&server).cloned() {
                     Some(held) => self.send_now(&server, &held, parcel, turn),
@@ -272,7 +281,11 @@ impl Session {
             return self.send_now(server, held, parcel, turn);
         }
         let (server, lease, id) = (Arc::clone(server), held.lease.clone(), parcel.id());
-        let turn = async move { Errand::Turn(server, parcel, lease.turn().await) };
+        let limit = self.gateway.keeper().queue_timeout();
+        let turn = async move {
+            let turn = timeout(limit, lease.turn()).await.map_err(|_| limit);
+            Errand::Turn(server, parcel, turn)
+        };
         let errand = self.errands.spawn(turn);
         self.waiting.insert(id, |_| Place::Errand(errand));
     }

@@ -13,4 +13,5 @@ mod messages;
 mod requests;
 mod stage;
 mod subscriptions;
+mod turns;
 mod uris;

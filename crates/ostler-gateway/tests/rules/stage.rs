@@ -35,6 +35,16 @@ impl Stage {
     }
 
     pub(crate) fn offering(names: &[&str], change: impl Fn(&mut Server), tools: &Tools) -> Self {
+        Self::limited(names, change, tools, Caps::default())
+    }
+
+    /// The same within these caps.
+    pub(crate) fn limited(
+        names: &[&str],
+        change: impl Fn(&mut Server),
+        tools: &Tools,
+        caps: Caps,
+    ) -> Self {
         let state = tempfile::tempdir().expect("a directory");
         let puppets: BTreeMap<String, Puppets> =
             names.iter().map(|name| ((*name).to_owned(), Puppets::default())).collect();
@@ -51,7 +61,7 @@ impl Stage {
         let gateway = runtime.block_on(async {
             let places = Places::new([state.path().join("ledgers")]);
             let owner = Owner::new(places, "rules").expect("an owner");
-            Gateway::new(owner, offers, Caps::default(), Some(state.path().join("catalog")))
+            Gateway::new(owner, offers, caps, Some(state.path().join("catalog")))
         });
         let tended = Arc::clone(&gateway);
         runtime.spawn(async move { tended.tend().await });

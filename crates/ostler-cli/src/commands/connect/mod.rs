@@ -21,7 +21,7 @@ use ostler_gateway::front::{
 };
 
 use crate::exit;
-use crate::gateways::{Which, configuration};
+use crate::gateways::{Which, configuration, configuration_or_example};
 use crate::out::{chain, protocol, say};
 
 /// What `ostler connect` is told.
@@ -99,7 +99,12 @@ pub(crate) fn run(arguments: &ConnectArguments) -> ExitCode {
 }
 
 fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
-    let path = configuration(arguments.config.as_deref(), Asker::Client)?;
+    let given = arguments.config.as_deref();
+    let path = match arguments.which.said()? {
+        // The gateway that is named may have a configuration.
+        Some(_) => configuration(given, Asker::Client)?,
+        None => configuration_or_example(given, Asker::Client)?,
+    };
     let place = arguments.which.place(path.as_deref())?;
     let gateway = start::reach(&place, path.as_deref())?;
     let hello = hello(arguments, &gateway)?;

@@ -20,7 +20,7 @@ use rustix::process::setsid;
 
 use self::http::{HttpArguments, HttpError};
 use crate::exit;
-use crate::gateways::{Which, configuration};
+use crate::gateways::{Which, configuration_or_example};
 use crate::out::{chain, say};
 use crate::requests::Requests;
 
@@ -126,7 +126,7 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, ServeError> {
     let path = if arguments.no_config {
         None
     } else {
-        configuration(arguments.config.as_deref(), Asker::Person)?
+        configuration_or_example(arguments.config.as_deref(), Asker::Person)?
     };
     let supply = supply(path.as_deref())?;
     let seat = take_seat(arguments, path.as_deref())?;

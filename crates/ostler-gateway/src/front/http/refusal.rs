@@ -33,9 +33,9 @@ pub(super) enum Refusal {
     ForeignAgent,
     #[error("the name of an agent has 1 to {AGENT} characters that can be seen")]
     Agent,
-    #[error("nothing is here")]
+    #[error("no such path: servers are at /mcp, /mcp/NAME and /sse")]
     Path,
-    #[error("this can't be done here")]
+    #[error("this path does not support the HTTP method of the request")]
     Method,
     #[error("the client has to accept application/json and text/event-stream")]
     Accept,

@@ -17,7 +17,7 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use error::{AcquireError, Holders, Obstacle};
 use failures::{Ended, Failures};
@@ -110,6 +110,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// How long callers wait for what they ask for.
+    pub(super) fn queue_timeout(&self) -> Duration {
+        self.caps.queue_timeout
+    }
+
     pub(super) fn new(dice: Dice) -> Self {
         Self {
             caps: Caps::default(),

@@ -1,0 +1,202 @@
+//! `ostler status`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_gateway::admin::{Overview, ServerLine};
+use ostler_gateway::config::{self, Asker, Description, Environment, describe};
+use ostler_gateway::front::Place;
+use serde::Serialize;
+
+use crate::gateways::{Which, configuration};
+use crate::out;
+use crate::out::chain;
+use crate::page::Page;
+
+/// What `ostler status` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler status
+  ostler status --json | jq '.gateways[].servers[] | select(.state != \"idle\")'
+
+It shows each gateway with its socket, log and configuration, and all of its servers: running, idle
+(started when somebody needs it), backing_off (it has failed, and is not started before its time),
+unavailable (for a client that is connected), disabled. Without a gateway it shows the configuration that
+`ostler connect` would use.")]
+pub(crate) struct StatusArguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// All that there is, for programs.
+#[derive(Debug, Serialize)]
+struct Status {
+    gateways: Vec<Gateway>,
+    /// What a client would use that finds no gateway; none if a gateway runs.
+    next: Option<Next>,
+}
+
+#[derive(Debug, Serialize)]
+struct Gateway {
+    pid: u32,
+    socket: PathBuf,
+    /// The file that its messages go to, if that is one.
+    log: Option<PathBuf>,
+    configuration: Option<String>,
+    sessions: usize,
+    waiting: usize,
+    servers: Vec<Server>,
+}
+
+/// The configuration of a gateway that does not run yet.
+#[derive(Debug, Serialize)]
+struct Next {
+    configuration: Option<PathBuf>,
+    /// Why there is none, or it can't be used.
+    error: Option<String>,
+    servers: Vec<Server>,
+}
+
+#[derive(Debug, Serialize)]
+struct Server {
+    name: String,
+    state: &'static str,
+    instances: usize,
+    /// Why it can't be had, or is not started now.
+    reason: Option<String>,
+}
+
+pub(crate) fn run(arguments: &StatusArguments) -> ExitCode {
+    let overviews = match arguments.which.overviews() {
+        Ok(overviews) => overviews,
+        Err(error) => return error.report(),
+    };
+    let gateways: Vec<Gateway> = overviews.iter().map(Gateway::of).collect();
+    let next = gateways.is_empty().then(Next::find);
+    if arguments.json {
+        return out::json(&Status { gateways, next });
+    }
+    let mut page = Page::new();
+    for gateway in &gateways {
+        gateway.show(&mut page);
+    }
+    if let Some(next) = &next {
+        next.show(&mut page);
+    }
+    out::print(&page)
+}
+
+impl Gateway {
+    fn of((place, overview): &(Place, Overview)) -> Self {
+        let instances = |name: &str| {
+            overview.instances.iter().filter(|instance| instance.server == name).count()
+        };
+        let server = |line: &ServerLine| Server::of(line, instances(&line.name));
+        Self {
+            pid: overview.pid,
+            socket: place.path().to_owned(),
+            log: log_of(overview.pid),
+            configuration: overview.configuration.clone(),
+            sessions: overview.sessions,
+            waiting: overview.waiting,
+            servers: overview.servers.iter().map(server).collect(),
+        }
+    }
+
+    fn show(&self, page: &mut Page) {
+        let Self { pid, sessions, waiting, .. } = self;
+        page.line(format_args!("gateway  pid {pid}, sessions: {sessions}, waiting: {waiting}"));
+        page.line(format_args!("socket   {}", self.socket.display()));
+        let log = self.log.as_ref().map(|log| log.display().to_string());
+        page.line(format_args!("log      {}", log.as_deref().unwrap_or("stderr of the gateway")));
+        let none = "none: it offers an example server";
+        page.line(format_args!("config   {}", self.configuration.as_deref().unwrap_or(none)));
+        table(page, &self.servers);
+    }
+}
+
+/// Where the stderr of a process of this user goes, if that is a file.
+fn log_of(pid: u32) -> Option<PathBuf> {
+    let target = fs::read_link(format!("/proc/{pid}/fd/2")).ok()?;
+    Some(target).filter(|target| target.is_file())
+}
+
+impl Next {
+    fn find() -> Self {
+        let empty = |error| Self { configuration: None, error, servers: Vec::new() };
+        match configuration(None, Asker::Client) {
+            Ok(Some(path)) => Self::of(path),
+            Ok(None) => empty(None),
+            Err(error) => empty(Some(chain(&error))),
+        }
+    }
+
+    fn of(path: PathBuf) -> Self {
+        let environment = Environment::of_process();
+        let directory = std::env::current_dir().unwrap_or_else(|_| Path::new("/").to_owned());
+        let Ok(file) = config::load(&path) else {
+            let error = Some("it can't be used; `ostler check` says why".to_owned());
+            return Self { configuration: Some(path), error, servers: Vec::new() };
+        };
+        let entries = file.servers.values();
+        let described = entries.map(|entry| describe(entry, &environment, &directory));
+        let servers = described.map(Server::described).collect();
+        Self { configuration: Some(path), error: None, servers }
+    }
+
+    fn show(&self, page: &mut Page) {
+        page.line("no gateway runs; `ostler connect` or `ostler serve` starts one");
+        let path = self.configuration.as_ref().map(|path| path.display().to_string());
+        page.line(format_args!("config   {}", path.as_deref().unwrap_or("none")));
+        if let Some(error) = &self.error {
+            page.line(format_args!("error    {error}"));
+        }
+        table(page, &self.servers);
+    }
+}
+
+impl Server {
+    fn of(line: &ServerLine, instances: usize) -> Self {
+        let backing_off = || {
+            let seconds = line.backing_off?.div_ceil(1000);
+            Some(format!("failed {} times in a row, next try in {seconds}s", line.failures))
+        };
+        let unavailable = || (!line.missing.is_empty()).then(|| line.missing.join("; "));
+        let (state, reason) = if line.disabled.is_some() {
+            ("disabled", line.disabled.clone())
+        } else if instances > 0 {
+            ("running", unavailable())
+        } else if let Some(reason) = backing_off() {
+            ("backing_off", Some(reason))
+        } else if let Some(reason) = unavailable() {
+            ("unavailable", Some(reason))
+        } else {
+            ("idle", None)
+        };
+        Self { name: line.name.clone(), state, instances, reason }
+    }
+
+    fn described(of: Description) -> Self {
+        let reason = of.disabled.or_else(|| of.warnings.first().cloned());
+        let state = if reason.is_some() { "unavailable" } else { "idle" };
+        Self { name: of.name, state, instances: 0, reason }
+    }
+}
+
+fn table(page: &mut Page, servers: &[Server]) {
+    if servers.is_empty() {
+        return page.line("no servers");
+    }
+    let row = |server: &Server| {
+        let reason = server.reason.clone().unwrap_or_else(|| "-".into());
+        [server.name.clone(), server.state.to_owned(), server.instances.to_string(), reason]
+    };
+    let rows: Vec<_> = servers.iter().map(row).collect();
+    page.table(["NAME", "STATE", "INSTANCES", "REASON"], &rows);
+}

@@ -1,0 +1,135 @@
+//! What commands answer when a server is idle, a gateway is not there, or there are several of them.
+
+use std::fs;
+
+use ostler_testkit::{Stage, wait_until};
+use serde_json::{Value, json};
+
+use crate::house::{House, PATIENCE};
+
+#[test]
+fn without_a_gateway_the_status_is_the_same_with_a_socket_and_without() {
+    let house = House::new(Stage::leaf());
+    let nowhere = house.sandbox.file("none.sock").display().to_string();
+    let commands = [&["sessions"][..], &["events"], &["reload"], &["down"], &["restart", "a"]];
+    for words in commands {
+        for socket in [&[][..], &["--socket", &nowhere]] {
+            let output = house.try_ostler(&[words, socket].concat());
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(3), "{words:?} {socket:?}: {said}");
+            assert!(said.contains("no gateway runs"), "{words:?} {socket:?}: {said}");
+        }
+    }
+    for words in [&["stop", "a"][..], &["why", "4194304"]] {
+        assert_eq!(house.try_ostler(words).status.code(), Some(3), "{words:?}");
+    }
+}
+
+#[test]
+fn stopping_an_idle_server_is_no_mistake() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let mut gateway = house.serve(&[]);
+    assert_eq!(house.ostler(&["stop", "a"]), "a: not running\n");
+    let verdicts = house.ostler_json(&["stop", "a", "--json"]);
+    assert_eq!(verdicts, json!([{ "instance": null, "name": "a", "stopped": true }]));
+    assert_eq!(house.try_ostler(&["stop", "b"]).status.code(), Some(3));
+    house.down_with(&mut gateway);
+}
+
+#[test]
+fn reload_tells_what_the_watcher_has_taken_over() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let mut gateway = house.serve(&[]);
+    assert!(!house.ostler(&["reload"]).contains("taken over"));
+    house.configure(&[("a", house.stub("a", &["--child"], &json!({})))]);
+    wait_until("it was seen", PATIENCE, || gateway.stderr().contains("took over"));
+    let said = house.ostler(&["reload"]);
+    assert!(said.contains("already taken over at ") && said.contains("changed  a"), "{said}");
+    let told = house.ostler_json(&["reload", "--json"]);
+    assert_eq!((&told["changed"], &told["before"]["changed"]), (&json!([]), &json!(["a"])));
+    house.down_with(&mut gateway);
+}
+
+#[test]
+fn down_ends_all_gateways_if_told_so() {
+    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let other = house.sandbox.runtime().join("ostler/gateway-other.sock");
+    let mut first = house.client(&["a"]);
+    let mut second = house.client(&["a", "--socket", other.to_str().unwrap()]);
+    first.echo();
+    second.echo();
+    assert_eq!(house.try_ostler(&["down"]).status.code(), Some(1));
+    let said = house.ostler(&["down", "--all"]);
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(said.contains("gateway-other.sock"), "{said}");
+    drop((first, second));
+    house.expect_no_process();
+    assert_eq!(house.try_ostler(&["down", "--all"]).status.code(), Some(3));
+}
+
+#[test]
+fn status_shows_servers_that_do_not_run_and_where_everything_is() {
+    let house = House::new(Stage::leaf());
+    let off = house.stub("off", &[], &json!({ "enabled": false }));
+    let lacking = house.stub("lacking", &[], &json!({ "env": { "X": "${NOT_SET_ANYWHERE}" } }));
+    let idle = house.stub("idle", &[], &json!({}));
+    house.configure(&[
+        ("off", off),
+        ("lacking", lacking),
+        ("idle", idle),
+        ("busy", house.stub("busy", &[], &json!({}))),
+    ]);
+    let mut client = house.client(&["busy"]);
+    client.echo();
+    let text = house.ostler(&["status"]);
+    let config = house.config().canonicalize().unwrap().display().to_string();
+    for expected in
+        ["the configuration says `enabled: false`", "NOT_SET_ANYWHERE is not set", &config]
+    {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    let status = house.ostler_json(&["status", "--json"]);
+    let gateway = &status["gateways"][0];
+    assert_eq!(gateway["configuration"], json!(config));
+    assert!(gateway["log"].as_str().unwrap().contains("gateway"), "{gateway}");
+    assert!(fs::exists(gateway["socket"].as_str().unwrap()).unwrap(), "{gateway}");
+    let servers = gateway["servers"].as_array().unwrap();
+    let of = |name: &str| servers.iter().find(|server| server["name"] == name).unwrap();
+    let state = |name: &str| (of(name)["state"].clone(), of(name)["instances"].clone());
+    assert_eq!(state("busy"), (json!("running"), json!(1)));
+    assert_eq!(state("idle"), (json!("idle"), json!(0)));
+    assert_eq!(state("off"), (json!("disabled"), json!(0)));
+    assert_eq!(state("lacking"), (json!("unavailable"), json!(0)));
+    client.end();
+    house.down();
+    let without = house.try_ostler(&["status"]);
+    let said = String::from_utf8_lossy(&without.stdout).into_owned();
+    assert!(said.contains("no gateway runs"), "{said}");
+    assert_eq!(without.status.code(), Some(0), "{said}");
+    let status: Value = house.ostler_json(&["status", "--json"]);
+    assert_eq!(status["gateways"], json!([]));
+}
+
+#[test]
+fn a_client_without_a_configuration_is_told_where_one_was_looked_for() {
+    let house = House::new(Stage::leaf());
+    let home = house.sandbox.file("home");
+    fs::create_dir_all(home.join(".config")).unwrap();
+    fs::write(home.join(".config/ostler.json"), "{}").unwrap();
+    let near = home.join(".config/ostler.json").display().to_string();
+    for words in ["connect", "serve"] {
+        let mut command = house.command(house.program());
+        command.arg(words).env("HOME", &home).env_remove("XDG_CONFIG_HOME");
+        let mut launched = ostler_testkit::Launched::start(&mut command);
+        let hint = format!("{near} is there, but not read");
+        wait_until("it was said", PATIENCE, || launched.stderr().contains(&hint));
+        assert!(launched.stderr().contains("looked for"), "{}", launched.stderr());
+        launched.close_stdin();
+        if words == "serve" {
+            launched.signal(rustix::process::Signal::TERM);
+        }
+        house.wait_exit(&mut launched);
+        let _ = house.try_ostler(&["down", "--all"]);
+    }
+    house.expect_no_process();
+}

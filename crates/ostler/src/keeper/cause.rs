@@ -12,6 +12,8 @@ pub enum Cause {
     ScopeClosed,
     /// The call that it was started for has its answer.
     Returned,
+    /// It was started to learn what its server offers. That is known, and the client that wanted to know has left.
+    Listed,
     /// Nobody has used it for as long as its server allows.
     Idle,
     /// Its server is configured differently now.
@@ -76,6 +78,7 @@ impl fmt::Display for Cause {
             Self::Replaced => "its configuration has changed",
             Self::Removed => "it is no longer configured",
             Self::Evicted => "it was idle and others needed its place",
+            Self::Listed => "it has listed what it offers, and its client has left",
             Self::Abandoned => "nobody waited for it any more",
             Self::Operator => "somebody asked for its end",
             Self::KeeperClosed => "its keeper ended",

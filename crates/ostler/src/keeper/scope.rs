@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::key::{Caller, Who};
 use super::lease::Lease;
 use super::line::CallError;
-use super::plan::{AcquireError, Ask, Asked};
+use super::plan::{AcquireError, Ask, Asked, Purpose};
 use super::shell::Shell;
 use super::{Departure, ServeError};
 use crate::frame::Frame;
@@ -53,6 +53,32 @@ impl ScopeState {
 
     pub(super) async fn closed(&self) {
         self.closed.cancelled().await;
+    }
+
+    fn ask(
+        self: &Arc<Self>,
+        server: &str,
+        profile: &Arc<str>,
+        purpose: Purpose,
+    ) -> Result<Place, AcquireError> {
+        self.shell.at_desk(|desk, now| {
+            if self.is_closed() {
+                return Err(AcquireError::ScopeClosed);
+            }
+            let ask = Ask { server, profile, caller: &self.caller, purpose };
+            match desk.plan.ask(&ask, now)? {
+                Asked::Granted { number, lease } => {
+                    let line = desk.reins.get(&number).map(|reins| Arc::clone(&reins.line));
+                    let line = line.ok_or(AcquireError::KeeperClosed)?;
+                    Ok(Place::Lease(Lease::new(Arc::clone(self), line, number, lease)))
+                }
+                Asked::Waiting { ticket } => {
+                    let answer = Shell::wait(desk, ticket, Arc::clone(self));
+                    let place = Waiting { shell: Arc::clone(&self.shell), ticket, is_open: true };
+                    Ok(Place::Queue(place, answer))
+                }
+            }
+        })
     }
 
     /// Ends everything under it. Says which instances go.
@@ -109,33 +135,22 @@ impl Scope {
         server: &str,
         profile: &Arc<str>,
     ) -> Result<Lease, AcquireError> {
-        let shell = &self.state.shell;
-        let place = shell.at_desk(|desk, now| {
-            if self.state.is_closed() {
-                return Err(AcquireError::ScopeClosed);
-            }
-            let ask = Ask { server, profile, caller: &self.state.caller };
-            match desk.plan.ask(&ask, now)? {
-                Asked::Granted { number, lease } => {
-                    let line = desk.reins.get(&number).map(|reins| Arc::clone(&reins.line));
-                    let line = line.ok_or(AcquireError::KeeperClosed)?;
-                    Ok(Place::Lease(Lease::new(Arc::clone(&self.state), line, number, lease)))
-                }
-                Asked::Waiting { ticket } => {
-                    let answer = Shell::wait(desk, ticket, Arc::clone(&self.state));
-                    Ok(Place::Queue(ticket, answer))
-                }
-            }
-        })?;
-        match place {
-            Place::Lease(lease) => Ok(lease),
-            Place::Queue(ticket, answer) => {
-                let mut place = Waiting { shell, ticket, is_open: true };
-                let answer = answer.await;
-                place.is_open = false;
-                answer.unwrap_or(Err(AcquireError::KeeperClosed))
-            }
-        }
+        self.state.ask(server, profile, Purpose::Call)?.lease().await
+    }
+
+    /// A lease on an instance of `server` for asking it what it offers; it is started if there is none to share.
+    ///
+    /// The listing is begun on behalf of this scope and outlives it: the start goes on if the scope is closed, and the
+    /// instance ends when the lease is dropped, unless a scope that is open may use it. Callers come before listings,
+    /// which wait without a deadline and leave a part of each cap to callers. A server that backs off is refused at
+    /// once. The returned future waits for the instance; dropping it gives up the place.
+    pub fn acquire_to_list(
+        &self,
+        server: &str,
+        profile: &Arc<str>,
+    ) -> impl Future<Output = Result<Lease, AcquireError>> + Send + use<> {
+        let place = self.state.ask(server, profile, Purpose::Listing);
+        async move { place?.lease().await }
     }
 
     /// A lease on an instance that is there and ready; nothing is started.
@@ -145,7 +160,8 @@ impl Scope {
             if self.state.is_closed() {
                 return None;
             }
-            let ask = Ask { server, profile: &profile, caller: &self.state.caller };
+            let (caller, purpose) = (&self.state.caller, Purpose::Call);
+            let ask = Ask { server, profile: &profile, caller, purpose };
             let (number, lease) = desk.plan.peek(&ask, now)?;
             let line = Arc::clone(&desk.reins.get(&number)?.line);
             Some(Lease::new(Arc::clone(&self.state), line, number, lease))
@@ -218,17 +234,31 @@ impl fmt::Debug for ScopeState {
 /// What somebody has who asked.
 enum Place {
     Lease(Lease),
-    Queue(u64, tokio::sync::oneshot::Receiver<Result<Lease, AcquireError>>),
+    Queue(Waiting, tokio::sync::oneshot::Receiver<Result<Lease, AcquireError>>),
+}
+
+impl Place {
+    /// Waits for the instance, if it has to be waited for.
+    async fn lease(self) -> Result<Lease, AcquireError> {
+        match self {
+            Self::Lease(lease) => Ok(lease),
+            Self::Queue(mut place, answer) => {
+                let answer = answer.await;
+                place.is_open = false;
+                answer.unwrap_or(Err(AcquireError::KeeperClosed))
+            }
+        }
+    }
 }
 
 /// Gives up a place in the queue, if it is still one.
-struct Waiting<'a> {
-    shell: &'a Arc<Shell>,
+struct Waiting {
+    shell: Arc<Shell>,
     ticket: u64,
     is_open: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
         if self.is_open {
             self.shell.withdraw(self.ticket);

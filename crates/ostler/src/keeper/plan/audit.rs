@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::shares::Candidate;
-use super::{Member, Obstacle, Plan, State};
+use super::{Member, Obstacle, Plan, Purpose, State};
 use crate::keeper::key::Key;
 use crate::keeper::principal::Principal;
 
@@ -15,6 +15,7 @@ const TICK: Duration = Duration::from_millis(2);
 pub(in crate::keeper) struct QueuedKey {
     pub(in crate::keeper) key: Key,
     pub(in crate::keeper) principal: Principal,
+    pub(in crate::keeper) purpose: Purpose,
     /// Who has waited for the longest time.
     pub(in crate::keeper) first: u64,
     pub(in crate::keeper) waiters: usize,
@@ -31,10 +32,15 @@ impl Plan {
         self.is_divided
     }
 
-    /// The ticket of the caller of this principal that has waited for this key for the longest time.
-    pub(in crate::keeper) fn first_waiter(&self, key: &Key, principal: &Principal) -> Option<u64> {
-        let mut waiters = self.pools.get(key)?.waiters.iter();
-        Some(waiters.find(|waiter| waiter.caller.who.principal == *principal)?.ticket)
+    /// What this principal wants most urgently of this key, and the first ticket for that.
+    pub(in crate::keeper) fn first_waiter(
+        &self,
+        key: &Key,
+        principal: &Principal,
+    ) -> Option<(Purpose, u64)> {
+        let waiters = self.pools.get(key)?.waiters.iter();
+        let own = waiters.filter(|waiter| waiter.caller.who.principal == *principal);
+        own.map(|waiter| (waiter.purpose, waiter.ticket)).min()
     }
 
     pub(in crate::keeper) fn queued(&self, now: Instant) -> Vec<QueuedKey> {
@@ -44,9 +50,9 @@ impl Plan {
         };
         let queued = self.candidates().into_iter().map(|one| {
             let waiters = waiting(&one).unwrap_or(0);
-            let obstacle = self.obstacle(&one.key, &one.principal, now);
-            let Candidate { key, principal, ticket } = one;
-            QueuedKey { key, principal, first: ticket, waiters, obstacle }
+            let obstacle = self.obstacle(&one.key, &one.principal, one.purpose, now);
+            let Candidate { key, principal, purpose, ticket } = one;
+            QueuedKey { key, principal, purpose, first: ticket, waiters, obstacle }
         });
         queued.collect()
     }
@@ -108,12 +114,12 @@ impl Plan {
             let leaving = self.members.values().any(|m| m.is_leaving() && fits(m));
             !leaving && self.members.values().any(|m| m.is_evictable() && fits(m))
         };
-        for QueuedKey { key, principal, obstacle, .. } in self.queued(now) {
-            if self.obstacle(&key, &principal, before) == Some(Obstacle::Backoff) {
+        for QueuedKey { key, principal, purpose, obstacle, .. } in self.queued(now) {
+            if self.obstacle(&key, &principal, purpose, before) == Some(Obstacle::Backoff) {
                 continue;
             }
             let own = self.own_obstacle(&key, &principal, now);
-            let need = self.need(&key, &principal).filter(|_| own.is_none());
+            let need = self.need(&key, &principal, purpose).filter(|_| own.is_none());
             let wrong = match obstacle {
                 None => "waits for nothing",
                 Some(_) if need.is_some_and(|need| idle(&|m| need.is_met_by(m))) => {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{AcquireError, Plan};
+use super::{AcquireError, Ask, Plan, Purpose};
 use crate::keeper::backoff::{Backoff, BackoffLimits};
 use crate::keeper::cause::Ending;
 use crate::keeper::config::Server;
@@ -154,23 +154,28 @@ impl Plan {
         }
     }
 
-    /// Refuses a caller whose principal may not start this server in the time that callers wait.
+    /// Refuses a caller whose principal may not start this server in the time that callers wait. A listing does not
+    /// wait for the end of a backoff at all.
     pub(super) fn refuse_backing_off(
         &self,
         key: &Key,
-        principal: &Principal,
+        ask: &Ask<'_>,
         now: Instant,
     ) -> Result<(), AcquireError> {
-        let Some(record) = self.failures.record(key, principal) else { return Ok(()) };
+        let Some(record) = self.failures.record(key, &ask.caller.who.principal) else {
+            return Ok(());
+        };
+        let patience = match ask.purpose {
+            Purpose::Call => self.caps.queue_timeout,
+            Purpose::Listing => Duration::ZERO,
+        };
         match (record.backoff.until(now), &record.last) {
-            (Some(until), Some(last)) if until > now + self.caps.queue_timeout => {
-                Err(AcquireError::BackingOff {
-                    server: key.server.to_string(),
-                    failures: record.backoff.failures(),
-                    wait: until - now,
-                    last: Arc::clone(last),
-                })
-            }
+            (Some(until), Some(last)) if until > now + patience => Err(AcquireError::BackingOff {
+                server: key.server.to_string(),
+                failures: record.backoff.failures(),
+                wait: until - now,
+                last: Arc::clone(last),
+            }),
             _ => Ok(()),
         }
     }

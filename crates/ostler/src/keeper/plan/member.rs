@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::listing::Listings;
 use crate::keeper::cause::Cause;
 use crate::keeper::config::Server;
 use crate::keeper::key::{Caller, Key};
@@ -34,6 +35,7 @@ pub(in crate::keeper) struct Member {
     pub(in crate::keeper) state: State,
     pub(in crate::keeper) usage: Arc<Usage>,
     pub(in crate::keeper) leases: BTreeMap<u64, Arc<Caller>>,
+    pub(in crate::keeper) listings: Listings,
     /// For whom it was started.
     pub(in crate::keeper) by: Arc<Caller>,
     pub(in crate::keeper) since: Instant,
@@ -65,7 +67,12 @@ impl Member {
 
     /// Whether it can take another call now.
     pub(super) fn is_free(&self) -> bool {
-        self.server.max_concurrency.is_none_or(|most| self.usage.count() < most.get())
+        self.server.max_concurrency.is_none_or(|most| self.calls() < most.get())
+    }
+
+    /// How many callers use it now.
+    pub(super) fn calls(&self) -> usize {
+        self.usage.count().saturating_sub(self.listings.count())
     }
 
     /// Whether its place may be given to others when nobody uses it.
@@ -76,9 +83,8 @@ impl Member {
         is_idle && self.server.limits.idle.is_some() && !is_promised
     }
 
-    /// Somebody gets a lease on it.
-    pub(super) fn lend(&mut self, lease: u64, caller: &Arc<Caller>, now: Instant) {
-        self.leases.insert(lease, Arc::clone(caller));
+    /// Keeps it for a lease that was lent and not used yet.
+    pub(super) fn promise(&mut self, now: Instant) {
         self.usage.promise();
         self.promised_until = Some(now + PROMISE);
     }

@@ -7,6 +7,7 @@
 mod audit;
 mod error;
 mod failures;
+mod listing;
 mod member;
 mod pump;
 mod replace;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 
 pub use error::{AcquireError, Holders, Obstacle};
 use failures::{Ended, Failures};
+pub(super) use listing::Purpose;
 pub(super) use member::{Member, State};
 pub use replace::Changes;
 pub(super) use requests::{Ask, Asked};
@@ -66,8 +68,12 @@ pub(super) enum Manner {
 struct Waiter {
     ticket: u64,
     caller: Arc<Caller>,
+    purpose: Purpose,
     since: Instant,
-    deadline: Instant,
+    /// When it is refused, unless it has got an instance; a listing waits for as long as it takes.
+    deadline: Option<Instant>,
+    /// Whether the scope of the caller was closed. Only a listing goes on to wait then.
+    has_left: bool,
 }
 
 /// The instances of one key, and who waits for one.
@@ -178,7 +184,7 @@ impl Plan {
     /// When something has to be decided although nothing happens.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let queued = self.pools.values().filter(|pool| !self.is_starting(pool));
-        let deadlines = queued.flat_map(|pool| &pool.waiters).map(|w| w.deadline);
+        let deadlines = queued.flat_map(|pool| &pool.waiters).filter_map(|w| w.deadline);
         let candidates = self.candidates().into_iter();
         let backoffs = candidates.filter_map(|one| self.failures.pending(&one.key, &one.principal));
         let promises = self.members.values().filter_map(|member| member.promised_until);
@@ -339,8 +345,11 @@ impl Plan {
     /// A call, a session or an agent is over. Says which instances go with it.
     pub(super) fn close_scope(&mut self, scope: &Caller, now: Instant) -> Vec<u64> {
         let number = scope.number;
-        self.refuse_if(&AcquireError::ScopeClosed, |waiter| waiter.caller.is_within(number));
-        let own = |_: u64, member: &Member| match &member.key.whose {
+        self.refuse_if(&AcquireError::ScopeClosed, |waiter| {
+            waiter.purpose == Purpose::Call && waiter.caller.is_within(number)
+        });
+        self.leave_listings(number);
+        let own = |member: &Member| match &member.key.whose {
             Whose::Everybody => false,
             // A part of an agent has the agent's name, and is not the agent.
             Whose::Agent { principal, name } => {
@@ -354,12 +363,14 @@ impl Plan {
             }
             Whose::Lease(_) => member.by.is_within(number),
         };
-        let gone = self.retire_all(&Cause::ScopeClosed, Manner::Now, own);
+        let mut going: Vec<u64> =
+            self.members().filter(|(_, member)| own(member)).map(|(number, _)| number).collect();
+        going.retain(|number| self.retire_with_scope(*number));
         for member in self.members.values_mut() {
             member.leases.retain(|_, caller| !caller.is_within(number));
         }
         self.pump(now);
-        gone
+        going
     }
 
     /// The keeper ends, with everything.

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::listing::Listings;
 use super::shares::{Candidate, Need};
-use super::{AcquireError, Action, Manner, Member, Obstacle, Plan, State, Waiter};
+use super::{AcquireError, Action, Manner, Member, Obstacle, Plan, Purpose, State, Waiter};
 use crate::keeper::cause::Cause;
 use crate::keeper::event::What;
 use crate::keeper::key::Key;
@@ -39,19 +40,20 @@ impl Plan {
         let mut wishes: Vec<Wish> = Vec::new();
         let mut turns = self.turns();
         self.served.retain(|principal, _| turns.has(principal));
-        while let Some(Candidate { key, principal, .. }) = turns.next(&self.served) {
+        while let Some(next) = turns.next(&self.served) {
+            let Candidate { key, principal, purpose, .. } = next;
             if self.pools.get(&key).is_some_and(|pool| self.is_starting(pool)) {
                 continue;
             }
             if self.own_obstacle(&key, &principal, now).is_some() {
                 continue;
             }
-            if let Some(need) = self.need(&key, &principal) {
+            if let Some(need) = self.need(&key, &principal, purpose) {
                 match wishes.iter_mut().find(|wish| wish.key == key) {
                     Some(wish) => wish.needs.push(need),
                     None => wishes.push(Wish { key, needs: vec![need] }),
                 }
-            } else if !self.has_starts(&principal) {
+            } else if !self.has_starts(&principal, purpose) {
                 let number = self.start(&key, &principal, now);
                 self.served.extend(number.map(|number| (principal.clone(), number)));
                 turns.started(&principal);
@@ -94,16 +96,17 @@ impl Plan {
         &self,
         key: &Key,
         principal: &Principal,
+        purpose: Purpose,
         now: Instant,
     ) -> Option<Obstacle> {
         self.servers.get(&key.server)?;
         if let Some(own) = self.own_obstacle(key, principal, now) {
             return Some(own);
         }
-        if let Some(need) = self.need(key, principal) {
+        if let Some(need) = self.need(key, principal, purpose) {
             return Some(self.obstacle_of(&need, principal));
         }
-        self.has_starts(principal).then_some(Obstacle::Starts)
+        self.has_starts(principal, purpose).then_some(Obstacle::Starts)
     }
 
     /// The same, as far as it has nothing to do with other instances' places.
@@ -144,6 +147,7 @@ impl Plan {
             state: State::Starting,
             usage: Arc::clone(&usage),
             leases: std::collections::BTreeMap::new(),
+            listings: Listings::default(),
             by: Arc::clone(&by),
             since: now,
             ready: None,
@@ -206,19 +210,20 @@ impl Plan {
             let Some(waiter) = self.pools.get_mut(key).and_then(|p| p.waiters.pop_front()) else {
                 return;
             };
-            self.lend(number, waiter.ticket, &waiter.caller, now);
-            self.actions.push(Action::Grant { ticket: waiter.ticket, number });
+            self.grant(number, &waiter, now);
         }
     }
 
     fn expire(&mut self, now: Instant) {
         let queued = self.pools.iter().filter(|(_, pool)| !self.is_starting(pool));
         let late = queued.flat_map(|(key, pool)| {
-            let late = pool.waiters.iter().filter(|waiter| waiter.deadline <= now);
+            let is_late = |waiter: &&Waiter| waiter.deadline.is_some_and(|until| until <= now);
+            let late = pool.waiters.iter().filter(is_late);
             late.map(move |waiter| (key, waiter))
         });
         let error = |(key, waiter): (&Key, &Waiter)| {
-            let obstacle = self.obstacle(key, &waiter.caller.who.principal, now);
+            let principal = &waiter.caller.who.principal;
+            let obstacle = self.obstacle(key, principal, waiter.purpose, now);
             let error = AcquireError::TimedOut {
                 server: key.server.to_string(),
                 waited: now.saturating_duration_since(waiter.since),

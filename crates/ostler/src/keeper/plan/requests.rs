@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{AcquireError, Action, Manner, Plan, State, Waiter};
+use super::{AcquireError, Action, Manner, Plan, Purpose, State, Waiter};
 use crate::keeper::cause::{Cause, Fault};
 use crate::keeper::event::What;
 use crate::keeper::key::{Caller, Key, Whose};
@@ -16,6 +16,7 @@ pub(in crate::keeper) struct Ask<'a> {
     pub(in crate::keeper) server: &'a str,
     pub(in crate::keeper) profile: &'a Arc<str>,
     pub(in crate::keeper) caller: &'a Arc<Caller>,
+    pub(in crate::keeper) purpose: Purpose,
 }
 
 /// What somebody gets who asked.
@@ -38,15 +39,22 @@ impl Plan {
         let principal = &ask.caller.who.principal;
         self.is_divided |= *principal != Principal::default();
         self.replace_suspects(&key);
+        self.adopt_orphans(&key);
         // A ticket becomes the number of the lease.
         let ticket = self.number();
-        if let Some(number) = self.choose(&key, principal, now) {
-            self.lend(number, ticket, ask.caller, now);
+        let waiter = Waiter {
+            ticket,
+            caller: Arc::clone(ask.caller),
+            purpose: ask.purpose,
+            since: now,
+            deadline: (ask.purpose == Purpose::Call).then(|| now + self.caps.queue_timeout),
+            has_left: false,
+        };
+        if let Some(number) = self.choose(&key, ask, now) {
+            self.lend(number, &waiter, now);
             return Ok(Asked::Granted { number, lease: ticket });
         }
-        self.refuse_hopeless(&key, principal, now)?;
-        let deadline = now + self.caps.queue_timeout;
-        let waiter = Waiter { ticket, caller: Arc::clone(ask.caller), since: now, deadline };
+        self.refuse_hopeless(&key, ask, now)?;
         self.pools.entry(key.clone()).or_default().waiters.push_back(waiter);
         self.tell(0, What::Queued { key: key.clone(), by: ask.caller.who.clone() });
         self.requeue(&key);
@@ -59,7 +67,7 @@ impl Plan {
         let key = self.key_of(ask).ok()?;
         let number = self.least_used(&key).filter(|number| self.is_trusted(*number))?;
         let lease = self.number();
-        self.lend(number, lease, ask.caller, now);
+        self.members.get_mut(&number)?.lend(lease, ask.caller, now);
         Some((number, lease))
     }
 
@@ -79,6 +87,7 @@ impl Plan {
 
     /// A lease is given back.
     pub(in crate::keeper) fn release(&mut self, number: u64, lease: u64, now: Instant) {
+        let is_listing = self.release_listing(number, lease, now);
         let Some(member) = self.members.get_mut(&number) else { return };
         member.leases.remove(&lease);
         let is_for_one_call = matches!(member.key.whose, Whose::Lease(_));
@@ -86,7 +95,7 @@ impl Plan {
             self.retire(number, Cause::Returned, Manner::Now);
         }
         // A lease that was never used has kept its instance from others until now.
-        if is_for_one_call || self.is_short {
+        if is_for_one_call || is_listing || self.is_short {
             self.pump(now);
         }
     }
@@ -115,11 +124,13 @@ impl Plan {
     }
 
     /// The instance for somebody who asks now, if there is one and no better one can be started.
-    fn choose(&mut self, key: &Key, principal: &Principal, now: Instant) -> Option<u64> {
+    fn choose(&mut self, key: &Key, ask: &Ask<'_>, now: Instant) -> Option<u64> {
         let number = self.least_used(key)?;
-        let is_free = self.members.get(&number)?.is_free();
-        let can_grow = || self.can_grow(key) && self.obstacle(key, principal, now).is_none();
-        (is_free || !can_grow()).then_some(number)
+        let is_enough = ask.purpose == Purpose::Listing || self.members.get(&number)?.is_free();
+        let principal = &ask.caller.who.principal;
+        let obstacle = || self.obstacle(key, principal, ask.purpose, now);
+        let can_grow = || self.can_grow(key) && obstacle().is_none();
+        (is_enough || !can_grow()).then_some(number)
     }
 
     fn replace_suspects(&mut self, key: &Key) {
@@ -137,26 +148,20 @@ impl Plan {
         let members = self.pools.get(key)?.members.iter();
         let ready = members.filter_map(|number| Some((*number, self.members.get(number)?)));
         let ready = ready.filter(|(_, member)| member.is_ready());
-        ready.min_by_key(|(_, m)| (m.usage.count(), m.leases.len())).map(|(number, _)| number)
-    }
-
-    pub(super) fn lend(&mut self, number: u64, lease: u64, caller: &Arc<Caller>, now: Instant) {
-        if let Some(member) = self.members.get_mut(&number) {
-            member.lend(lease, caller, now);
-        }
+        ready.min_by_key(|(_, m)| (m.calls(), m.leases.len())).map(|(number, _)| number)
     }
 
     fn refuse_hopeless(
         &mut self,
         key: &Key,
-        principal: &Principal,
+        ask: &Ask<'_>,
         now: Instant,
     ) -> Result<(), AcquireError> {
         // A start that is under way can be waited for, also if another principal has caused it.
         if self.pools.get(key).is_none_or(|pool| !self.is_starting(pool)) {
-            self.refuse_backing_off(key, principal, now)?;
+            self.refuse_backing_off(key, ask, now)?;
         }
-        self.make_room_in_queue(key, principal)
+        self.make_room_in_queue(key, ask)
     }
 
     /// Those who wait get what has become ready.
@@ -165,7 +170,7 @@ impl Plan {
             let Some(number) = self.least_used(key) else { return };
             let Some(member) = self.members.get(&number) else { return };
             // Who waits is about to call: each takes the place of a call.
-            let waiting_here = member.usage.count().max(member.leases.len());
+            let waiting_here = member.calls().max(member.leases.len());
             let most = member.server.max_concurrency.map_or(usize::MAX, std::num::NonZero::get);
             if waiting_here >= most && self.can_grow(key) {
                 return self.requeue(key);
@@ -173,9 +178,14 @@ impl Plan {
             let Some(waiter) = self.pools.get_mut(key).and_then(|p| p.waiters.pop_front()) else {
                 return;
             };
-            self.lend(number, waiter.ticket, &waiter.caller, now);
-            self.actions.push(Action::Grant { ticket: waiter.ticket, number });
+            self.grant(number, &waiter, now);
         }
+    }
+
+    /// A caller or a listing that waited gets this instance.
+    pub(super) fn grant(&mut self, number: u64, waiter: &Waiter, now: Instant) {
+        self.lend(number, waiter, now);
+        self.actions.push(Action::Grant { ticket: waiter.ticket, number });
     }
 
     /// A start for this principal has failed: its callers hear of it, unless there is another instance.

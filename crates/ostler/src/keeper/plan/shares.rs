@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{AcquireError, Holders, Member, Obstacle, Plan, State, Waiter};
+use super::{AcquireError, Ask, Holders, Member, Obstacle, Plan, Purpose, State, Waiter};
 use crate::keeper::key::Key;
 use crate::keeper::principal::Principal;
 
@@ -36,11 +36,13 @@ pub(super) struct Need {
 pub(super) struct Candidate {
     pub(super) key: Key,
     pub(super) principal: Principal,
-    /// The ticket of the caller of this principal that has waited longest.
+    /// The most urgent of what it waits for.
+    pub(super) purpose: Purpose,
+    /// The ticket of the caller of this principal that has waited longest with that purpose.
     pub(super) ticket: u64,
 }
 
-/// Starts that wait, in the order of tickets for each principal.
+/// Starts that wait: for each principal first those that callers wait for, then listings, each in the order of tickets.
 #[derive(Debug)]
 pub(super) struct Turns {
     queues: BTreeMap<Principal, VecDeque<Candidate>>,
@@ -67,13 +69,15 @@ impl Need {
 }
 
 impl Turns {
-    /// The next start to look at: of the principal with the fewest starts under way; among equals of the one whose
-    /// last start is longest ago.
+    /// The next start to look at: what a caller waits for comes before every listing. Then it is the turn of the
+    /// principal with the fewest starts under way; among equals of the one whose last start is longest ago.
     pub(super) fn next(&mut self, served: &BTreeMap<Principal, u64>) -> Option<Candidate> {
         let rank = |(principal, queue): &(&Principal, &VecDeque<Candidate>)| {
             let starting = self.starting.get(principal).copied().unwrap_or(0);
             let served = served.get(principal).copied().unwrap_or(0);
-            (starting, served, queue.front().map(|first| first.ticket))
+            let first = queue.front();
+            let purpose = first.map(|first| first.purpose);
+            (purpose, starting, served, first.map(|first| first.ticket))
         };
         let waiting = self.queues.iter().filter(|(_, queue)| !queue.is_empty());
         let principal = waiting.min_by_key(rank).map(|(principal, _)| principal.clone())?;
@@ -98,7 +102,7 @@ impl Plan {
             queues.entry(candidate.principal.clone()).or_default().push_back(candidate);
         }
         for queue in queues.values_mut() {
-            queue.make_contiguous().sort_by_key(|candidate| candidate.ticket);
+            queue.make_contiguous().sort_by_key(|one| (one.purpose, one.ticket));
         }
         let mut turns = Turns { queues, starting: BTreeMap::new() };
         let starting = self.members.values().filter(|m| m.state == State::Starting);
@@ -111,13 +115,15 @@ impl Plan {
         let mut candidates = Vec::new();
         for key in &self.queue {
             let Some(pool) = self.pools.get(key) else { continue };
-            let mut first: BTreeMap<&Principal, u64> = BTreeMap::new();
-            for Waiter { ticket, caller, .. } in &pool.waiters {
-                first.entry(&caller.who.principal).or_insert(*ticket);
+            let mut first: BTreeMap<&Principal, (Purpose, u64)> = BTreeMap::new();
+            for Waiter { ticket, caller, purpose, .. } in &pool.waiters {
+                let first = first.entry(&caller.who.principal).or_insert((*purpose, *ticket));
+                *first = (*first).min((*purpose, *ticket));
             }
-            candidates.extend(first.into_iter().map(|(principal, ticket)| Candidate {
+            candidates.extend(first.into_iter().map(|(principal, (purpose, ticket))| Candidate {
                 key: key.clone(),
                 principal: principal.clone(),
+                purpose,
                 ticket,
             }));
         }
@@ -125,13 +131,13 @@ impl Plan {
     }
 
     /// What a start of this key for this principal lacks that other instances have.
-    pub(super) fn need(&self, key: &Key, principal: &Principal) -> Option<Need> {
+    pub(super) fn need(&self, key: &Key, principal: &Principal, purpose: Purpose) -> Option<Need> {
         let server = &self.servers.get(&key.server)?.server;
         let cap = server.cap.map_or(usize::MAX, std::num::NonZero::get);
         let all = [
             (Scarce::PlaceOf(server.name().to_owned()), 1, cap),
-            (Scarce::Container, server.containers, self.caps.containers),
-            (Scarce::Place, 1, self.caps.instances),
+            (Scarce::Container, server.containers, purpose.part_of(self.caps.containers)),
+            (Scarce::Place, 1, purpose.part_of(self.caps.instances)),
         ];
         all.into_iter().filter(|(_, amount, _)| *amount > 0).find_map(|(what, amount, cap)| {
             let members = || self.members.values();
@@ -157,7 +163,11 @@ impl Plan {
     }
 
     /// Whether as many are being started as may be, for this principal or in all.
-    pub(super) fn has_starts(&self, principal: &Principal) -> bool {
+    pub(super) fn has_starts(&self, principal: &Principal, purpose: Purpose) -> bool {
+        let part = purpose.part_of_starts(self.caps.starting);
+        if purpose == Purpose::Listing && self.starts_for_listings() >= part {
+            return true;
+        }
         let starting = || self.members.values().filter(|m| m.state == State::Starting);
         let own = starting().filter(|member| member.principal() == principal).count();
         starting().count() >= self.caps.starting || own >= self.share_of(self.caps.starting)
@@ -174,18 +184,23 @@ impl Plan {
         if self.is_divided { self.members.values().filter(is_fellow).count() } else { 0 }
     }
 
-    /// Makes room in a full queue for a caller of this principal: the principal with most callers in it loses its
-    /// latest one. Refuses the caller if that would be its own principal.
+    /// Makes room in a full queue: a caller takes the place of a listing if there is one. Otherwise the principal with
+    /// most waiters in the queue loses its latest one. Refuses what is asked for if that would be its own principal.
     pub(super) fn make_room_in_queue(
         &mut self,
         key: &Key,
-        principal: &Principal,
+        ask: &Ask<'_>,
     ) -> Result<(), AcquireError> {
         let waiters = || self.queue.iter().filter_map(|key| Some((key, self.pools.get(key)?)));
         let waiting: usize = waiters().map(|(_, pool)| pool.waiters.len()).sum();
         if waiting < self.caps.queue {
             return Ok(());
         }
+        if ask.purpose == Purpose::Call && self.displace_listing() {
+            return Ok(());
+        }
+        let waiters = || self.queue.iter().filter_map(|key| Some((key, self.pools.get(key)?)));
+        let principal = &ask.caller.who.principal;
         // Callers of each principal: how many, and the latest with the key that it waits for.
         let mut all: BTreeMap<&Principal, (usize, u64, &Key)> = BTreeMap::new();
         for (key, pool) in waiters() {
@@ -211,6 +226,21 @@ impl Plan {
             }
             _ => Err(full(key, principal)),
         }
+    }
+
+    /// Takes the latest listing out of the queue. Returns whether there was one.
+    fn displace_listing(&mut self) -> bool {
+        let queued = self.queue.iter().filter_map(|key| Some((key, self.pools.get(key)?)));
+        let waiters = queued.flat_map(|(key, pool)| pool.waiters.iter().map(move |w| (key, w)));
+        let listings = waiters.filter(|(_, waiter)| waiter.purpose == Purpose::Listing);
+        let Some((key, latest)) = listings.max_by_key(|(_, waiter)| waiter.ticket) else {
+            return false;
+        };
+        let holders = self.holders(&latest.caller.who.principal, |_| true);
+        let (server, waiting) = (key.server.to_string(), self.caps.queue);
+        let (error, ticket) = (AcquireError::QueueFull { server, waiting, holders }, latest.ticket);
+        self.refuse_if(&error, |waiter| waiter.ticket == ticket);
+        true
     }
 
     /// The instances that fit, as a caller of this principal may know them.

@@ -32,6 +32,8 @@ pub(super) enum Errand {
     Panic,
     /// Lets the scope find an instance for a call.
     Serve,
+    /// Asks a server what it offers, which goes on when its scope is closed.
+    List(Duration),
 }
 
 /// Leases that somebody keeps although they are of no use any more.
@@ -65,6 +67,9 @@ impl Caller {
             tokio::task::yield_now().await;
         }
         self.world.audit();
+        if let Errand::List(time) = self.errand {
+            return self.list(time).await;
+        }
         if self.errand == Errand::Serve {
             // What it gets may end before the call is sent, again and again.
             let asking = Asking::begin(&self, Duration::from_hours(1));
@@ -96,10 +101,29 @@ impl Caller {
         answer.ok()
     }
 
+    /// Begins a listing, lets go of the scope, and has the lease for some time.
+    async fn list(self, time: Duration) {
+        let asking = Asking::begin(&self, Duration::from_hours(1));
+        let listing = self.room.scope().acquire_to_list(&self.server, &Arc::from(""));
+        let Self { world, room, .. } = self;
+        drop(room);
+        let lease = listing.await;
+        drop(asking);
+        world.audit();
+        if let Ok(lease) = lease {
+            world.rules().saw("listed");
+            tokio::select! {
+                () = tokio::time::sleep(time) => {}
+                () = lease.left() => {}
+            }
+        }
+        world.audit();
+    }
+
     async fn attend(&self, lease: Lease) {
         let world = &self.world;
         match self.errand {
-            Errand::Look | Errand::Serve => {}
+            Errand::Look | Errand::Serve | Errand::List(_) => {}
             Errand::Call => {
                 self.call(&lease).await;
                 self.call(&lease).await;

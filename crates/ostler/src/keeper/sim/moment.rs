@@ -164,12 +164,13 @@ impl Rules {
             let is_passed =
                 matches!(queued.obstacle, None | Some(Obstacle::Instances(_) | Obstacle::Starts));
             let is_own = queued.principal == *principal;
-            if is_passed && is_own && queued.first < first {
+            if is_passed && is_own && (queued.purpose, queued.first) < first {
                 return Err(format!("{key} is started, and {} waits longer", queued.key));
             }
             // Tickets and instances have numbers in one order; what was started for it is counted.
             let has_fewer = starting(&queued.principal) + 1 < starting(principal);
-            if is_passed && !is_own && queued.first < number && has_fewer {
+            let is_as_urgent = queued.purpose <= first.0;
+            if is_passed && !is_own && is_as_urgent && queued.first < number && has_fewer {
                 return Err(format!("{key} is started, and {} has fewer", queued.principal));
             }
         }

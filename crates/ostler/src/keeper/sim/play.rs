@@ -1,6 +1,6 @@
 //! One schedule: what is done to a keeper, in an order that a seed decides.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ impl Play {
 
     fn errand(&mut self) -> Errand {
         let time = moment(&mut self.dice) * 3;
-        match below(&mut self.dice, 12) {
+        match below(&mut self.dice, 13) {
             0 => Errand::Look,
             1 => Errand::Probe,
             2 | 3 => Errand::Hold(time),
@@ -117,6 +117,7 @@ impl Play {
             5 | 6 => Errand::Keep,
             7 => Errand::Panic,
             8 => Errand::Serve,
+            9 => Errand::List(time),
             _ => Errand::Call,
         }
     }
@@ -214,6 +215,7 @@ impl Play {
             .filter(|(_, (_, state))| matches!(state, State::Starting | State::Ready))
             .filter_map(|(number, (key, _))| Some((*number, closing.owns(&key.whose)?)))
             .collect();
+        let being_listed = self.being_listed();
         let departure = closing.close();
         let after = self.members();
         for (number, is_own) in owns {
@@ -221,13 +223,22 @@ impl Play {
             let goes = matches!(state, Some(State::Leaving(Cause::ScopeClosed)));
             // What nobody waits for any more has another reason to go.
             let abandoned = matches!(state, Some(State::Leaving(Cause::Abandoned)));
-            if goes != is_own && !abandoned {
+            // What is being listed ends when that is done.
+            let listed = is_own && being_listed.contains(&number);
+            if goes != is_own && !abandoned && !listed {
                 self.world.rules().broken(format!("{number} is {state:?}, own: {is_own}"));
             }
         }
         if let Some(departure) = departure.filter(|_| one_of(&mut self.dice, 2)) {
             self.tasks.spawn(async move { drop(departure.settled().await) });
         }
+    }
+
+    fn being_listed(&self) -> BTreeSet<u64> {
+        let Some(keeper) = &self.keeper else { return BTreeSet::new() };
+        let desk = keeper.shell.desk();
+        let members = desk.plan.members().filter(|(_, member)| desk.plan.is_being_listed(member));
+        members.map(|(number, _)| number).collect()
     }
 
     fn members(&self) -> BTreeMap<u64, (Key, State)> {

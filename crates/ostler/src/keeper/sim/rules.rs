@@ -55,8 +55,9 @@ pub(super) struct Rules {
 type Blame = (String, Fingerprint, Principal);
 
 /// What some schedule must show.
-pub(super) const ALL_SEEN: [&str; 25] = [
+pub(super) const ALL_SEEN: [&str; 27] = [
     "answer",
+    "listed",
     "scope closed",
     "keeper closed",
     "unknown server",
@@ -67,6 +68,7 @@ pub(super) const ALL_SEEN: [&str; 25] = [
     "unverified",
     "ends: its session is over",
     "ends: its call is over",
+    "ends: it has listed what it offers, and its client has left",
     "ends: it was idle",
     "ends: its configuration has changed",
     "ends: it is no longer configured",

@@ -1,5 +1,6 @@
 //! The plan, one decision at a time.
 
+mod listings;
 mod principals;
 mod queue;
 mod replace;
@@ -12,7 +13,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{AcquireError, Action, Ask, Asked, Changes, Manner, Plan, State};
+use super::{AcquireError, Action, Ask, Asked, Changes, Manner, Plan, Purpose, State};
 use crate::fence::{Outcome, Proof};
 use crate::keeper::cause::{Cause, Ending};
 use crate::keeper::config::{Caps, Config, Server};
@@ -108,10 +109,28 @@ impl Desk {
         caller: &Arc<Caller>,
         profile: &str,
     ) -> Result<Asked, AcquireError> {
-        let ask = Ask { server, profile: &Arc::from(profile), caller };
+        self.ask_for(Purpose::Call, server, caller, profile)
+    }
+
+    fn ask_for(
+        &mut self,
+        purpose: Purpose,
+        server: &str,
+        caller: &Arc<Caller>,
+        profile: &str,
+    ) -> Result<Asked, AcquireError> {
+        let ask = Ask { server, profile: &Arc::from(profile), caller, purpose };
         let asked = self.plan.ask(&ask, self.now);
         self.look();
         asked
+    }
+
+    /// Begins a listing that has to wait. Returns its ticket.
+    fn list(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
+        match self.ask_for(Purpose::Listing, server, caller, "") {
+            Ok(Asked::Waiting { ticket }) => ticket,
+            other => panic!("not in the queue: {other:?}"),
+        }
     }
 
     /// Asks, and has to wait. Says with which ticket.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AcquireError, Asked, Caller, Caps, Cause, Desk, Principal, Sharing, caps, few, server,
+    AcquireError, Asked, Caller, Caps, Cause, Desk, Principal, Purpose, Sharing, caps, few, server,
 };
 use crate::keeper::cause::Fault;
 
@@ -144,7 +144,7 @@ fn a_principal_leaves_starts_and_places_for_others() {
         members.filter(|(_, member)| *member.principal() == red()).count()
     };
     assert_eq!(of_red(&desk), 12);
-    let error = desk.plan.obstacle(&key(&desk, &held[19]), &red(), desk.now);
+    let error = desk.plan.obstacle(&key(&desk, &held[19]), &red(), Purpose::Call, desk.now);
     assert!(error.unwrap().to_string().contains("its principal has its share"));
     crowd(&mut desk, &blue(), 1);
     assert_eq!(started_by(&mut desk), [blue()]);

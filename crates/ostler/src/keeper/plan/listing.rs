@@ -1,0 +1,185 @@
+//! Instances that are started to learn what a server offers.
+//!
+//! A listing is asked for on behalf of a caller but outlives it: the result is of use to the next caller as well. So a
+//! listing that waits is not refused when its caller's scope closes, and an instance that is being listed does not
+//! end with its scope. It ends when the last listing is released, unless a caller that is still there may use it.
+//! Callers that want to use an instance now come first: listings get only a part of each cap.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Manner, Member, Plan, State, Waiter};
+use crate::keeper::cause::Cause;
+use crate::keeper::key::{Caller, Key};
+
+/// What an instance is asked for. The order is that of urgency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::keeper) enum Purpose {
+    /// A caller wants to use it.
+    Call,
+    /// The host wants to ask the server what it offers.
+    Listing,
+}
+
+impl Purpose {
+    /// How much of a cap on instances or containers a start for this purpose may fill.
+    pub(super) fn part_of(self, cap: usize) -> usize {
+        match self {
+            Self::Call => cap,
+            Self::Listing => cap - cap / 4,
+        }
+    }
+
+    /// How many starts for this purpose may be under way, of so many in all.
+    pub(super) fn part_of_starts(self, cap: usize) -> usize {
+        match self {
+            Self::Call => cap,
+            Self::Listing => (cap / 2).max(1),
+        }
+    }
+}
+
+/// The listings of one instance, by the number of their lease.
+#[derive(Debug, Default)]
+pub(in crate::keeper) struct Listings {
+    open: BTreeMap<u64, Listing>,
+    /// Whether a caller may use the instance once it is listed.
+    is_wanted: bool,
+    /// Whether the scope that the instance belongs to was closed meanwhile.
+    is_orphaned: bool,
+}
+
+#[derive(Debug)]
+struct Listing {
+    caller: Arc<Caller>,
+    has_left: bool,
+}
+
+impl Listings {
+    pub(super) fn count(&self) -> usize {
+        self.open.len()
+    }
+
+    fn add(&mut self, lease: u64, waiter: &Waiter) {
+        let (caller, has_left) = (Arc::clone(&waiter.caller), waiter.has_left);
+        self.open.insert(lease, Listing { caller, has_left });
+    }
+
+    /// Closes a listing. Returns whether there was one.
+    fn remove(&mut self, lease: u64) -> bool {
+        let removed = self.open.remove(&lease);
+        self.is_wanted |= removed.as_ref().is_some_and(|listing| !listing.has_left);
+        removed.is_some()
+    }
+
+    /// A caller that is there asks for the instance.
+    fn adopt(&mut self) {
+        self.is_orphaned = false;
+    }
+
+    fn leave(&mut self, scope: u64) {
+        for listing in self.open.values_mut() {
+            listing.has_left |= listing.caller.is_within(scope);
+        }
+    }
+}
+
+impl Member {
+    /// A caller gets a lease on it to use it.
+    pub(super) fn lend(&mut self, lease: u64, caller: &Arc<Caller>, now: Instant) {
+        self.leases.insert(lease, Arc::clone(caller));
+        self.listings.is_wanted = true;
+        self.promise(now);
+    }
+
+    /// A listing gets a lease on it. It counts as use, so that the instance is neither idle nor evicted meanwhile.
+    fn lend_to_list(&mut self, waiter: &Waiter, now: Instant) {
+        if self.usage.begin(now) {
+            self.listings.add(waiter.ticket, waiter);
+        }
+        self.promise(now);
+    }
+
+    /// Whether nothing keeps it: it was started to be listed, that is done, and its callers have left.
+    fn is_listed_for_nobody(&self) -> bool {
+        let Listings { open, is_wanted, is_orphaned } = &self.listings;
+        let is_unwanted = !*is_wanted && self.leases.is_empty();
+        open.is_empty() && (*is_orphaned || is_unwanted)
+    }
+}
+
+impl Plan {
+    /// Gives an instance to a caller or a listing that waited for it.
+    pub(super) fn lend(&mut self, number: u64, waiter: &Waiter, now: Instant) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        match waiter.purpose {
+            Purpose::Call => member.lend(waiter.ticket, &waiter.caller, now),
+            Purpose::Listing => member.lend_to_list(waiter, now),
+        }
+    }
+
+    /// A caller that is there asks for instances of this key: they do not end with a scope that was closed before.
+    pub(super) fn adopt_orphans(&mut self, key: &Key) {
+        let Some(pool) = self.pools.get(key) else { return };
+        for number in &pool.members {
+            if let Some(member) = self.members.get_mut(number) {
+                member.listings.adopt();
+            }
+        }
+    }
+
+    /// Notes for each listing of this scope that its caller has left.
+    pub(super) fn leave_listings(&mut self, scope: u64) {
+        for waiter in self.pools.values_mut().flat_map(|pool| &mut pool.waiters) {
+            waiter.has_left |= waiter.caller.is_within(scope);
+        }
+        for member in self.members.values_mut() {
+            member.listings.leave(scope);
+        }
+    }
+
+    /// Ends an instance with its scope: at once, or when it is listed. Returns whether at once.
+    pub(super) fn retire_with_scope(&mut self, number: u64) -> bool {
+        let Some(member) = self.members.get(&number) else { return false };
+        if self.is_being_listed(member) {
+            self.members.get_mut(&number).into_iter().for_each(|m| m.listings.is_orphaned = true);
+            return false;
+        }
+        self.retire(number, Cause::ScopeClosed, Manner::Now);
+        true
+    }
+
+    /// Whether a listing has this instance, or waits for its start.
+    pub(in crate::keeper) fn is_being_listed(&self, member: &Member) -> bool {
+        let waiters = self.pools.get(&member.key).map(|pool| pool.waiters.iter());
+        let mut waiters = waiters.into_iter().flatten();
+        member.listings.count() > 0
+            || member.state == State::Starting
+                && waiters.any(|waiter| waiter.purpose == Purpose::Listing)
+    }
+
+    /// How many starts are under way that only listings wait for.
+    pub(super) fn starts_for_listings(&self) -> usize {
+        let is_for_listings = |member: &&Member| {
+            let pool = self.pools.get(&member.key);
+            let mut waiters = pool.into_iter().flat_map(|pool| &pool.waiters);
+            waiters.all(|waiter| waiter.purpose == Purpose::Listing)
+        };
+        let starting = self.members.values().filter(|member| member.state == State::Starting);
+        starting.filter(is_for_listings).count()
+    }
+
+    /// A lease for a listing is given back. Returns whether it was one.
+    pub(super) fn release_listing(&mut self, number: u64, lease: u64, now: Instant) -> bool {
+        let Some(member) = self.members.get_mut(&number) else { return false };
+        if !member.listings.remove(lease) {
+            return false;
+        }
+        member.usage.end(now);
+        if member.is_listed_for_nobody() {
+            self.retire(number, Cause::Listed, Manner::Now);
+        }
+        true
+    }
+}

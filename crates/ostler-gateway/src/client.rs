@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ostler::Frame;
-use ostler::keeper::{Ending, Use};
+use ostler::keeper::{Ending, Sharing, Use};
 use tokio::sync::Notify;
 
 use crate::batches::{Answered, Batches};
@@ -117,6 +117,11 @@ impl Client {
     }
 
     /// False if it has said it before.
+    /// What this client must have in common with others to share an instance with them.
+    pub(crate) fn profile(&self, sharing: Sharing) -> Arc<str> {
+        self.hello().map_or_else(|| Arc::from(""), |hello| hello.profile(sharing))
+    }
+
     pub(crate) fn introduce(&self, hello: Hello) -> bool {
         self.hello.set(hello).is_ok()
     }

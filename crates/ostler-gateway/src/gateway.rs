@@ -11,10 +11,11 @@ use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Principal, Server
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::agents::{Agent, AgentSession, FoundAgents, Origin};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Name};
 use crate::chronicle::{Chronicle, Presence};
 use crate::claims::Claims;
 use crate::client::{Client, Memory};
+use crate::config::Identity;
 use crate::hub::Hub;
 use crate::menu::{Filled, Menu, Naming, Offers};
 use crate::message;
@@ -31,6 +32,15 @@ pub struct Offer {
     pub server: Server,
     /// Which of its tools may be used.
     pub tools: Tools,
+    /// What the configuration says of it.
+    pub identity: Identity,
+}
+
+impl Offer {
+    /// Of a server that no configuration names.
+    pub fn new(server: Server, tools: Tools) -> Self {
+        Self { identity: Identity::of(&server), server, tools }
+    }
 }
 
 /// Who a client is, and what it wants.
@@ -76,13 +86,30 @@ pub struct Gateway {
 
 /// A client that is, or was, connected.
 #[derive(Clone, Debug)]
-struct Visit {
+pub(crate) struct Visit {
     client: Weak<Client>,
     who: Who,
     route: Route,
     menu: Weak<Menu>,
     pid: Option<i32>,
     since: Instant,
+}
+
+impl Visit {
+    /// Whether the client is shown what the catalog keeps under this name.
+    pub(crate) fn sees(&self, name: &Name) -> bool {
+        let (Some(client), Some(menu)) = (self.client.upgrade(), self.menu.upgrade()) else {
+            return false;
+        };
+        let is_shown = |server: &str| {
+            let profile = client.profile(menu.sharing(server));
+            menu.catalog_name(server, &self.who.principal, profile).as_ref() == Some(name)
+        };
+        match &self.route {
+            Route::One(server) => is_shown(server),
+            Route::All => menu.names().iter().any(|server| is_shown(server)),
+        }
+    }
 }
 
 /// A client that is connected.
@@ -263,15 +290,13 @@ impl Gateway {
     }
 
     /// Tells clients that a list has changed, if they are ready to hear it.
-    pub(crate) fn tell_changed(&self, method: &str, concerns: impl Fn(&Route, &Menu) -> bool) {
+    pub(crate) fn tell_changed(&self, method: &str, concerns: impl Fn(&Visit) -> bool) {
         let kind = method.split('/').next().unwrap_or_default();
         let line = message::notification(&format!("notifications/{kind}/list_changed"), None);
         let visits = lock(&self.visits).clone();
         for visit in visits {
-            let (Some(client), Some(menu)) = (visit.client.upgrade(), visit.menu.upgrade()) else {
-                continue;
-            };
-            if client.is_initialized() && concerns(&visit.route, &menu) {
+            let Some(client) = visit.client.upgrade() else { continue };
+            if client.is_initialized() && concerns(&visit) {
                 client.send(line.clone(), About::Nothing, Weight::Notice);
             }
         }
@@ -300,12 +325,12 @@ impl Gateway {
             return;
         }
         for method in ["tools/list", "prompts/list", "resources/list"] {
-            self.tell_changed(method, |route, of| {
-                let sees = match route {
+            self.tell_changed(method, |visit| {
+                let sees = match &visit.route {
                     Route::All => true,
                     Route::One(name) => changed.contains(name),
                 };
-                sees && std::ptr::eq(of, Arc::as_ptr(menu))
+                sees && std::ptr::eq(visit.menu.as_ptr(), Arc::as_ptr(menu))
             });
         }
     }

@@ -79,6 +79,11 @@ impl Hello {
         Self { version, capabilities, info, of_agent, of_session }
     }
 
+    /// What the client calls itself.
+    pub(crate) fn client_name(&self) -> Option<String> {
+        message::text_at(std::str::from_utf8(&self.info).ok()?, &["name"])
+    }
+
     /// Servers build their lists from what they are told of their client, so those who share one have
     /// told the same.
     pub(crate) fn profile(&self, sharing: Sharing) -> Arc<str> {

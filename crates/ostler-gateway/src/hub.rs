@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ostler::keeper::{Greeting, Handshake, Listener, Talk};
+use ostler::keeper::{Greeting, Handshake, Listener, Talk, Whose};
 use ostler::{Frame, Kind};
 use tokio::sync::Notify;
 
 use crate::catalog::Catalog;
 use crate::gateway::lock;
 use crate::hello;
+use crate::listing::Listings;
 use crate::message;
 use crate::upstream::{Change, Upstream};
 use crate::version;
@@ -34,6 +35,7 @@ pub(crate) const LISTS: [(&str, &str); 4] = [
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) catalog: Catalog,
+    pub(crate) listings: Listings,
     upstreams: Mutex<HashMap<u64, Arc<Upstream>>>,
     stale: Mutex<BTreeSet<(u64, &'static str)>>,
     changed: Notify,
@@ -42,11 +44,22 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) fn new(catalog: Catalog) -> Self {
         let (upstreams, stale) = (Mutex::default(), Mutex::default());
-        Self { catalog, upstreams, stale, changed: Notify::new() }
+        let (listings, changed) = (Listings::default(), Notify::new());
+        Self { catalog, listings, upstreams, stale, changed }
     }
 
     pub(crate) fn upstream(&self, number: u64) -> Option<Arc<Upstream>> {
         lock(&self.upstreams).get(&number).cloned()
+    }
+
+    /// What the instance of a session has listed for that session only.
+    pub(crate) fn own_list(&self, server: &str, session: u64, method: &str) -> Option<Bytes> {
+        let upstreams = lock(&self.upstreams);
+        let is_own = |upstream: &&Arc<Upstream>| {
+            let key = upstream.talk().key();
+            *key.server == *server && key.whose == Whose::Session(session)
+        };
+        upstreams.values().filter(is_own).find_map(|upstream| upstream.own_list(method))
     }
 
     pub(crate) fn forget(&self, number: u64) {
@@ -94,9 +107,6 @@ impl Hub {
     }
 
     fn welcome(&self, talk: &Talk, result: Bytes) {
-        let key = talk.key();
-        self.catalog
-            .learn(key.fingerprint, &key.profile, |known| known.initialize = result.clone());
         let upstream = Arc::new(Upstream::new(talk.clone(), result));
         let lists = upstream.lists();
         lock(&self.upstreams).insert(talk.number(), upstream);

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ostler::keeper::{Fingerprint, Server, Sharing};
+use ostler::keeper::{Principal, Server, Sharing};
 
+use crate::catalog::{Name, Subject, View};
+use crate::config::Identity;
 use crate::gateway::{Offer, lock};
 use crate::tools::Tools;
 use crate::variant;
@@ -34,7 +36,7 @@ enum Item {
 struct Summary {
     /// What the keeper calls it.
     id: Arc<str>,
-    fingerprint: Fingerprint,
+    identity: Arc<Identity>,
     sharing: Sharing,
     call_limit: Duration,
     tools: Arc<Tools>,
@@ -64,8 +66,8 @@ impl Menu {
         let mut items = BTreeMap::new();
         for (name, offer) in offers {
             let item = match offer {
-                Ok(Offer { server, tools }) => {
-                    let summary = Summary::new(&name, &server, tools, naming);
+                Ok(Offer { server, tools, identity }) => {
+                    let summary = Summary::new(&name, &server, tools, identity, naming);
                     servers.insert(Arc::clone(&summary.id), server);
                     Item::There(summary)
                 }
@@ -129,14 +131,17 @@ impl Menu {
         self.there(name, |item| Arc::clone(&item.id))
     }
 
-    /// Whether what the keeper calls `id` is on it.
-    pub(crate) fn has_id(&self, id: &str) -> bool {
-        let items = lock(&self.items);
-        items.values().any(|item| matches!(item, Item::There(item) if *item.id == *id))
-    }
-
-    pub(crate) fn fingerprint(&self, name: &str) -> Option<Fingerprint> {
-        self.there(name, |item| item.fingerprint)
+    /// Where the catalog keeps what a server says to clients of this principal with this profile.
+    pub(crate) fn catalog_name(
+        &self,
+        server: &str,
+        principal: &Principal,
+        profile: Arc<str>,
+    ) -> Option<Name> {
+        let identity = self.there(server, |item| Arc::clone(&item.identity))?;
+        let directory = identity.directory.as_deref().map(Arc::from);
+        let subject = Subject { principal: principal.clone(), identity: identity.fingerprint };
+        Some(Name { subject, view: View { profile, directory } })
     }
 
     pub(crate) fn sharing(&self, name: &str) -> Sharing {
@@ -160,14 +165,14 @@ impl Menu {
 }
 
 impl Summary {
-    fn new(name: &str, server: &Server, tools: Tools, naming: Naming) -> Self {
+    fn new(name: &str, server: &Server, tools: Tools, identity: Identity, naming: Naming) -> Self {
         let fingerprint = server.fingerprint();
         Self {
             id: match naming {
                 Naming::Plain => name.into(),
                 Naming::Variants => variant::id(name, fingerprint),
             },
-            fingerprint,
+            identity: Arc::new(identity),
             sharing: server.sharing,
             call_limit: server.limits.call,
             tools: Arc::new(tools),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ostler::keeper::{Caps, Changes, Departure, Principal};
 
-use crate::config::{self, Environment, Names};
+use crate::config::{self, Environment, Names, Resolved};
 use crate::front::http::Pass;
 use crate::gateway::{Gateway, Offer, lock};
 use crate::menu::{Menu, Offers};
@@ -211,9 +211,9 @@ impl Supply {
             }
             Self::File(file) => {
                 let offer = |entry: &config::ServerEntry| {
-                    let server = config::resolve(entry, environment, cwd);
-                    let server = server.map_err(|reason| why(&reason))?;
-                    Ok(Offer { server, tools: entry.tools.clone() })
+                    let resolved = config::resolve(entry, environment, cwd);
+                    let Resolved { server, identity } = resolved.map_err(|reason| why(&reason))?;
+                    Ok(Offer { server, identity, tools: entry.tools.clone() })
                 };
                 let on = file.servers.iter().filter(|(_, entry)| entry.enabled);
                 on.map(|(name, entry)| (name.clone(), offer(entry))).collect()

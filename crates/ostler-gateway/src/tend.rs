@@ -14,7 +14,7 @@ use crate::catalog::LARGEST;
 use crate::gateway::Gateway;
 use crate::hub::LIST_LIMIT;
 use crate::message;
-use crate::session::{Route, each, field_of};
+use crate::session::{each, field_of};
 use crate::upstream::Upstream;
 
 /// Changes that come together are one.
@@ -39,6 +39,10 @@ impl Gateway {
                         });
                     }
                 }
+                begun = self.hub().listings.begun() => for listing in begun {
+                    let gateway = Arc::clone(self);
+                    questions.spawn(async move { gateway.hub().list_all(listing).await });
+                },
                 event = events.recv() => match event {
                     Ok(event) if is_end(&event.what) => self.hub().forget(event.number),
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
@@ -50,20 +54,10 @@ impl Gateway {
     }
 
     async fn list_again(&self, upstream: &Upstream, method: &'static str) {
-        let Some((list, pages)) = whole_list(upstream, method).await else { return };
-        let key = upstream.talk().key();
-        let catalog = &self.hub().catalog;
-        let before = catalog.known(key.fingerprint, &key.profile);
-        let was_known = before.is_some_and(|known| known.whole_list(method).is_some());
-        let is_new = catalog.learn(key.fingerprint, &key.profile, |known| {
-            known.set_list(method, list, pages);
-        });
-        // Who was told a list before has to hear that it is another one now.
-        if is_new && was_known {
-            self.tell_changed(method, |route, menu| match route {
-                Route::One(name) => menu.id(name).as_ref() == Some(&key.server),
-                Route::All => menu.has_id(&key.server),
-            });
+        let Some(list) = whole_list(upstream, method).await else { return };
+        // Clients that were told another list before have to hear of it.
+        for name in upstream.set_list(method, list, &self.hub().catalog) {
+            self.tell_changed(method, |visit| visit.sees(&name));
         }
     }
 }

@@ -61,7 +61,12 @@ impl LineClient {
 
     /// Says hello with these capabilities; the answer comes later.
     pub fn hello(&mut self, capabilities: &Value) {
-        let info = json!({ "name": "test", "version": "1" });
+        self.hello_as("test", capabilities);
+    }
+
+    /// The same as a client of this name.
+    pub fn hello_as(&mut self, name: &str, capabilities: &Value) {
+        let info = json!({ "name": name, "version": "1" });
         let params = json!({
             "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": info,
         });
@@ -83,7 +88,12 @@ impl LineClient {
 
     /// The whole handshake with a server that is there already.
     pub fn enter(&mut self) -> Value {
-        self.hello(&json!({}));
+        self.enter_as("test")
+    }
+
+    /// The same as a client of this name.
+    pub fn enter_as(&mut self, name: &str) -> Value {
+        self.hello_as(name, &json!({}));
         let welcome = self.welcome();
         self.ready();
         welcome

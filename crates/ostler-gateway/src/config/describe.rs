@@ -39,7 +39,7 @@ pub struct Description {
 
 /// Describes a server for somebody with these variables who works in this directory.
 pub fn describe(entry: &ServerEntry, environment: &Environment, cwd: &Path) -> Description {
-    let resolved = resolve(entry, environment, cwd);
+    let resolved = resolve(entry, environment, cwd).map(|resolved| resolved.server);
     let launch = match &entry.reach {
         Reach::Process(launch) => Some(launch),
         Reach::Remote(_) => None,

@@ -49,7 +49,7 @@ pub use find::{Asker, NotFound, Search};
 pub(crate) use mask::masked_line;
 pub use problem::{Problem, Problems};
 pub use remote::resolve_remote;
-pub use resolve::{Disabled, resolve};
+pub use resolve::{Disabled, Identity, Resolved, resolve};
 pub use schema::schema;
 pub use source::Unreadable;
 pub use template::{InvalidTemplate, Template};

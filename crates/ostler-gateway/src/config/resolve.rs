@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ostler::keeper::{Server, Sharing};
+use ostler::keeper::{Fingerprint, Server, Sharing};
 use ostler::{Limits, ServerSpec, Terms};
 
 use super::entry::{Launch, Reach, ServerEntry};
@@ -75,6 +75,34 @@ pub enum Disabled {
     NoStore(#[from] NoStore),
 }
 
+/// A server as one client gets it.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// What to run or reach.
+    pub server: Server,
+    /// What its entry says.
+    pub identity: Identity,
+}
+
+/// What the entry of a server says, with the client's variables filled in.
+///
+/// Servers of one identity are taken to offer the same, so what one of them has listed is shown for the others. What a
+/// server only inherits from its client (`PATH`, `TERM`, ...) is no part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// A hash of the command, its arguments, its directory and its variables, as far as the entry names them.
+    pub fingerprint: Fingerprint,
+    /// The client's directory, if the server works there because its entry names none.
+    pub directory: Option<PathBuf>,
+}
+
+impl Identity {
+    /// Of a server that is known only by what it runs.
+    pub fn of(server: &Server) -> Self {
+        Self { fingerprint: server.fingerprint(), directory: None }
+    }
+}
+
 /// What to run for somebody with these variables who works in this directory.
 ///
 /// The protocol is the caller's: the server is ready as soon as its program runs, and refuses requests.
@@ -82,26 +110,29 @@ pub fn resolve(
     entry: &ServerEntry,
     environment: &Environment,
     cwd: &Path,
-) -> Result<Server, Disabled> {
+) -> Result<Resolved, Disabled> {
     if !entry.enabled {
         return Err(Disabled::Off);
     }
-    let server = match &entry.reach {
+    let Resolved { server, identity } = match &entry.reach {
         Reach::Process(launch) => process(entry, launch, environment, cwd)?,
         Reach::Remote(remote) => {
-            Server::remote(Arc::new(resolve_remote(&entry.name, remote, environment, cwd)?))
+            let remote = resolve_remote(&entry.name, remote, environment, cwd)?;
+            let server = Server::remote(Arc::new(remote));
+            Resolved { identity: Identity::of(&server), server }
         }
     };
     // Each session or call has an instance of its own, so that only a limit over all of them says anything.
     let is_shared = matches!(entry.share, Share::All | Share::Agent);
-    Ok(Server {
+    let server = Server {
         sharing: entry.share.into(),
         max_instances: entry.max_instances.unwrap_or(server.max_instances),
         cap: entry.max_instances.filter(|_| !is_shared),
         max_concurrency: entry.max_concurrency,
         limits: entry.limits,
         ..server
-    })
+    };
+    Ok(Resolved { server, identity })
 }
 
 fn process(
@@ -109,8 +140,8 @@ fn process(
     launch: &Launch,
     environment: &Environment,
     cwd: &Path,
-) -> Result<Server, Disabled> {
-    let spec = spec(entry, launch, environment, cwd)?;
+) -> Result<Resolved, Disabled> {
+    let (spec, identity) = spec(entry, launch, environment, cwd)?;
     let terms = Terms {
         containment: launch.containment.into(),
         limits: Limits { grace: launch.grace, ..Limits::default() },
@@ -118,7 +149,7 @@ fn process(
         engine: launch.engine.into(),
         ..Terms::default()
     };
-    Ok(Server { terms, ..Server::new(spec) })
+    Ok(Resolved { server: Server { terms, ..Server::new(spec) }, identity })
 }
 
 fn spec(
@@ -126,30 +157,48 @@ fn spec(
     launch: &Launch,
     environment: &Environment,
     cwd: &Path,
-) -> Result<ServerSpec, Disabled> {
+) -> Result<(ServerSpec, Identity), Disabled> {
     let mut filling = Filling::new(environment, cwd);
     let program = launch.command.fill(&mut filling);
     let args: Vec<OsString> = launch.args.iter().map(|word| word.fill(&mut filling)).collect();
-    let own: Vec<_> =
-        launch.env.iter().map(|(name, value)| (name, value.fill(&mut filling))).collect();
+    let own: Vec<(OsString, OsString)> = launch
+        .env
+        .iter()
+        .map(|(name, value)| (OsString::from(name), value.fill(&mut filling)))
+        .collect();
     let env_file = launch.env_file.as_ref().map(|path| path.fill(&mut filling));
     let own_cwd = launch.cwd.as_ref().map(|path| cwd.join(path.fill(&mut filling)));
     check(filling)?;
     if program.is_empty() {
         return Err(Disabled::NoCommand);
     }
-    let mut env = launch.inherit.of(environment);
+    let mut named = Environment::default();
     if let Some(path) = env_file {
         let path = launch.directory.join(path);
         let read = env_file::read(&path);
-        env.extend(read.map_err(|source| Disabled::EnvFile { path, source })?);
+        named.extend(read.map_err(|source| Disabled::EnvFile { path, source })?);
     }
-    env.extend(own);
+    named.extend(own);
+    let configured = ServerSpec {
+        name: entry.name.clone(),
+        program,
+        args,
+        env: named.clone().into_iter().collect(),
+        cwd: own_cwd,
+    };
     // A server that is everybody's is nobody's guest: it would be another one in each directory.
-    let guest = (Sharing::from(entry.share) != Sharing::All).then(|| cwd.to_owned());
-    let (name, env, cwd) = (entry.name.clone(), env.into_iter().collect(), own_cwd.or(guest));
-    let spec = ServerSpec { name, program, args, env, cwd };
-    if has_nul(&spec) { Err(Disabled::Nul) } else { Ok(spec) }
+    let is_guest = configured.cwd.is_none() && Sharing::from(entry.share) != Sharing::All;
+    let directory = is_guest.then(|| cwd.to_owned());
+    let fingerprint = Fingerprint::of(&configured, &[]);
+    let mut env = launch.inherit.of(environment);
+    env.extend(named);
+    let cwd = configured.cwd.clone().or_else(|| directory.clone());
+    let spec = ServerSpec { env: env.into_iter().collect(), cwd, ..configured };
+    if has_nul(&spec) {
+        Err(Disabled::Nul)
+    } else {
+        Ok((spec, Identity { fingerprint, directory }))
+    }
 }
 
 pub(super) fn check(filling: Filling<'_>) -> Result<(), Disabled> {

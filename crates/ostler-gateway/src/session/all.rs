@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ostler::keeper::Sharing;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -63,6 +64,21 @@ impl Session {
         servers
     }
 
+    /// Whether a start would tell what a server has. The resources of a session's own instance are listed when the
+    /// session uses it: to start one for each session that lists would be too much.
+    pub(super) fn needs_listing(&self, server: &Arc<str>, method: &str) -> bool {
+        if self.is_own_list(server, method) {
+            return self.found(server).is_none();
+        }
+        self.whole_list(server, method).is_none()
+    }
+
+    /// Whether a list is never shown to another session.
+    pub(super) fn is_own_list(&self, server: &str, method: &str) -> bool {
+        let is_exclusive = matches!(self.shares(server), Sharing::Session | Sharing::Call);
+        is_exclusive && method == "resources/list"
+    }
+
     /// A server's whole list, without what the configuration does not allow.
     fn list_of(&self, server: &Arc<str>, method: &str) -> Option<Bytes> {
         let list = self.whole_list(server, method)?;
@@ -71,15 +87,19 @@ impl Session {
 
     /// A server's whole list; an empty one if it has none of the kind.
     fn whole_list(&self, server: &Arc<str>, method: &str) -> Option<Bytes> {
-        let known = self.known(server)?;
-        if let Some(list) = known.whole_list(method) {
-            return Some(list.clone());
+        let own = || self.own_list(server, method);
+        if self.is_own_list(server, method)
+            && let Some(list) = own()
+        {
+            return Some(list);
         }
-        let capability = method.split('/').next().unwrap_or_default();
-        let initialize = &known.initialize;
-        let path = ["capabilities", capability];
-        let has = message::find(initialize, 0..initialize.len(), &path).is_some();
-        (!has && !initialize.is_empty()).then(|| Bytes::from_static(b"{}"))
+        self.found(server)?.known.whole_list(method)
+    }
+
+    /// What this session's instance of a server has listed for this session only.
+    pub(super) fn own_list(&self, server: &str, method: &str) -> Option<Bytes> {
+        let session = self.scope.who().session;
+        self.gateway.hub().own_list(&self.menu.id(server)?, session, method)
     }
 
     /// What the items of a server's list have under a key.
@@ -106,8 +126,12 @@ impl Session {
                 let own = each(&list, field);
                 items.extend(own.iter().filter_map(|item| self.shown(item.get(), &server, method)));
             } else {
-                let reason = self.failures.get(&server).cloned();
-                let reason = reason.unwrap_or_else(|| "it is being started".into());
+                let failure = self.why_unlisted(&server).map(|failure| failure.text);
+                let reason = failure.or_else(|| self.failures.get(&server).cloned());
+                let reason = reason.unwrap_or_else(|| match self.is_own_list(&server, method) {
+                    true => "listed once this session uses it".into(),
+                    false => "it is being started".into(),
+                });
                 missing.insert(server.to_string(), Value::from(reason));
             }
         }

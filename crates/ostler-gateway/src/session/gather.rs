@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use ostler::keeper::Sharing;
 use tokio::time::timeout_at;
 
-use super::Session;
 use super::parcel::{Parcel, Place};
+use super::{Session, patience};
 use crate::catalog::Catalog;
+use crate::listing::{Attempt, Failure};
 use crate::message::{self, code};
 use crate::names;
 use crate::transport::{About, Weight};
 
-/// How long a list waits for servers that were never seen. They are added when they are.
-const GATHER: Duration = Duration::from_secs(5);
 /// How long a request waits for the server that it names, which may have to be fetched before it starts. One that
 /// fails to start is not waited for.
 const NAMED: Duration = Duration::from_mins(2);
+/// How long a handshake waits for the client's only server. Its start has limits of its own.
+const HANDSHAKE: Duration = Duration::from_hours(1);
 /// Requests of one client that wait for servers to say what they have. All of them are looked at whenever one does.
 const MOST: usize = 256;
 
@@ -36,15 +38,27 @@ pub(super) enum Wants {
     List,
     /// What is called like this.
     Named(Box<Parcel>, Path, String),
+    /// What this server says of itself, to answer a handshake or a list.
+    Server(Box<Parcel>, Arc<str>),
 }
 
 impl Wants {
     /// Those of these servers that matter.
     fn of(&self, mut servers: Vec<Arc<str>>) -> Vec<Arc<str>> {
-        if let Self::Named(_, _, name) = self {
-            servers.retain(|server| names::may_be_of(name, server));
+        match self {
+            Self::List => {}
+            Self::Named(_, _, name) => servers.retain(|server| names::may_be_of(name, server)),
+            Self::Server(_, only) => servers.retain(|server| server == only),
         }
         servers
+    }
+}
+
+impl Gather {
+    /// Whether a handshake waits, which can't be taken back.
+    pub(super) fn is_handshake(&self) -> bool {
+        let Wants::Server(parcel, _) = &self.wants else { return false };
+        parcel.frame.method() == b"initialize"
     }
 }
 
@@ -70,20 +84,30 @@ impl News {
 }
 
 impl Session {
-    /// Waits for what is not known yet, which is started, once.
+    /// Waits for what is not known yet. A server that was never seen is started once, for all clients that ask.
     pub(super) fn gather(&mut self, method: &'static str, id: &Bytes, wants: Wants) {
         self.seen = self.gateway.hub().catalog.edition();
         let missing = wants.of(self.unknown(method));
-        for server in &missing {
-            self.failures.remove(server);
-            self.reach_for(server);
-        }
-        let limit = match wants {
-            Wants::List => GATHER,
-            Wants::Named(..) => NAMED,
+        let limit = match &wants {
+            Wants::List => {
+                self.begin_listings(method);
+                patience::of(self.client.hello())
+            }
+            Wants::Server(_, server) => {
+                self.begin_listing(server);
+                HANDSHAKE
+            }
+            // A call needs an instance of this client, whether or not it is known what the server has.
+            Wants::Named(..) => {
+                for server in &missing {
+                    self.failures.remove(server);
+                    self.reach_for(server);
+                }
+                NAMED
+            }
         };
         let gather = Gather { id: id.clone(), method, until: Instant::now() + limit, wants };
-        if self.is_hopeless(&missing) {
+        if self.is_over(&gather.wants, &missing) {
             self.finish_gather(gather, &missing);
         } else if self.gathers.len() >= MOST {
             let text = format!("{MOST} requests wait for servers to say what they have already");
@@ -115,7 +139,7 @@ impl Session {
         for (number, gather) in std::mem::take(&mut self.gathers) {
             let all = unknown.entry(gather.method).or_insert_with(|| self.unknown(gather.method));
             let missing = gather.wants.of(all.clone());
-            if gather.until <= now || self.is_hopeless(&missing) {
+            if gather.until <= now || self.is_over(&gather.wants, &missing) {
                 self.waiting.remove(&gather.id);
                 self.finish_gather(gather, &missing);
             } else {
@@ -124,9 +148,72 @@ impl Session {
         }
     }
 
-    /// Whether none of these servers will say what it has.
-    fn is_hopeless(&self, missing: &[Arc<str>]) -> bool {
-        missing.iter().all(|server| self.failures.contains_key(server))
+    /// Whether waiting is over: none of the servers that are missing will say what it has soon. A list waits only for the first start of a server:
+    /// one that has failed before would make every list slow.
+    fn is_over(&self, wants: &Wants, missing: &[Arc<str>]) -> bool {
+        // A handshake needs no list.
+        if let Wants::Server(parcel, server) = wants
+            && parcel.frame.method() == b"initialize"
+            && self.found(server).is_some_and(|found| !found.known.initialize.is_empty())
+        {
+            return true;
+        }
+        missing.iter().all(|server| match (wants, self.listing_of(server)) {
+            (Wants::Named(..), _) if self.menu.sharing(server) != Sharing::Call => {
+                self.failures.contains_key(server)
+            }
+            (Wants::List, Some(Attempt::Running { is_first })) => !is_first,
+            (Wants::Named(..) | Wants::Server(..), Some(Attempt::Running { .. })) => false,
+            (_, Some(Attempt::Failed(_)) | None) => true,
+        })
+    }
+
+    /// Begins to list each server of which this list is not known, or only as others see it.
+    fn begin_listings(&self, method: &str) {
+        for server in self.menu.names() {
+            let is_of_others = || self.found(&server).is_some_and(|found| found.is_of_others);
+            if self.needs_listing(&server, method) || is_of_others() && !self.was_tried(&server) {
+                self.begin_listing(&server);
+            }
+        }
+    }
+
+    /// Has an instance started that says what its server offers. It belongs to the gateway: the result is kept even if
+    /// this client leaves.
+    pub(super) fn begin_listing(&self, server: &str) {
+        let (Some(id), Some(name)) = (self.menu.id(server), self.catalog_name(server)) else {
+            return;
+        };
+        let profile = self.profile(server);
+        let listings = &self.gateway.hub().listings;
+        listings.begin(name, || self.scope.acquire_to_list(&id, &profile));
+    }
+
+    /// A server that was shown as others see it is listed once for clients like this one.
+    pub(super) fn refresh(&self, server: &str) {
+        let is_of_others = self.found(server).is_some_and(|found| found.is_of_others);
+        if is_of_others && !self.was_tried(server) {
+            self.begin_listing(server);
+        }
+    }
+
+    fn was_tried(&self, server: &str) -> bool {
+        self.listing_of(server).is_some()
+    }
+
+    fn listing_of(&self, server: &str) -> Option<Attempt> {
+        self.gateway.hub().listings.attempt(&self.catalog_name(server)?)
+    }
+
+    /// Why it is not known what a server has.
+    pub(super) fn why_unlisted(&self, server: &str) -> Option<Failure> {
+        if let Some(why) = self.menu.missing(server) {
+            return Some(Failure { reason: "unavailable", text: format!("{server}: {why}") });
+        }
+        match self.listing_of(server) {
+            Some(Attempt::Failed(failure)) => Some(failure),
+            Some(Attempt::Running { .. }) | None => None,
+        }
     }
 
     fn finish_gather(&mut self, gather: Gather, missing: &[Arc<str>]) {
@@ -137,6 +224,7 @@ impl Session {
                 self.client.reply(&id, message::answer(&id, result.as_bytes()));
                 self.promise(method, missing.len());
             }
+            Wants::Server(parcel, server) => self.finish_waiting_for(&server, *parcel, method),
             Wants::Named(parcel, path, name) => {
                 if self.forward_known(*parcel, method, path, &name).is_some() {
                     let text = self.why_unknown(missing, &name);
@@ -146,11 +234,32 @@ impl Session {
         }
     }
 
+    /// Answers a handshake or a list of the client's only server, now that it has said what it is, or has failed.
+    fn finish_waiting_for(&mut self, server: &Arc<str>, parcel: Parcel, method: &'static str) {
+        let id = parcel.id();
+        let known = self.found(server).map(|found| found.known);
+        if parcel.frame.method() != b"initialize" {
+            return self.list_or_ask(server, parcel, method, &id);
+        }
+        match known.filter(|known| !known.initialize.is_empty()) {
+            Some(known) => self.welcome(&id, server, &known.initialize),
+            None => {
+                let failure = self.why_unlisted(server);
+                let text = format!("{server}: it has not said what it is");
+                let failure = failure.unwrap_or(Failure { reason: "upstream_failed", text });
+                self.client.fail(&id, code::INTERNAL, &failure.text, Some(failure.reason));
+            }
+        }
+    }
+
     /// Why nobody is known to have what is called like this.
     fn why_unknown(&self, silent: &[Arc<str>], name: &str) -> String {
-        let reason = silent.iter().find_map(|server| self.failures.get(server));
+        let reason = silent.iter().find_map(|server| {
+            let failure = self.failures.get(server).cloned();
+            failure.or_else(|| self.why_unlisted(server).map(|failure| failure.text))
+        });
         match (reason, silent.first()) {
-            (Some(reason), _) => reason.clone(),
+            (Some(reason), _) => reason,
             (None, Some(server)) => format!("{server} has not said in time what it has"),
             (None, None) => format!("nothing is called {name}"),
         }

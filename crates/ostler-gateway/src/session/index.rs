@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Session;
 use crate::catalog::Known;
 use crate::gateway::lock;
@@ -27,6 +29,8 @@ pub(super) struct Index {
 #[derive(Debug, Default)]
 struct Entry {
     known: Option<Arc<Known>>,
+    /// The resources that only this session sees.
+    own_resources: Option<Bytes>,
     tools: Names,
     prompts: Names,
 }
@@ -91,15 +95,18 @@ impl Session {
         let is_same_menu = old.editions.is_some_and(|(_, menu)| menu == editions.1);
         let mut changed = Vec::new();
         for server in self.menu.names() {
-            let known = self.known(&server);
+            let known = self.found(&server).map(|found| found.known);
+            let own_resources = self.own_list(&server, "resources/list");
             let is_same = |entry: &Entry| match (&entry.known, &known) {
                 (Some(one), Some(other)) => Arc::ptr_eq(one, other),
                 (one, other) => one.is_none() && other.is_none(),
             };
-            let kept = old.servers.remove(&server).filter(|entry| is_same_menu && is_same(entry));
+            let kept = old.servers.remove(&server).filter(|entry| {
+                is_same_menu && is_same(entry) && entry.own_resources == own_resources
+            });
             let entry = kept.unwrap_or_else(|| {
                 changed.push(Arc::clone(&server));
-                self.entry(&server, known)
+                Entry { own_resources, ..self.entry(&server, known) }
             });
             self.index.servers.insert(server, entry);
         }
@@ -112,7 +119,8 @@ impl Session {
             let things: BTreeSet<String> = self.texts(server, method, "name").into_iter().collect();
             Names::of(server, things)
         };
-        Entry { known, tools: names("tools/list"), prompts: names("prompts/list") }
+        let (tools, prompts) = (names("tools/list"), names("prompts/list"));
+        Entry { known, tools, prompts, own_resources: None }
     }
 
     /// Notes what these servers list. A URI says more than a template that fits it, so that all of the former come first.

@@ -9,11 +9,12 @@ mod desk;
 mod gather;
 mod index;
 mod parcel;
+mod patience;
 mod reach;
 mod requests;
 mod subscriptions;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -26,6 +27,7 @@ use self::desk::Vigil;
 use self::gather::Gather;
 use self::index::Index;
 use self::parcel::Waiting;
+pub use self::patience::{LIST_LIMITS, ListLimit};
 use self::reach::{Errand, Reach};
 use crate::chronicle::Presence;
 use crate::claims::Claims;
@@ -57,9 +59,6 @@ pub(crate) struct Session {
     errands: JoinSet<Errand>,
     /// Requests that no server has yet.
     waiting: Waiting,
-    /// Servers with an instance for each call that were asked what they have. What is not known since is asked for
-    /// each time.
-    looked: HashSet<Arc<str>>,
     /// What waits for servers to say what they have, in its order.
     gathers: BTreeMap<u64, Gather>,
     /// The edition of the catalog that was looked at last.
@@ -96,7 +95,6 @@ impl Session {
             reach: HashMap::new(),
             errands: JoinSet::new(),
             waiting: Waiting::default(),
-            looked: HashSet::new(),
             gathers: BTreeMap::new(),
             seen: 0,
             promised: BTreeMap::new(),

@@ -9,14 +9,15 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::Session;
+use super::gather::Gather;
 use super::parcel::{Parcel, Place, Queue};
 use crate::hub::{LIST_LIMIT, LISTS};
 use crate::in_flight::{Attachment, InFlight};
+use crate::listing::Failure;
 use crate::log_level;
 use crate::menu::Menu;
 use crate::message::{self, code};
 use crate::tools::Tools;
-use crate::variant;
 
 /// Whether the client has an instance of a server.
 pub(super) enum Reach {
@@ -46,8 +47,6 @@ pub(super) enum Errand {
     Lease(Arc<str>, Result<Lease, NoLease>),
     /// An instance for one call.
     Alone(Arc<str>, Parcel, Result<Lease, NoLease>),
-    /// A server was asked what it has.
-    Looked(Arc<str>, Result<(), NoLease>),
     /// A turn at a server that takes only so many calls at a time, or how long it was waited for in vain.
     Turn(Arc<str>, Parcel, Result<Turn, Duration>),
     /// An instance goes.
@@ -102,7 +101,8 @@ impl Session {
             return;
         }
         if self.menu.sharing(server) == Sharing::Call {
-            return self.look_at(server);
+            // An instance that only tells what there is serves no call.
+            return self.begin_listing(server);
         }
         self.reach.insert(Arc::clone(server), Reach::Waiting(Queue::new()));
         self.ask_for_lease(server);
@@ -133,6 +133,9 @@ impl Session {
                 queue.remove(number);
             }
             Some(Place::Gather(number)) => {
+                if self.gathers.get(number).is_none_or(Gather::is_handshake) {
+                    return false;
+                }
                 self.gathers.remove(number);
             }
             Some(Place::Errand(errand)) => errand.abort(),
@@ -146,7 +149,6 @@ impl Session {
             Errand::Lease(server, Ok(lease)) => self.take_over(&server, lease),
             Errand::Lease(server, Err(reason)) => self.refuse_waiting(&server, &reason),
             Errand::Alone(server, parcel, lease) => self.call_alone(&server, parcel, lease),
-            Errand::Looked(server, looked) => self.looked(&server, looked),
             Errand::Turn(server, parcel, Err(waited)) => {
                 self.waiting.remove(&parcel.id());
                 let text = format!(
@@ -210,7 +212,11 @@ impl Session {
 
     /// The instance of a lease, as long as it is there.
     pub(super) fn hold_lease(&self, server: &Arc<str>, lease: Lease) -> Option<Held> {
-        let upstream = self.gateway.hub().upstream(lease.instance())?;
+        let hub = self.gateway.hub();
+        let upstream = hub.upstream(lease.instance())?;
+        if let Some(name) = self.catalog_name(server) {
+            upstream.describe_as(name, &hub.catalog);
+        }
         let attachment = upstream.attach(&self.client);
         let limit = self.menu.call_limit(server);
         let held = Held { lease, attachment, limit, tools: self.menu.tools(server) };
@@ -259,12 +265,8 @@ impl Session {
         let (reason, text) = match error {
             NoLease::Missing(why) => ("unavailable", format!("{server}: {why}")),
             NoLease::Refused(error) => {
-                let reason = match error {
-                    AcquireError::BackingOff { .. } | AcquireError::Failed(_) => "upstream_failed",
-                    AcquireError::UnknownServer(_) => "unknown_server",
-                    _ => "unavailable",
-                };
-                (reason, variant::readable(&error.to_string()).into_owned())
+                let failure = Failure::from(error);
+                (failure.reason, failure.text)
             }
         };
         for parcel in parcels {

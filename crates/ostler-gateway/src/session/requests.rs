@@ -6,11 +6,12 @@ use bytes::Bytes;
 use ostler::keeper::Sharing;
 use ostler::{Frame, Kind};
 
+use super::gather::Wants;
 use super::parcel::Parcel;
 use super::reach::merge_levels;
 use super::{Route, Session, cancel, version_of};
 use crate::batch;
-use crate::catalog::Known;
+use crate::catalog::{Found, Name};
 use crate::hello::Hello;
 use crate::hub::LISTS;
 use crate::log_level;
@@ -188,11 +189,14 @@ impl Session {
         }
         match self.route.clone() {
             Route::All => self.welcome_to_all(id),
-            Route::One(server) => match self.known(&server) {
+            Route::One(server) => match self.found(&server).map(|found| found.known) {
                 Some(known) if !known.initialize.is_empty() => {
+                    self.refresh(&server);
                     self.welcome(id, &server, &known.initialize);
                 }
-                _ => self.forward(&server, parcel),
+                // The start fails with the reason why there is no such server.
+                _ if self.menu.id(&server).is_none() => self.forward(&server, parcel),
+                _ => self.gather("tools/list", id, Wants::Server(Box::new(parcel), server)),
             },
         }
     }
@@ -207,14 +211,33 @@ impl Session {
         self.client.reply(id, message::answer(id, &result[..result.len() - 1]));
     }
 
-    pub(super) fn list(&mut self, server: &Arc<str>, parcel: Parcel, method: &str, id: &Bytes) {
+    fn list(&mut self, server: &Arc<str>, parcel: Parcel, method: &'static str, id: &Bytes) {
+        let is_first_page = message::param(&parcel.frame, &["cursor"]).is_none();
+        // Without an instance of its own the client waits for one that says everything at once.
+        let is_for_one_call = self.menu.sharing(server) == Sharing::Call;
+        if is_first_page && is_for_one_call && self.needs_listing(server, method) {
+            return self.gather(method, id, Wants::Server(Box::new(parcel), Arc::clone(server)));
+        }
+        self.list_or_ask(server, parcel, method, id);
+    }
+
+    /// Answers with a list that is known, or asks the server.
+    pub(super) fn list_or_ask(
+        &mut self,
+        server: &Arc<str>,
+        parcel: Parcel,
+        method: &'static str,
+        id: &Bytes,
+    ) {
         let is_first_page = message::param(&parcel.frame, &["cursor"]).is_none();
         let held = self.held(server);
         // A server that runs and does not say when its lists change has to be asked.
         let is_fresh = held.is_none_or(|held| held.attachment.upstream.vouches_for(method));
-        let known = self.known(server).and_then(|known| known.lists.get(method).cloned());
-        match known.filter(|_| is_first_page && is_fresh) {
+        let is_kept = is_first_page && is_fresh && !self.is_own_list(server, method);
+        let found = self.found(server).filter(|_| is_kept);
+        match found.and_then(|found| found.known.lists.get(method).cloned()) {
             Some(result) => {
+                self.refresh(server);
                 let result = self.menu.tools(server).filter(method, result);
                 self.client.reply(id, message::answer(id, &result));
             }
@@ -236,10 +259,14 @@ impl Session {
         }
     }
 
-    /// What the server has said of itself before, to clients like this one.
-    pub(super) fn known(&self, server: &str) -> Option<Arc<Known>> {
-        let fingerprint = self.menu.fingerprint(server)?;
-        self.gateway.hub().catalog.known(fingerprint, &self.profile(server))
+    /// What the server has said of itself before, to clients like this one or others of the same principal.
+    pub(super) fn found(&self, server: &str) -> Option<Found> {
+        self.gateway.hub().catalog.find(&self.catalog_name(server)?)
+    }
+
+    /// Where the catalog keeps what the server says to clients like this one.
+    pub(super) fn catalog_name(&self, server: &str) -> Option<Name> {
+        self.menu.catalog_name(server, &self.scope.who().principal, self.profile(server))
     }
 
     /// With whom this client shares a server: an agent without a name has only this session.
@@ -252,7 +279,6 @@ impl Session {
 
     /// What this client must have in common with others to share an instance with them.
     pub(super) fn profile(&self, server: &str) -> Arc<str> {
-        let Some(hello) = self.client.hello() else { return Arc::from("") };
-        hello.profile(self.menu.sharing(server))
+        self.client.profile(self.menu.sharing(server))
     }
 }

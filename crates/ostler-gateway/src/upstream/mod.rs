@@ -1,6 +1,7 @@
 //! An instance, as clients' sessions know it: who uses it, and who gets what it says.
 
 mod attachments;
+mod listed;
 mod questions;
 mod subscribers;
 
@@ -15,6 +16,7 @@ use ostler::{CallId, Frame, Kind};
 use tokio::sync::watch;
 
 use self::attachments::Attachments;
+use self::listed::Listed;
 pub(crate) use self::questions::ASK_LIMIT;
 use self::questions::Question;
 use self::subscribers::Subscribers;
@@ -46,6 +48,7 @@ pub(crate) struct Upstream {
     elicitations: Mutex<HashMap<String, Weak<Client>>>,
     /// Its lists that were not asked for yet.
     unlisted: watch::Sender<Vec<&'static str>>,
+    listed: Mutex<Listed>,
 }
 
 /// Who gets the progress of a call.
@@ -76,6 +79,7 @@ impl Upstream {
             questions: Mutex::default(),
             elicitations: Mutex::default(),
             unlisted: watch::Sender::default(),
+            listed: Mutex::default(),
         };
         let lists = LISTS.iter().filter(|(_, capability)| upstream.can(&[capability]));
         upstream.unlisted = watch::Sender::new(lists.map(|(list, _)| *list).collect());

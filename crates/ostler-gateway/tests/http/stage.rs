@@ -42,7 +42,7 @@ impl Stage {
             server.sharing = sharing;
             server.terms.guardian = GuardianProgram::At(binary("ostler"));
             server.terms.limits.grace = Duration::from_millis(300);
-            (name.clone(), Offer { server, tools: Tools::default() })
+            (name.clone(), Offer::new(server, Tools::default()))
         };
         let supply = Supply::Fixed(puppets.iter().map(offer).collect());
         let runtime = Runtime::new().expect("a runtime");

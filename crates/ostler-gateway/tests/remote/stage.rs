@@ -56,7 +56,7 @@ impl Stage {
         let mut server = Server::remote(Arc::new(RemoteServer::new(settings)));
         server.sharing = Sharing::Session;
         server.limits.backoff.first = Duration::from_millis(1);
-        let offers = [("far".to_owned(), Offer { server, tools: Tools::default() })].into();
+        let offers = [("far".to_owned(), Offer::new(server, Tools::default()))].into();
         let runtime = Runtime::new().unwrap();
         let gateway = runtime.block_on(async {
             let owner = Owner::new(Places::new([state.path().join("ledgers")]), "remote").unwrap();

@@ -3,7 +3,7 @@
 use ostler::keeper::Sharing;
 use serde_json::{Value, json};
 
-use crate::stage::{Client, Stage};
+use crate::stage::{Client, IMPATIENT, Stage};
 
 fn tools(names: &[&str]) -> Value {
     json!({ "tools": names.iter().map(|name| json!({ "name": name, "v": 1 })).collect::<Vec<_>>() })
@@ -169,7 +169,7 @@ fn who_got_a_list_without_a_slow_server_hears_when_it_is_there() {
 fn a_call_waits_longer_for_the_server_that_it_means_than_a_list_for_all() {
     let stage = Stage::with(&["slow"], |server| server.sharing = Sharing::All);
     let mut client = stage.client_of_all();
-    client.enter();
+    client.enter_as(IMPATIENT);
     client.request(&json!(1), "tools/call", &json!({ "name": "slow__t", "arguments": {} }));
     let mut slow = stage.puppets["slow"].next();
     client.request(&json!(2), "tools/list", &json!({}));

@@ -9,6 +9,7 @@ mod ids;
 mod keys;
 mod kinds;
 mod lifecycle;
+mod listing;
 mod messages;
 mod requests;
 mod stage;

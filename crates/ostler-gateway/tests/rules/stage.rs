@@ -13,6 +13,9 @@ use serde_json::Value;
 use tokio::net::unix::pipe;
 use tokio::runtime::Runtime;
 
+/// A client whose lists wait for about a second, because it gives up soon.
+pub(crate) const IMPATIENT: &str = "openclaw-bundle-mcp";
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A gateway in this process.
@@ -54,7 +57,7 @@ impl Stage {
             server.terms.limits.grace = Duration::from_millis(300);
             server.limits.backoff.first = Duration::from_millis(1);
             change(&mut server);
-            (name.clone(), Offer { server, tools: tools.clone() })
+            (name.clone(), Offer::new(server, tools.clone()))
         };
         let offers = puppets.iter().map(offer).collect();
         let runtime = Runtime::new().expect("a runtime");
@@ -107,10 +110,20 @@ impl Stage {
     }
 
     pub(crate) fn connect(&self, agent: Option<&str>, route: Route) -> Client {
+        self.admit(Visitor::new(agent.map(ToOwned::to_owned), route))
+    }
+
+    /// All that is kept on disk of what servers have said.
+    pub(crate) fn catalog(&self) -> String {
+        let files = std::fs::read_dir(self.state.path().join("catalog")).into_iter().flatten();
+        let texts = files.flatten().filter_map(|file| std::fs::read_to_string(file.path()).ok());
+        texts.collect()
+    }
+
+    pub(crate) fn admit(&self, visitor: Visitor) -> Client {
         let (theirs, input) = std::io::pipe().expect("a pipe");
         let (output, ours) = std::io::pipe().expect("a pipe");
         let gateway = Arc::clone(&self.gateway);
-        let visitor = Visitor::new(agent.map(ToOwned::to_owned), route);
         self.runtime.spawn(async move {
             let input = pipe::Receiver::from_owned_fd(theirs.into()).expect("a pipe");
             let output = pipe::Sender::from_owned_fd(ours.into()).expect("a pipe");

@@ -4,7 +4,7 @@ use ostler::keeper::Sharing;
 use ostler_testkit::Puppet;
 use serde_json::{Value, json};
 
-use crate::stage::{Client, Stage};
+use crate::stage::{Client, IMPATIENT, Stage};
 
 const UPDATED: &str = "notifications/resources/updated";
 const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#;
@@ -40,7 +40,7 @@ fn play(stage: &Stage, name: &str, has: Has<'_>) -> Puppet {
 /// A client of servers that have these resources.
 fn enter(stage: &Stage, all: &[(&str, Has<'_>)]) -> (Client, Vec<Puppet>) {
     let mut client = stage.client_of_all();
-    client.enter();
+    client.enter_as(IMPATIENT);
     client.request(&json!("list"), "resources/list", &json!({}));
     let puppets = all.iter().map(|(name, has)| play(stage, name, *has)).collect();
     assert_eq!(client.message()["id"], "list");

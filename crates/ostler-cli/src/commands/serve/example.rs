@@ -21,5 +21,5 @@ pub(super) fn offers() -> io::Result<BTreeMap<String, Offer>> {
         cwd: None,
     };
     let server = Server { sharing: Sharing::All, ..Server::new(spec) };
-    Ok(BTreeMap::from([(NAME.to_owned(), Offer { server, tools: Tools::default() })]))
+    Ok(BTreeMap::from([(NAME.to_owned(), Offer::new(server, Tools::default()))]))
 }

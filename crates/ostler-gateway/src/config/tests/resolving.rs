@@ -12,7 +12,8 @@ use super::{environment, server};
 const CWD: &str = "/work";
 
 fn resolved(body: &str, variables: &[(&str, &str)]) -> Result<Server, Disabled> {
-    resolve(&server(body), &environment(variables), Path::new(CWD))
+    let resolved = resolve(&server(body), &environment(variables), Path::new(CWD));
+    resolved.map(|resolved| resolved.server)
 }
 
 /// The program, its arguments, its variables and its directory.
@@ -79,7 +80,7 @@ fn what_lets_clients_in_is_not_inherited_but_can_be_given() {
         ("OSTLER_CONFIG", "4"),
     ]);
     let env = |name: &str| {
-        seen(&resolve(&file.servers[name], &variables, Path::new(CWD)).unwrap()).1.join(" ")
+        seen(&resolve(&file.servers[name], &variables, Path::new(CWD)).unwrap().server).1.join(" ")
     };
     assert_eq!(env("all"), "A=1");
     assert_eq!(env("given"), "A=1 OSTLER_TOKEN=3");
@@ -140,7 +141,10 @@ fn a_file_of_variables_is_read_from_beside_the_configuration() {
     let text =
         r#"{"mcpServers": {"s": {"command": "x", "env": {"B": "own"}, "envFile": "${NAME}.env"}}}"#;
     let entry = parse(text, &path).unwrap().servers.remove("s").unwrap();
-    let with = |name| resolve(&entry, &environment(&[("NAME", name)]), Path::new(CWD));
+    let with = |name| {
+        let resolved = resolve(&entry, &environment(&[("NAME", name)]), Path::new(CWD));
+        resolved.map(|resolved| resolved.server)
+    };
     assert_eq!(seen(&with("own").unwrap()).1, ["A=file", "B=own"]);
 
     fs::write(directory.path().join("bad.env"), "A=1\ns3cret\n").unwrap();
@@ -192,7 +196,8 @@ fn a_token_comes_from_a_file_and_nobody_sees_it() {
     let text =
         r#"{"mcpServers": {"s": {"url": "https://x.invalid/s3cret", "bearerTokenFile": "token"}}}"#;
     let entry = parse(text, &path).unwrap().servers.remove("s").unwrap();
-    let resolve = || resolve(&entry, &environment(&[]), Path::new(CWD));
+    let resolve =
+        || resolve(&entry, &environment(&[]), Path::new(CWD)).map(|resolved| resolved.server);
     assert!(resolve().unwrap_err().to_string().ends_with("/token"));
     fs::write(directory.path().join("token"), "s3cret\n").unwrap();
     let server = resolve().unwrap();
@@ -201,4 +206,23 @@ fn a_token_comes_from_a_file_and_nobody_sees_it() {
     let described = describe(&entry, &environment(&[]), Path::new(CWD));
     assert_eq!(described.url.as_deref(), Some("https://x.invalid"));
     assert!(!format!("{server:?} {described:?}").contains("s3cret"));
+}
+
+#[test]
+fn the_identity_of_a_server_is_what_its_entry_names_and_nothing_that_it_inherits() {
+    let body = r#"{ "command": "server", "args": ["${WORD}"], "env": { "KEY": "${KEY}" } }"#;
+    let entry = server(body);
+    let identity = |variables: &[(&str, &str)], cwd: &str| {
+        resolve(&entry, &environment(variables), Path::new(cwd)).unwrap().identity
+    };
+    let usual = [("WORD", "w"), ("KEY", "k"), ("PATH", "/bin"), ("TERM", "xterm"), ("HOME", "/h")];
+    let one = identity(&usual, "/here");
+    let elsewhere = [("WORD", "w"), ("KEY", "k"), ("PATH", "/other"), ("TERM", "dumb")];
+    assert_eq!(identity(&elsewhere, "/here"), one);
+    let there = identity(&usual, "/there");
+    assert_eq!(there.fingerprint, one.fingerprint);
+    assert_ne!(there.directory, one.directory);
+    for changed in [[("WORD", "x"), ("KEY", "k")], [("WORD", "w"), ("KEY", "other")]] {
+        assert_ne!(identity(&changed, "/here").fingerprint, one.fingerprint, "{changed:?}");
+    }
 }

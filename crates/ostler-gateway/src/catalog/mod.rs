@@ -1,0 +1,254 @@
+//! What servers have said of themselves, kept on disk, so that a client can be answered without starting anything.
+//!
+//! An [`Entry`] belongs to one principal and one identity of a server (what its entry in the configuration says). A server
+//! may list something else to clients with other capabilities or in another directory, so an entry has several
+//! [`View`]s. A client whose view is not there yet is shown the one that was learned last.
+
+mod files;
+mod known;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ostler::keeper::{Fingerprint, Principal};
+use tokio::sync::Notify;
+
+use self::files::Files;
+pub(crate) use self::known::Known;
+
+/// The largest entry, in bytes: a server that says more of itself is asked each time.
+pub(crate) const LARGEST: usize = 16 << 20;
+
+/// Entries that are kept at most, on disk and in memory each.
+const MOST: usize = 2000;
+/// Views of one entry that are kept at most; the one that was learned first goes first.
+const MOST_VIEWS: usize = 16;
+
+/// Whose server it is, and which.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Subject {
+    pub(crate) principal: Principal,
+    pub(crate) identity: Fingerprint,
+}
+
+/// To which clients a server shows itself like this.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct View {
+    /// What they have told it of themselves.
+    pub(crate) profile: Arc<str>,
+    /// Where it works, if that is the client's directory.
+    pub(crate) directory: Option<Arc<Path>>,
+}
+
+/// Where the catalog keeps what a server says to one client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Name {
+    pub(crate) subject: Subject,
+    pub(crate) view: View,
+}
+
+/// What the catalog has for a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) known: Arc<Known>,
+    /// Whether the server has said it to clients that have told it something else of themselves.
+    pub(crate) is_of_others: bool,
+}
+
+/// The views of one server, the one that was learned last first.
+#[derive(Clone, Debug, Default)]
+struct Entry(Vec<(View, Arc<Known>)>);
+
+type Entries = HashMap<Subject, Entry>;
+
+/// All servers that were ever ready.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    /// Without files it forgets with its process.
+    files: Option<Files>,
+    entries: Mutex<Entries>,
+    /// How many times something was learned.
+    edition: AtomicU64,
+    changed: Notify,
+}
+
+impl Entry {
+    fn get(&self, view: &View) -> Option<&Arc<Known>> {
+        self.0.iter().find(|(one, _)| one == view).map(|(_, known)| known)
+    }
+
+    /// This view, else one of the same profile, else the one that was learned last.
+    fn find(&self, view: &View) -> Option<Found> {
+        let of_profile = || self.0.iter().find(|(one, _)| one.profile == view.profile);
+        let same = self.get(view).or_else(|| of_profile().map(|(_, known)| known));
+        let known = same.or_else(|| self.0.first().map(|(_, known)| known))?;
+        Some(Found { known: Arc::clone(known), is_of_others: same.is_none() })
+    }
+
+    /// Takes over a view. What is too much goes, the oldest first.
+    fn set(&mut self, view: View, known: Known) {
+        self.0.retain(|(one, _)| *one != view);
+        self.0.insert(0, (view, Arc::new(known)));
+        self.0.truncate(MOST_VIEWS);
+        let mut size = 0;
+        let sizes = self.0.iter().map(|(_, known)| known.size());
+        let kept = sizes.take_while(|one| {
+            size += one;
+            size <= LARGEST
+        });
+        let kept = kept.count();
+        self.0.truncate(kept);
+    }
+}
+
+impl Catalog {
+    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
+        let files = directory.map(Files::open);
+        let (entries, edition) = (Mutex::default(), AtomicU64::new(0));
+        Self { files, entries, edition, changed: Notify::new() }
+    }
+
+    /// What is known of a server, as far as it was ever shown to this principal.
+    pub(crate) fn find(&self, name: &Name) -> Option<Found> {
+        self.entry(&mut self.lock(), &name.subject).find(&name.view)
+    }
+
+    /// A server has said something of itself. Returns what was known before, if this is new.
+    pub(crate) fn learn(
+        &self,
+        name: &Name,
+        change: impl FnOnce(&mut Known),
+    ) -> Option<Option<Arc<Known>>> {
+        // Held until it is written: two lists of one server may come at the same time.
+        let mut entries = self.lock();
+        let entry = self.entry(&mut entries, &name.subject);
+        let is_there = entry.get(&name.view).is_some();
+        let before = entry.find(&name.view).map(|found| found.known);
+        // A new view begins with what was last known, and becomes true list by list.
+        let mut after = before.as_deref().cloned().unwrap_or_default();
+        change(&mut after);
+        if is_there && before.as_deref() == Some(&after) || after.size() > LARGEST {
+            return None;
+        }
+        entry.set(name.view.clone(), after);
+        if let Some(files) = &self.files {
+            files.write(&name.subject, entry);
+        }
+        drop(entries);
+        self.announce();
+        Some(before)
+    }
+
+    /// Something that sessions wait for is known now, or will not be.
+    pub(crate) fn announce(&self) {
+        self.edition.fetch_add(1, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    fn entry<'a>(&self, entries: &'a mut Entries, subject: &Subject) -> &'a mut Entry {
+        if entries.len() >= MOST && !entries.contains_key(subject) {
+            // Entries that are needed again are read again.
+            entries.clear();
+        }
+        let read = || self.files.as_ref().and_then(|files| files.read(subject)).unwrap_or_default();
+        entries.entry(subject.clone()).or_insert_with(read)
+    }
+
+    /// Another number whenever something was learned.
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition.load(Ordering::Acquire)
+    }
+
+    /// Waits until something was learned after this edition.
+    pub(crate) async fn changed_since(&self, edition: u64) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.edition() != edition {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    pub(super) fn name(principal: &str, server: &str, profile: &str, directory: &str) -> Name {
+        let identity = Fingerprint::of_text(server);
+        let subject = Subject { principal: Principal::named(principal), identity };
+        let view = View { profile: profile.into(), directory: Some(Path::new(directory).into()) };
+        Name { subject, view }
+    }
+
+    pub(super) fn learn(catalog: &Catalog, name: &Name, tools: &str) -> bool {
+        let initialize = Bytes::from_static(br#"{"capabilities":{"tools":{}}}"#);
+        let learned = catalog.learn(name, |known| {
+            known.set_initialize(initialize);
+            known.set_list("tools/list", Bytes::copy_from_slice(tools.as_bytes()), 1);
+        });
+        learned.is_some()
+    }
+
+    fn tools(catalog: &Catalog, name: &Name) -> Option<(String, bool)> {
+        let found = catalog.find(name)?;
+        let list = found.known.whole_list("tools/list")?;
+        Some((String::from_utf8(list.to_vec()).unwrap(), found.is_of_others))
+    }
+
+    #[test]
+    fn a_client_sees_its_own_view_else_one_of_its_profile_else_the_last_one() {
+        let catalog = Catalog::new(None);
+        let plain = name("ann", "git", "plain", "/a");
+        assert!(learn(&catalog, &plain, "[1]"));
+        assert!(learn(&catalog, &name("ann", "git", "rich", "/a"), "[1,2]"));
+        assert_eq!(tools(&catalog, &plain), Some(("[1]".into(), false)));
+        let elsewhere = name("ann", "git", "plain", "/b");
+        assert_eq!(tools(&catalog, &elsewhere), Some(("[1]".into(), false)));
+        let other = name("ann", "git", "other", "/a");
+        assert_eq!(tools(&catalog, &other), Some(("[1,2]".into(), true)));
+    }
+
+    #[test]
+    fn nothing_crosses_from_one_principal_to_another() {
+        let catalog = Catalog::new(None);
+        assert!(learn(&catalog, &name("ann", "git", "", "/"), "[1]"));
+        assert_eq!(tools(&catalog, &name("bob", "git", "", "/")), None);
+    }
+
+    #[test]
+    fn an_entry_is_bounded_in_views_and_bytes() {
+        let catalog = Catalog::new(None);
+        for number in 0..10 * MOST_VIEWS {
+            assert!(learn(&catalog, &name("ann", "git", &number.to_string(), "/"), "[]"));
+        }
+        let subject = name("ann", "git", "", "/").subject;
+        assert_eq!(catalog.lock()[&subject].0.len(), MOST_VIEWS);
+        let large = format!("\"{}\"", "x".repeat(LARGEST / 2));
+        for profile in ["a", "b", "c"] {
+            assert!(learn(&catalog, &name("ann", "git", profile, "/"), &large));
+        }
+        assert_eq!(catalog.lock()[&subject].0.len(), 1);
+    }
+
+    #[test]
+    fn memory_is_bounded_whoever_asks() {
+        let catalog = Catalog::new(None);
+        assert!(learn(&catalog, &name("ann", "known", "", "/"), "[]"));
+        for number in 0..2 * MOST {
+            assert_eq!(tools(&catalog, &name("ann", &number.to_string(), "", "/")), None);
+        }
+        assert!(catalog.lock().len() <= MOST);
+    }
+}

@@ -143,8 +143,7 @@ fn who_calls_before_it_has_looked_starts_only_the_server_that_it_means() {
 fn who_got_a_list_without_a_slow_server_hears_when_it_is_there() {
     let stage = Stage::with(&["fast", "slow"], |server| server.sharing = Sharing::All);
     let mut client = stage.client_of_all();
-    client.enter();
-    client.ready();
+    client.enter_as(IMPATIENT);
     client.request(&json!(1), "tools/list", &json!({}));
     let mut fast = stage.puppets["fast"].next();
     fast.greet(&json!({ "tools": {} }));

@@ -109,25 +109,6 @@ fn a_first_call_uses_what_was_started_for_the_list() {
 }
 
 #[test]
-fn a_slow_server_costs_nobody_the_tools_of_the_others_and_follows() {
-    let stage = Stage::with(&["fast", "slow"], |server| server.sharing = Sharing::All);
-    let mut client = stage.client_of_all();
-    client.enter_as(IMPATIENT);
-    list(&mut client);
-    play(&mut stage.puppets["fast"].next(), "f");
-    let mut slow = stage.puppets["slow"].next();
-    let (tools, missing) = answered(&client);
-    assert_eq!(
-        (tools, &missing),
-        (vec!["fast__f".into()], &json!({ "slow": "it is being started" }))
-    );
-    play(&mut slow, "s");
-    client.expect("notifications/tools/list_changed");
-    list(&mut client);
-    assert_eq!(answered(&client).0, ["fast__f", "slow__s"]);
-}
-
-#[test]
 fn clients_that_list_at_the_same_time_start_a_server_once() {
     let stage = Stage::new(Sharing::Session);
     let mut clients: Vec<Client> = (0..5).map(|_| stage.client_of_all()).collect();
@@ -193,7 +174,8 @@ fn other_capabilities_see_the_last_known_list_at_once_and_their_own_soon() {
     let mut first = stage.connect(Some("ann"), Route::All);
     first.enter();
     list(&mut first);
-    play(&mut stage.puppet(), "plain");
+    let mut plain = stage.puppet();
+    play(&mut plain, "plain");
     assert_eq!(answered(&first).0, ["puppet__plain"]);
     let mut second = stage.connect(Some("ann"), Route::All);
     second.hello(&json!({ "sampling": {} }));
@@ -201,7 +183,8 @@ fn other_capabilities_see_the_last_known_list_at_once_and_their_own_soon() {
     second.ready();
     list(&mut second);
     assert_eq!(answered(&second).0, ["puppet__plain"]);
-    play(&mut stage.puppet(), "rich");
+    let mut rich = stage.puppet();
+    play(&mut rich, "rich");
     second.expect("notifications/tools/list_changed");
     list(&mut second);
     assert_eq!(answered(&second).0, ["puppet__rich"]);

@@ -144,7 +144,7 @@ impl Hub {
             ),
         };
         let upstream = self.upstream(lease.instance()).ok_or_else(ended)?;
-        upstream.describe_as(name.clone(), &self.catalog);
+        upstream.describe_as(name, &self.catalog);
         tokio::select! {
             // A list that does not come in time is asked for again when a client needs it.
             _ = timeout(ALL_LISTS, upstream.listed()) => Ok(()),

@@ -115,12 +115,8 @@ impl Catalog {
         self.entry(&mut self.lock(), &name.subject).find(&name.view)
     }
 
-    /// A server has said something of itself. Returns what was known before, if this is new.
-    pub(crate) fn learn(
-        &self,
-        name: &Name,
-        change: impl FnOnce(&mut Known),
-    ) -> Option<Option<Arc<Known>>> {
+    /// A server has said something of itself. Returns whether it is new.
+    pub(crate) fn learn(&self, name: &Name, change: impl FnOnce(&mut Known)) -> bool {
         // Held until it is written: two lists of one server may come at the same time.
         let mut entries = self.lock();
         let entry = self.entry(&mut entries, &name.subject);
@@ -130,7 +126,7 @@ impl Catalog {
         let mut after = before.as_deref().cloned().unwrap_or_default();
         change(&mut after);
         if is_there && before.as_deref() == Some(&after) || after.size() > LARGEST {
-            return None;
+            return false;
         }
         entry.set(name.view.clone(), after);
         if let Some(files) = &self.files {
@@ -138,7 +134,7 @@ impl Catalog {
         }
         drop(entries);
         self.announce();
-        Some(before)
+        true
     }
 
     /// Something that sessions wait for is known now, or will not be.
@@ -194,11 +190,10 @@ mod tests {
 
     pub(super) fn learn(catalog: &Catalog, name: &Name, tools: &str) -> bool {
         let initialize = Bytes::from_static(br#"{"capabilities":{"tools":{}}}"#);
-        let learned = catalog.learn(name, |known| {
+        catalog.learn(name, |known| {
             known.set_initialize(initialize);
             known.set_list("tools/list", Bytes::copy_from_slice(tools.as_bytes()), 1);
-        });
-        learned.is_some()
+        })
     }
 
     fn tools(catalog: &Catalog, name: &Name) -> Option<(String, bool)> {

@@ -241,15 +241,13 @@ impl Session {
         if parcel.frame.method() != b"initialize" {
             return self.list_or_ask(server, parcel, method, &id);
         }
-        match known.filter(|known| !known.initialize.is_empty()) {
-            Some(known) => self.welcome(&id, server, &known.initialize),
-            None => {
-                let failure = self.why_unlisted(server);
-                let text = format!("{server}: it has not said what it is");
-                let failure = failure.unwrap_or(Failure { reason: "upstream_failed", text });
-                self.client.fail(&id, code::INTERNAL, &failure.text, Some(failure.reason));
-            }
+        if let Some(known) = known.filter(|known| !known.initialize.is_empty()) {
+            return self.welcome(&id, server, &known.initialize);
         }
+        let text = format!("{server}: it has not said what it is");
+        let failure = Failure { reason: "upstream_failed", text };
+        let failure = self.why_unlisted(server).unwrap_or(failure);
+        self.client.fail(&id, code::INTERNAL, &failure.text, Some(failure.reason));
     }
 
     /// Why nobody is known to have what is called like this.

@@ -215,7 +215,7 @@ impl Session {
         let hub = self.gateway.hub();
         let upstream = hub.upstream(lease.instance())?;
         if let Some(name) = self.catalog_name(server) {
-            upstream.describe_as(name, &hub.catalog);
+            upstream.describe_as(&name, &hub.catalog);
         }
         let attachment = upstream.attach(&self.client);
         let limit = self.menu.call_limit(server);

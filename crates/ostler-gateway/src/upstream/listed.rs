@@ -25,13 +25,13 @@ struct List {
 
 impl Upstream {
     /// Keeps what the instance says of itself at this place of the catalog, from its handshake on.
-    pub(crate) fn describe_as(&self, name: Name, catalog: &Catalog) {
+    pub(crate) fn describe_as(&self, name: &Name, catalog: &Catalog) {
         let mut listed = lock(&self.listed);
         if !listed.names.insert(name.clone()) {
             return;
         }
         // Held meanwhile: a list that comes now is learned after these.
-        catalog.learn(&name, |known| {
+        catalog.learn(name, |known| {
             known.set_initialize(self.initialize.clone());
             for (method, list) in &listed.lists {
                 if !self.keeps_to_itself(method) {

@@ -17,6 +17,9 @@ use crate::message::{self, code};
 use crate::terms;
 use crate::uris::{self, Style};
 
+/// Why the resources of a session's own instance are not in a list.
+const USED_FIRST: &str = "its resources are listed once this session has used it";
+
 impl Session {
     pub(super) fn welcome_to_all(&self, id: &Bytes) {
         let result = json!({
@@ -128,10 +131,9 @@ impl Session {
             } else {
                 let failure = self.why_unlisted(&server).map(|failure| failure.text);
                 let reason = failure.or_else(|| self.failures.get(&server).cloned());
-                let reason = reason.unwrap_or_else(|| match self.is_own_list(&server, method) {
-                    true => "listed once this session uses it".into(),
-                    false => "it is being started".into(),
-                });
+                let is_own = self.is_own_list(&server, method);
+                let usual = if is_own { USED_FIRST } else { "it is being started" };
+                let reason = reason.unwrap_or_else(|| usual.into());
                 missing.insert(server.to_string(), Value::from(reason));
             }
         }

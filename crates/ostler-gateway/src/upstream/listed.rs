@@ -1,12 +1,11 @@
 //! What an instance has listed, and for whom the catalog keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::Upstream;
-use crate::catalog::{Catalog, Known, Name};
+use crate::catalog::{Catalog, Name};
 use crate::gateway::lock;
 
 /// What one instance has listed.
@@ -57,9 +56,9 @@ impl Upstream {
             return listed.names.iter().filter(|_| is_new).cloned().collect();
         }
         let had_another = |name: &&Name| {
-            let before = catalog.learn(name, |known| known.set_list(method, result.clone(), pages));
-            let had = |known: Arc<Known>| known.whole_list(method);
-            before.flatten().and_then(had).is_some_and(|list| list != result)
+            let before = catalog.find(name).and_then(|found| found.known.whole_list(method));
+            let is_new = catalog.learn(name, |known| known.set_list(method, result.clone(), pages));
+            is_new && before.is_some_and(|before| before != result)
         };
         listed.names.iter().filter(had_another).cloned().collect()
     }

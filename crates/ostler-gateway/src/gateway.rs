@@ -19,7 +19,7 @@ use crate::config::Identity;
 use crate::hub::Hub;
 use crate::menu::{Filled, Menu, Naming, Offers};
 use crate::message;
-use crate::quota::Quotas;
+use crate::quota::{Purse, Quotas};
 use crate::session::{Desk, Route, Session};
 use crate::tools::Tools;
 use crate::transport::pipe::{Input, Output};
@@ -207,7 +207,8 @@ impl Gateway {
                 () = flushed.flush() => {}
             }
         };
-        let desk = self.attend(visitor, Memory::default(), output);
+        let purse = Purse::new(self.quotas.account(&visitor.principal));
+        let desk = self.attend(visitor, Memory::default(), output, purse);
         desk.serve(Input::new(input), gone).await;
         desk.close();
     }
@@ -218,6 +219,7 @@ impl Gateway {
         visitor: Visitor,
         memory: Memory,
         out: Arc<dyn Outlet>,
+        purse: Arc<Purse>,
     ) -> Desk {
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
         let client = Arc::new(Client::new(number, out, memory));
@@ -244,7 +246,7 @@ impl Gateway {
         }
         let visit = (&route, pid);
         let presence = Presence::new(&self.chronicle, &client, scope.who(), visit, agent_session);
-        Desk::new(Session::new(Arc::clone(self), client, scope, presence, route, menu))
+        Desk::new(Session::new(Arc::clone(self), client, scope, purse, presence, route, menu))
     }
 
     fn enter_agent(&self, visitor: &Visitor) -> Option<AgentSession> {

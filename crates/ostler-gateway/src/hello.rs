@@ -50,7 +50,8 @@ impl Hello {
             return Err(MalformedHello::Params);
         }
         let part = |name: &str| message::param(frame, &[name]);
-        let bytes = |edges: Range<usize>| frame.bytes().slice(edges);
+        // Copied, because a part of the message would keep all of it for as long as the session lasts.
+        let bytes = |edges: Range<usize>| Bytes::copy_from_slice(&frame.bytes()[edges]);
         let version = match part("protocolVersion").map(bytes) {
             Some(text) => serde_json::from_slice(&text).map_err(|_| MalformedHello::Version)?,
             None => String::new(),

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::client::{Client, Topic};
 use crate::gateway::lock;
 use crate::message::code;
+use crate::quota::Charge;
 use crate::tools::Tools;
 use crate::transport::{About, Weight};
 use crate::upstream::Upstream;
@@ -22,6 +23,9 @@ pub(crate) struct InFlight {
     pub(crate) lease: Lease,
     pub(crate) attachment: Arc<Attachment>,
     pub(crate) call: CallId,
+    /// Its bytes, if they count until it is answered.
+    #[expect(dead_code, reason = "held until it is dropped")]
+    pub(crate) charge: Option<Arc<Charge>>,
     pub(crate) has_progress: bool,
     /// What may not be in its answer.
     pub(crate) filter: Option<Arc<Tools>>,

@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ostler::Frame;
+
+use crate::quota::Charge;
 
 pub(crate) mod pipe;
 
@@ -68,10 +71,10 @@ impl Source for Silence {
 pub(crate) enum Words {
     /// As it came.
     Line(Bytes),
-    /// One message, by a front that had to look into it.
-    Message(Frame),
-    /// Several that came as one, by a front that had to look into them.
-    Batch(Vec<Frame>),
+    /// One message, by a front that had to look into it, and has counted its bytes.
+    Message(Frame, Arc<Charge>),
+    /// Several that came as one, by a front that had to look into them, and has counted their bytes.
+    Batch(Vec<Frame>, Arc<Charge>),
 }
 
 /// Why a client says nothing more.

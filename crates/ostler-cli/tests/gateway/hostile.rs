@@ -117,13 +117,15 @@ fn bodies_that_never_end_take_a_bounded_room_and_keep_nobody_waiting() {
     scene.end();
 }
 
-/// Sends as much as is taken.
+/// Sends as much as is taken, by a gateway that may refuse the rest.
 fn offer(stream: &mut TcpStream, mut bytes: &[u8]) {
     stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(sent) => bytes = &bytes[sent..],
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return,
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return,
             Err(error) => panic!("{error}"),
         }
     }

@@ -23,3 +23,4 @@ mod states;
 mod terminal;
 mod tls;
 mod tokens;
+mod waiting;

@@ -1,5 +1,7 @@
 //! Limits of tokens: `tokens.NAME.limits`.
 
+use std::io::Write;
+
 use ostler_testkit::web::{Reply, Web, hello, request};
 use ostler_testkit::{Launched, Stage, wait_until};
 use serde_json::{Value, json};
@@ -84,6 +86,40 @@ fn requests_of_a_token_in_a_minute_have_a_limit_that_a_reload_changes() {
     configure(&house, &json!({ "requestsPerMinute": 1_000_000 }));
     house.ostler(&["reload"]);
     assert_eq!(ping(&session).status, 200, "its session stays");
+    house.down_with(&mut gateway);
+}
+
+#[test]
+fn the_bytes_of_a_tokens_requests_that_wait_have_a_limit() {
+    let (house, mut gateway, ci, team) = gateway(&json!({ "waitingBytes": "256KiB" }));
+    let call = |size: usize| {
+        let arguments = json!({ "text": "x".repeat(size) });
+        request(&json!(1), "tools/call", &json!({ "name": "x", "arguments": arguments }))
+    };
+    let session = ci.enter();
+    assert_eq!(session.send("POST", &call(100 << 10)).status, 200);
+    let mut large = session.send("POST", &call(300 << 10));
+    let text = large.message()["error"]["message"].to_string();
+    assert_eq!(large.status, 413);
+    assert!(text.contains("may have 262144 bytes in all"), "{text}");
+    assert_eq!(team.enter().send("POST", &call(300 << 10)).status, 200);
+    // A body that has arrived in part counts as well; if the call comes first, that one is refused instead.
+    let head = session.text("POST", "").replace("Length: 0", "Length: 220000");
+    wait_until("a call finds no room beside it", PATIENCE, || {
+        let mut slow = session.connect();
+        slow.write_all(head.as_bytes()).unwrap();
+        slow.write_all(&vec![b' '; 200 << 10]).unwrap();
+        let reply = session.send("POST", &call(100 << 10));
+        let is_refused = reply.status == 429;
+        if is_refused {
+            assert_refused(reply, "bytes of this token's requests wait");
+            assert_eq!(ping(&session).status, 200, "a small request finds room");
+        }
+        is_refused
+    });
+    wait_until("there is room again", PATIENCE, || {
+        session.send("POST", &call(100 << 10)).status == 200
+    });
     house.down_with(&mut gateway);
 }
 

@@ -114,6 +114,8 @@ forms! {
         requests: NonZeroUsize = "requests",
         /// Requests in a minute, all of which may come at once [default: any number].
         requests_per_minute: NonZeroU32 = "requestsPerMinute",
+        /// What their requests that wait may have in all, as 16MiB [default: 128MiB].
+        waiting_bytes: Memory = "waitingBytes",
     }
 
     /// One server: either a command to run or a url to reach.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use jsonc_parser::ast::Value;
@@ -14,7 +15,10 @@ use super::reader::{Reader, Setting, name_of};
 use super::resolve::{Disabled, check};
 use super::template::{Filling, Template};
 use crate::front::http::{AGENT, SESSIONS, TokenError, check_token, is_agent};
-use crate::quota::QuotaLimits;
+use crate::quota::{LEAST_BYTES, MOST_BYTES, QuotaLimits};
+
+/// What a token's requests that wait may be allowed to have.
+const WAITING_BYTES: RangeInclusive<u64> = LEAST_BYTES as u64..=MOST_BYTES as u64;
 
 /// Tokens by name.
 #[derive(Debug, Default)]
@@ -94,10 +98,16 @@ fn quotas(form: &QuotasForm, reader: &mut Reader<'_>) -> QuotaLimits {
         let message = format!("the gateway has at most {SESSIONS} sessions");
         reader.within("sessions", |reader| reader.wrong_word(sessions.range, &message));
     }
+    let waiting = form.waiting_bytes.as_ref().map(|at| (at.range, at.value.0.0.get()));
+    if let Some((range, _)) = waiting.filter(|(_, bytes)| !WAITING_BYTES.contains(bytes)) {
+        let message = format!("write {LEAST_BYTES} to {MOST_BYTES} bytes, as 64KiB to 192MiB");
+        reader.within("waitingBytes", |reader| reader.wrong_word(range, &message));
+    }
     QuotaLimits {
         sessions: form.sessions.as_ref().map(|at| at.value.get()),
         requests: form.requests.as_ref().map(|at| at.value.get()),
         requests_per_minute: form.requests_per_minute.as_ref().map(|at| at.value.get()),
+        waiting_bytes: waiting.and_then(|(_, bytes)| bytes.try_into().ok()),
     }
 }
 

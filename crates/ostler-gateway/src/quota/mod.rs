@@ -6,7 +6,7 @@
 //! atomic operations, so that it costs calls next to nothing; every counted thing is given back by the drop of the
 //! guard that stands for it.
 //!
-//! Connections are shared by all principals, out of a [`Pool`]. The last quarter of a pool is divided among
+//! Bytes and connections are shared by all principals, out of a [`Pool`]. The last quarter of a pool is divided among
 //! the principals that use it: a principal that has more than its share gets nothing out of that quarter, and others
 //! do. So no principal can keep another one from being served.
 //!
@@ -14,6 +14,7 @@
 
 mod count;
 mod pool;
+mod purse;
 mod rate;
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,8 +26,18 @@ use ostler::keeper::Principal;
 use crate::gateway::lock;
 use count::Count;
 pub(crate) use count::InFlightRequest;
-pub(crate) use pool::{Part, Pool};
+use pool::{Part, Pool, Spare};
+pub(crate) use purse::{Charge, Purse};
 use rate::Rate;
+
+/// Bytes of requests that may wait in the whole gateway, with what it takes to keep them.
+const BYTES: usize = 256 << 20;
+/// The same for one principal, if the configuration does not say it.
+const BYTES_OF_PRINCIPAL: usize = 128 << 20;
+/// The most that a configuration can allow one principal: a pool gives nobody more.
+pub(crate) const MOST_BYTES: usize = BYTES - BYTES / pool::RESERVED;
+/// Less could not hold a request of a usual size.
+pub(crate) const LEAST_BYTES: usize = 64 << 10;
 
 /// The limits of one principal; what is not set has none of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,15 +48,27 @@ pub struct QuotaLimits {
     pub requests: Option<usize>,
     /// Requests on HTTP in a minute.
     pub requests_per_minute: Option<u32>,
+    /// Bytes of requests that wait.
+    pub waiting_bytes: Option<usize>,
 }
 
-/// A principal does not get more of something that it shares with others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Denied;
+/// Why a principal does not get more of something that it shares with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Denied {
+    #[error("{0} bytes of this session's requests wait already; try again when some are answered")]
+    Session(usize),
+    #[error("{0} bytes of this token's requests wait already; try again when some are answered")]
+    Principal(usize),
+    #[error("requests of this token that wait may have {0} bytes in all, and this one has more")]
+    Never(usize),
+    #[error("the gateway is busy with requests of other clients; try again later")]
+    Shared,
+}
 
 /// All accounts.
 #[derive(Debug)]
 pub(crate) struct Quotas {
+    bytes: Arc<Pool>,
     connections: Arc<Pool>,
     state: Mutex<State>,
 }
@@ -62,12 +85,17 @@ pub(crate) struct Account {
     most_sessions: AtomicUsize,
     requests: Count,
     rate: Rate,
+    bytes: Part,
     connections: Part,
 }
 
 impl Default for Quotas {
     fn default() -> Self {
-        Self { connections: Arc::new(Pool::new(usize::MAX)), state: Mutex::default() }
+        Self {
+            bytes: Arc::new(Pool::new(BYTES)),
+            connections: Arc::new(Pool::new(usize::MAX)),
+            state: Mutex::default(),
+        }
     }
 }
 
@@ -82,6 +110,7 @@ impl Quotas {
             most_sessions: AtomicUsize::default(),
             requests: Count::default(),
             rate: Rate::default(),
+            bytes: Part::new(Arc::clone(&self.bytes)),
             connections: Part::new(Arc::clone(&self.connections)),
         };
         account.set(state.limits.get(principal).copied().unwrap_or_default());
@@ -112,6 +141,7 @@ impl Account {
         self.most_sessions.store(limits.sessions.unwrap_or(usize::MAX), Ordering::Relaxed);
         self.requests.allow(limits.requests);
         self.rate.allow(limits.requests_per_minute);
+        self.bytes.allow(limits.waiting_bytes.unwrap_or(BYTES_OF_PRINCIPAL));
     }
 
     /// How many sessions it may have.
@@ -134,8 +164,12 @@ impl Account {
         self.rate.count(requests)
     }
 
-    /// Its connections in use.
-    pub(crate) fn connections(&self) -> &Part {
-        &self.connections
+    /// Counts one more connection in use, which has to be given back. False if others need the rest.
+    pub(crate) fn use_connection(&self) -> bool {
+        self.connections.take(1, Spare::Nothing).is_ok()
+    }
+
+    pub(crate) fn give_back_connection(&self) {
+        self.connections.give_back(1);
     }
 }

@@ -10,7 +10,7 @@ pub(super) const RESERVED: usize = 4;
 
 /// Something of which all principals together may use so much.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(super) struct Pool {
     most: AtomicUsize,
     used: AtomicUsize,
     /// How many principals use some of it.
@@ -19,13 +19,14 @@ pub(crate) struct Pool {
 
 /// What one principal uses of a pool.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(super) struct Part {
     pool: Arc<Pool>,
     used: AtomicUsize,
+    most: AtomicUsize,
 }
 
 impl Pool {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(super) fn new(most: usize) -> Self {
         Self { most: most.into(), used: 0.into(), users: 0.into() }
     }
 
@@ -43,22 +44,36 @@ impl Pool {
 }
 
 impl Part {
-    pub(crate) fn new(pool: Arc<Pool>) -> Self {
-        Self { pool, used: 0.into() }
+    pub(super) fn new(pool: Arc<Pool>) -> Self {
+        Self { pool, used: 0.into(), most: usize::MAX.into() }
     }
 
-    /// Takes so much more, which has to be given back.
-    pub(crate) fn take(&self, amount: usize) -> Result<(), Denied> {
+    pub(super) fn allow(&self, most: usize) {
+        self.most.store(most, Ordering::Relaxed);
+    }
+
+    /// Takes so much more, which has to be given back, and leaves `spare` of the principal's own limit.
+    pub(super) fn take(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
         let own = self.add(amount);
         let used = self.pool.used.fetch_add(amount, Ordering::Relaxed) + amount;
-        if self.pool.permits(own, used) {
+        let denied = if own > spare.of(self.most.load(Ordering::Relaxed)) {
+            Denied::Principal(own - amount)
+        } else if !self.pool.permits(own, used) {
+            Denied::Shared
+        } else {
             return Ok(());
-        }
+        };
         self.give_back(amount);
-        Err(Denied)
+        Err(denied)
     }
 
-    pub(crate) fn give_back(&self, amount: usize) {
+    /// Whether so much could be taken if nothing else was.
+    pub(super) fn consider(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
+        let most = self.most.load(Ordering::Relaxed);
+        if amount <= spare.of(most) { Ok(()) } else { Err(Denied::Never(most)) }
+    }
+
+    pub(super) fn give_back(&self, amount: usize) {
         self.pool.used.fetch_sub(amount, Ordering::Relaxed);
         if self.used.fetch_sub(amount, Ordering::Relaxed) == amount {
             self.pool.users.fetch_sub(1, Ordering::Relaxed);
@@ -75,6 +90,23 @@ impl Part {
     }
 }
 
+/// How much of a limit something has to leave to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spare {
+    Nothing,
+    /// An eighth, so that small things find room beside large ones.
+    Some,
+}
+
+impl Spare {
+    pub(super) fn of(self, most: usize) -> usize {
+        match self {
+            Self::Nothing => most,
+            Self::Some => most - most / 8,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +117,7 @@ mod tests {
     }
 
     fn count(part: &Part) -> usize {
-        (0..1000).take_while(|_| part.take(1).is_ok()).count()
+        (0..1000).take_while(|_| part.take(1, Spare::Nothing).is_ok()).count()
     }
 
     #[test]
@@ -95,18 +127,35 @@ mod tests {
         assert_eq!(count(&second), 20);
         assert_eq!(count(&third), 0, "all is taken");
         second.give_back(20);
-        assert_eq!(third.take(1), Ok(()));
+        assert_eq!(third.take(1, Spare::Nothing), Ok(()));
         assert_eq!(count(&third), 19);
-        assert_eq!(first.take(1), Err(Denied));
+        assert_eq!(first.take(1, Spare::Nothing), Err(Denied::Shared));
     }
 
     #[test]
     fn what_is_for_others_is_divided_among_them() {
         let [hog, second, third] = parts(80);
         assert_eq!(count(&hog), 60);
-        assert_eq!(third.take(1), Ok(()));
+        assert_eq!(third.take(1, Spare::Nothing), Ok(()));
         assert_eq!(count(&second), 10);
         assert_eq!(count(&third), 9);
+    }
+
+    #[test]
+    fn a_limit_of_its_own_comes_first_and_what_was_denied_is_not_counted() {
+        let [part, other] = parts(80);
+        part.allow(16);
+        assert_eq!(part.consider(17, Spare::Nothing), Err(Denied::Never(16)));
+        assert_eq!(part.consider(15, Spare::Some), Err(Denied::Never(16)));
+        assert_eq!(part.consider(14, Spare::Some), Ok(()));
+        assert_eq!(part.take(17, Spare::Nothing), Err(Denied::Principal(0)));
+        assert_eq!(part.take(14, Spare::Some), Ok(()));
+        assert_eq!(part.take(1, Spare::Some), Err(Denied::Principal(14)));
+        assert_eq!(part.take(2, Spare::Nothing), Ok(()));
+        part.give_back(16);
+        assert_eq!(part.pool.used.load(Ordering::Relaxed), 0);
+        assert_eq!(part.pool.users.load(Ordering::Relaxed), 0);
+        assert_eq!(count(&other), 60);
     }
 
     #[test]

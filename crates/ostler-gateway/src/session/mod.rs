@@ -36,6 +36,7 @@ use crate::gateway::Gateway;
 use crate::in_flight::InFlight;
 use crate::menu::Menu;
 use crate::message::{self, code};
+use crate::quota::Purse;
 
 /// Which servers a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(crate) struct Session {
     gateway: Arc<Gateway>,
     client: Arc<Client>,
     scope: Arc<Scope>,
+    /// Counts the bytes of its requests that wait.
+    purse: Arc<Purse>,
     /// Held for its drop, which tells operators that the client has disconnected.
     _presence: Presence,
     route: Route,
@@ -80,6 +83,7 @@ impl Session {
         gateway: Arc<Gateway>,
         client: Arc<Client>,
         scope: Scope,
+        purse: Arc<Purse>,
         presence: Presence,
         route: Route,
         menu: Arc<Menu>,
@@ -89,6 +93,7 @@ impl Session {
             gateway,
             client,
             scope: Arc::new(scope),
+            purse,
             _presence: presence,
             route,
             menu,

@@ -9,14 +9,18 @@ use ostler::Frame;
 use tokio::task::AbortHandle;
 
 use crate::client::Topic;
-use crate::message;
 use crate::params::{self, Found, Unclear};
+use crate::quota::Charge;
 use crate::uris::Style;
 
 /// A request on its way, with what has to be changed in it.
 #[derive(Clone, Debug)]
 pub(super) struct Parcel {
+    /// The client's own id of it.
+    id: Bytes,
     pub(super) frame: Frame,
+    /// Its bytes count as long as it waits.
+    pub(super) charge: Arc<Charge>,
     pub(super) found: Found,
     pub(super) edits: Vec<(Range<usize>, Bytes)>,
     /// The resource that it is about, if it subscribes or unsubscribes.
@@ -27,14 +31,14 @@ pub(super) struct Parcel {
 
 impl Parcel {
     /// A request whose parameters mean the same to every server.
-    pub(super) fn new(frame: Frame) -> Result<Self, Unclear> {
+    pub(super) fn new(id: Bytes, frame: Frame, charge: Arc<Charge>) -> Result<Self, Unclear> {
         let found = params::check(&frame)?;
-        Ok(Self { frame, found, edits: Vec::new(), subject: None, subscribes: None })
+        Ok(Self { id, frame, charge, found, edits: Vec::new(), subject: None, subscribes: None })
     }
 
     /// The client's own id of it.
     pub(super) fn id(&self) -> Bytes {
-        message::request_id(&self.frame)
+        self.id.clone()
     }
 }
 

@@ -325,12 +325,20 @@ impl Held {
             let mut edits = parcel.edits.clone();
             edits.push((frame.id_edges(), message::number(call)));
             let Attachment { client, upstream, .. } = &*self.attachment;
+            if let Some(edges) = token.clone() {
+                let own = parcel.charge.detached(frame.bytes().slice(edges.clone()));
+                upstream.expect_progress(call, client, own, id.clone());
+                edits.push((edges, message::number(call)));
+            }
+            let line = message::splice(frame.bytes(), edits);
+            let (line, charge) = Arc::clone(&parcel.charge).carry(line, &id);
             let since = Instant::now();
             self.attachment.begin(call, id.clone());
             let in_flight = InFlight {
                 lease: self.lease.clone(),
                 attachment: Arc::clone(&self.attachment),
                 call,
+                charge,
                 has_progress: token.is_some(),
                 filter: filter_for(frame, &self.tools),
                 subscribes: parcel.subscribes.clone(),
@@ -340,12 +348,7 @@ impl Held {
                 until: since + limit,
             };
             client.pending().insert(id.clone(), in_flight);
-            if let Some(edges) = token {
-                let own = frame.bytes().slice(edges.clone());
-                upstream.expect_progress(call, client, own, id.clone());
-                edits.push((edges, message::number(call)));
-            }
-            message::splice(frame.bytes(), edits)
+            line
         };
         let sent = self.lease.begin(turn, line, reply);
         if sent.is_err()

@@ -17,20 +17,24 @@ use crate::hub::LISTS;
 use crate::log_level;
 use crate::message::{self, code};
 use crate::params;
+use crate::quota::{Charge, Denied};
 use crate::terms;
 use crate::transport::Words;
 use crate::uris::Style;
+
+/// The bytes of what a client has said; none if too many wait already.
+type Counted = Result<Arc<Charge>, Denied>;
 
 const IN_FLIGHT: &str = "a request with this id is in flight already";
 
 impl Session {
     pub(super) fn hear(&mut self, words: Words) {
         match words {
-            Words::Message(frame) => self.message(frame),
-            Words::Batch(frames) => self.batch(frames),
+            Words::Message(frame, charge) => self.message(frame, &Ok(charge)),
+            Words::Batch(frames, charge) => self.batch(frames, &Ok(charge)),
             Words::Line(line) if batch::is_batch(&line) => {
                 match batch::parse(&line, version_of(&self.client)) {
-                    Ok(frames) => self.batch(frames),
+                    Ok(frames) => self.batch(frames, &self.charge(&line)),
                     Err(error) => {
                         let code = error.code();
                         self.client.fail(b"", code, &error.to_string(), None);
@@ -38,7 +42,7 @@ impl Session {
                 }
             }
             Words::Line(line) => match Frame::parse(line.clone()) {
-                Ok(frame) => self.message(frame),
+                Ok(frame) => self.message(frame, &self.charge(&line)),
                 Err(error) => {
                     let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_ok();
                     let code = if is_json { code::INVALID_REQUEST } else { code::PARSE };
@@ -48,28 +52,43 @@ impl Session {
         }
     }
 
-    fn message(&mut self, frame: Frame) {
+    /// Counts the bytes of what the client has said, as long as a request of it waits.
+    fn charge(&self, line: &Bytes) -> Counted {
+        self.purse.charge(line.len()).map(Arc::new)
+    }
+
+    fn message(&mut self, frame: Frame, counted: &Counted) {
         match frame.kind() {
-            Kind::Request => self.request(frame),
+            Kind::Request => self.request(frame, counted),
             Kind::Notification => self.notification(&frame),
             Kind::Answer => self.answer(&frame),
         }
     }
 
     /// Several messages as one.
-    fn batch(&mut self, frames: Vec<Frame>) {
-        let ids = batch::requests(&frames);
+    fn batch(&mut self, frames: Vec<Frame>, counted: &Counted) {
+        let mut ids = batch::requests(&frames);
+        if let Ok(charge) = counted {
+            ids = ids.into_iter().map(|id| charge.detached(id)).collect();
+        }
         if ids.iter().any(|id| self.is_in_flight(id)) {
             return self.client.fail(b"", code::INVALID_REQUEST, IN_FLIGHT, None);
         }
         self.client.expect_batch(ids);
         for frame in frames {
-            self.message(frame);
+            self.message(frame, counted);
         }
     }
 
-    fn request(&mut self, frame: Frame) {
+    fn request(&mut self, frame: Frame, counted: &Counted) {
         let id = message::request_id(&frame);
+        let charge = match counted {
+            Ok(charge) => Arc::clone(charge),
+            Err(denied) => {
+                return self.client.fail(&id, code::INTERNAL, &denied.to_string(), Some("busy"));
+            }
+        };
+        let id = charge.detached(id);
         let refuse = |text: &str| self.client.fail(&id, code::INVALID_REQUEST, text, None);
         if !message::is_whole(&id) {
             return refuse("an id is a text or a whole number");
@@ -80,7 +99,7 @@ impl Session {
         if message::is_misnamed(&frame) {
             return refuse("a notification has no id");
         }
-        let parcel = match Parcel::new(frame) {
+        let parcel = match Parcel::new(id.clone(), frame, charge) {
             Ok(parcel) => parcel,
             Err(unclear) => {
                 let text = unclear.to_string();

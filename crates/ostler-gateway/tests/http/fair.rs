@@ -1,5 +1,9 @@
 //! Two tokens at one gateway: one of them takes all that it can get, and the other is served all the same.
 
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
 use ostler::keeper::Sharing;
 use ostler_gateway::front::http::{Pass, Settings};
 use ostler_testkit::wait_until;
@@ -9,6 +13,10 @@ use serde_json::json;
 use crate::stage::{PATIENCE, Stage};
 
 const OTHER: &str = "token-of-the-other";
+/// For an answer that has nothing to wait for; every time limit of the front is longer.
+const PROMPT: Duration = Duration::from_secs(5);
+/// The largest body that is read.
+const LARGEST: usize = 16 << 20;
 
 /// A gateway with a second token.
 fn stage(change: impl Fn(&mut Settings)) -> Stage {
@@ -89,4 +97,33 @@ fn a_token_that_uses_many_connections_leaves_some_to_others() {
     assert_eq!(ping(&web), 200);
     drop(listening);
     wait_until("there is room again", PATIENCE, || ping(&sessions[0]) == 200);
+}
+
+#[test]
+fn slow_uploads_of_one_token_hold_up_nobody_else() {
+    let stage = stage(|_| {});
+    let (web, mut server) = stage.both();
+    let hostile = other(&stage.web()).enter();
+    let expecting = hostile.clone().with("Expect", "100-continue");
+    let head = expecting.text("POST", "").replace("Length: 0", &format!("Length: {LARGEST}"));
+    let slow: Vec<TcpStream> = (0..16)
+        .map(|_| {
+            let mut stream = hostile.connect();
+            stream.write_all(head.as_bytes()).expect("room");
+            stream.write_all(&[b' '; 1 << 10]).expect("room");
+            stream.set_nonblocking(true).expect("a flag");
+            stream
+        })
+        .collect();
+    // The gateway tells them to go on when it begins to read.
+    let is_read = |stream: &&TcpStream| stream.peek(&mut [0]).is_ok();
+    wait_until("their bodies are read", PATIENCE, || slow.iter().filter(is_read).count() >= 8);
+    let begin = Instant::now();
+    let text = "x".repeat(100 << 10);
+    let stream = web.begin("POST", &request(&json!(1), "tools/call", &json!({ "text": text })));
+    let asked = server.expect("tools/call");
+    server.answer(&asked, &json!({}));
+    assert_eq!(Reply::read(stream).expect("an answer").status, 200);
+    assert!(begin.elapsed() < PROMPT, "it took {:?}", begin.elapsed());
+    drop(slow);
 }

@@ -81,7 +81,9 @@ ostler.json:5:27: tokens.c.server: unknown key; did you mean `servers`?
 { "mcpServers": {}, "tokens": {
   "a": { "token": "${A}", "limits": { "sessions": 5000, "requests": 0 } },
   "b": { "token": "${B}", "limits": { "request": 5, "requestsPerMinute": 1.5 } },
-  "c": { "token": "${C}", "limits": { "sessions": 4096, "requests": 1, "requestsPerMinute": 1 } }
+  "c": { "token": "${C}", "limits": { "sessions": 4096, "requests": 1, "requestsPerMinute": 1, "waitingBytes": "64KiB" } },
+  "d": { "token": "${D}", "limits": { "waitingBytes": "1KiB" } },
+  "e": { "token": "${E}", "limits": { "waitingBytes": "1GiB" } }
 } }
 "# => r#"
 ostler.json:2:51: tokens.a.limits.sessions: the gateway has at most 4096 sessions
@@ -96,6 +98,12 @@ ostler.json:3:39: tokens.b.limits.request: unknown key; did you mean `requests`?
 ostler.json:3:74: tokens.b.limits.requestsPerMinute: write a whole number from 1 to 4294967295
   3 | … "limits": { "request": …, "requestsPerMinute": 1.5 } },
     |                                                  ^^^
+ostler.json:5:55: tokens.d.limits.waitingBytes: write 65536 to 201326592 bytes, as 64KiB to 192MiB
+  5 | …d": { "token": "…", "limits": { "waitingBytes": "1KiB" } },
+    |                                                  ^^^^^^
+ostler.json:6:55: tokens.e.limits.waitingBytes: write 65536 to 201326592 bytes, as 64KiB to 192MiB
+  6 | …e": { "token": "…", "limits": { "waitingBytes": "1GiB" } }
+    |                                                  ^^^^^^
 "#
     a_client_secret_without_its_issuer: r#"
 { "mcpServers": {

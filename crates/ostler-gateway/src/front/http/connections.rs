@@ -164,7 +164,9 @@ impl Connection {
 
     /// Something is answered on it, unless its principal has more connections in use than it may.
     pub(super) fn work(self: &Arc<Self>, account: Arc<Account>) -> Result<Busy, Refusal> {
-        account.connections().take(1).map_err(|_| Refusal::Connections)?;
+        if !account.use_connection() {
+            return Err(Refusal::Connections);
+        }
         self.seat.unused_since.store(BUSY, Ordering::Relaxed);
         Ok(Busy { connection: Arc::clone(self), account })
     }
@@ -180,7 +182,7 @@ impl Drop for Connection {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.account.connections().give_back(1);
+        self.account.give_back_connection();
         let Connection { all, seat } = &*self.connection;
         seat.unused_since.store(all.now(), Ordering::Relaxed);
     }

@@ -9,7 +9,7 @@ pub struct Limits {
     pub handshake: Duration,
     /// For a head to arrive; also how long a connection may be unused.
     pub head: Duration,
-    /// For a body to arrive, with the wait for its turn.
+    /// For a body to arrive.
     pub body: Duration,
     /// For what was said last to be read, and for what nobody wants any more to be sent.
     pub last_words: Duration,
@@ -51,10 +51,8 @@ impl Default for Limits {
 pub(crate) const SESSIONS: usize = 4096;
 /// Of the body of one request.
 pub(super) const BODY: u32 = 16 << 20;
-/// A body that is not larger waits for nobody: there can be one for each connection.
+/// A body that is not larger has most often come together with its head.
 pub(super) const SMALL_BODY: u64 = 16 << 10;
-/// Of all larger bodies that are being read at one time.
-pub(super) const BODIES: usize = 128 << 20;
 /// Of everything before the body.
 pub(super) const HEAD: usize = 16 << 10;
 /// In one request.

@@ -97,7 +97,7 @@ impl State {
     fn make_room(&mut self, new: &Stay, most: usize) -> Result<Option<Arc<Stay>>, Refusal> {
         let principal = &new.pass.principal;
         let own = self.counts.get(principal).copied().unwrap_or_default();
-        let most_own = new.account.most_sessions();
+        let most_own = new.account().most_sessions();
         let found = if own >= most_own {
             Some(self.longest_away(principal).ok_or(Refusal::Sessions(most_own))?)
         } else if self.stays.len() >= most {

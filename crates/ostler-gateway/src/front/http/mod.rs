@@ -52,7 +52,6 @@ pub(crate) use guard::is_agent;
 use limits::PENDING;
 pub(crate) use limits::{AGENT, SESSIONS};
 use lobby::Lobby;
-use said::Room;
 
 /// Who is let in.
 #[derive(Debug)]
@@ -73,8 +72,6 @@ struct Http {
     house: Arc<House>,
     guard: Guard,
     lobby: Arc<Lobby>,
-    /// For bodies that are being read.
-    room: Room,
     identity: Option<Arc<Identity>>,
     limits: Limits,
 }
@@ -103,7 +100,6 @@ impl Http {
             house: Arc::clone(house),
             guard: Guard::new(passes, names),
             lobby: Arc::default(),
-            room: Room::new(limits.body),
             identity,
             limits,
         })

@@ -8,6 +8,7 @@ use super::answer::Answer;
 use super::limits::{AGENT, BODY, HEAD, HEADERS};
 use crate::house::NotWelcome;
 use crate::message::{self, code};
+use crate::quota::Denied;
 
 /// When to try again, in seconds.
 const RETRY_AFTER: &str = "retry-after";
@@ -69,6 +70,8 @@ pub(super) enum Refusal {
     Requests(usize),
     #[error("this token uses more connections than others leave to it; try again later")]
     Connections,
+    #[error(transparent)]
+    Waiting(#[from] Denied),
     #[error("this token has sent all requests that it may send in a minute; try again in {0} s")]
     Pace(u64),
     #[error("the gateway is about to end")]
@@ -88,7 +91,7 @@ impl Refusal {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Accept | Self::AcceptStream => StatusCode::NOT_ACCEPTABLE,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Large => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Large | Self::Waiting(Denied::Never(_)) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::LargeHead => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::Head
@@ -103,8 +106,11 @@ impl Refusal {
             | Self::Sessions(_)
             | Self::Requests(_)
             | Self::Connections
+            | Self::Waiting(Denied::Session(_) | Denied::Principal(_))
             | Self::Pace(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Full | Self::Closing | Self::NoId(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Full | Self::Waiting(Denied::Shared) | Self::Closing | Self::NoId(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 
@@ -119,6 +125,7 @@ impl Refusal {
             | Self::Sessions(_)
             | Self::Requests(_)
             | Self::Connections
+            | Self::Waiting(Denied::Session(_) | Denied::Principal(_) | Denied::Shared)
             | Self::Closing => Some((RETRY_AFTER, "1".into())),
             _ => None,
         }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hyper::StatusCode;
 use ostler::Frame;
 
@@ -15,11 +14,11 @@ use super::lobby::{Lobby, written};
 use super::mail::First;
 use super::path::{self, Way};
 use super::refusal::Refusal;
-use super::said::Said;
+use super::said::{Posted, Said};
 use super::stay::{Arrival, Attendance, Letter, Stay};
 use super::stream::{Opening, Stream};
 use crate::message;
-use crate::quota::Account;
+use crate::quota::{Account, Purse};
 use crate::version;
 
 /// What a request asks for, as far as its head says it.
@@ -82,20 +81,34 @@ impl Http {
         Ok(Post::Staying(stay.attend()))
     }
 
+    /// What counts the bytes of somebody who wants to say something.
+    pub(super) fn purse_of(&self, post: &Post) -> Arc<Purse> {
+        match post {
+            Post::Arriving(caller, _) => self.purse(caller),
+            Post::Staying(attendance) => Arc::clone(&attendance.stay().purse),
+            Post::Old(stay, _) => Arc::clone(&stay.purse),
+        }
+    }
+
+    /// For a session that has not begun.
+    fn purse(&self, caller: &Caller) -> Arc<Purse> {
+        Purse::new(Arc::clone(caller.pass.account(self.house.gateway().quotas())))
+    }
+
     /// Hears what is said, and answers it.
-    pub(super) async fn hear(&self, post: Post, body: &Bytes) -> Result<Answer, Refusal> {
+    pub(super) async fn hear(&self, post: Post, body: Posted) -> Result<Answer, Refusal> {
         match post {
             Post::Arriving(caller, server) => {
                 self.arrive(caller, server.as_deref(), Said::parse(body, "")?).await
             }
             Post::Staying(attendance) => {
                 let said = Said::parse(body, &attendance.stay().version)?;
-                said.pace(&attendance.stay().account)?;
+                said.pace(attendance.stay().account())?;
                 say(attendance, said).await
             }
             Post::Old(stay, track) => {
                 let said = Said::parse(body, &stay.version)?;
-                said.pace(&stay.account)?;
+                said.pace(stay.account())?;
                 let Said { words, ids } = said;
                 stay.say(Letter { words: Some(words), ids, track })?;
                 Ok(Answer::empty(StatusCode::ACCEPTED))
@@ -132,10 +145,10 @@ impl Http {
             return Err(Refusal::Closing);
         }
         let server = server.map(str::to_owned);
+        let purse = self.purse(&caller);
         let visitor = self.house.welcome_by_pass(server.clone(), caller.agent, &caller.pass)?;
         let version = version.to_owned();
-        let account = Arc::clone(caller.pass.account(self.house.gateway().quotas()));
-        let arrival = Arrival { pass: caller.pass, account, server, version, visitor };
+        let arrival = Arrival { pass: caller.pass, purse, server, version, visitor };
         self.lobby.open(arrival, self.limits, &self.house)
     }
 

@@ -1,30 +1,28 @@
 //! What a client has posted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ostler::http::Body;
 use ostler::{Frame, Kind};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::head::Manner;
-use super::limits::{BODIES, BODY, SMALL_BODY};
+use super::limits::{BODY, SMALL_BODY};
 use super::refusal::Refusal;
 use super::wire::{NoBody, Wire};
 use crate::batch::{self, InvalidBatch};
 use crate::message;
-use crate::quota::Account;
+use crate::quota::{Account, Charge, Purse};
 use crate::transport::Words;
 
-/// Room for bodies that are being read, of which there may be only so many at one time.
+/// The body of a request, and the count of its bytes.
 #[derive(Debug)]
-pub(super) struct Room {
-    /// In bytes.
-    left: Semaphore,
-    /// For one of them to arrive.
-    limit: Duration,
+pub(super) struct Posted {
+    body: Bytes,
+    charge: Charge,
 }
 
 /// One or several messages that came as one.
@@ -36,53 +34,47 @@ pub(super) struct Said {
     pub(super) ids: Vec<Bytes>,
 }
 
-impl Room {
-    pub(super) fn new(limit: Duration) -> Self {
-        Self { left: Semaphore::new(BODIES), limit }
+/// Reads a body. Its bytes count from when they arrive, so that a slow sender takes no room that others could use.
+pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
+    wire: &mut Wire<S>,
+    manner: &Manner,
+    purse: &Arc<Purse>,
+    limit: Duration,
+) -> Result<Posted, NoBody> {
+    if let Body::Length(length) = manner.body {
+        let length = u32::try_from(length).ok().filter(|length| *length <= BODY);
+        purse.consider(length.ok_or(Refusal::Large)? as usize).map_err(Refusal::Waiting)?;
     }
-
-    /// Reads a body when there is room for it.
-    pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        wire: &mut Wire<S>,
-        manner: &Manner,
-    ) -> Result<Bytes, NoBody> {
-        let needed = match manner.body {
-            Body::Length(..=SMALL_BODY) => 0,
-            Body::Length(length) => u32::try_from(length).unwrap_or(u32::MAX),
-            Body::Chunked(_) | Body::UntilClose => BODY,
-        };
-        if needed > BODY {
-            return Err(NoBody::Refused(Refusal::Large));
-        }
-        if needed == 0
-            && let Some(body) = wire.body_at_hand(manner.body)
-        {
-            return Ok(body);
-        }
-        let read = async {
-            let _room = self.left.acquire_many(needed).await;
-            wire.body(manner).await
-        };
-        timeout(self.limit, read).await.unwrap_or(Err(NoBody::Refused(Refusal::Slow)))
+    if let Body::Length(..=SMALL_BODY) = manner.body
+        && let Some(body) = wire.body_at_hand(manner.body)
+    {
+        let charge = purse.charge(body.len()).map_err(Refusal::Waiting)?;
+        return Ok(Posted { body, charge });
     }
+    let mut charge = purse.charge(0).map_err(Refusal::Waiting)?;
+    let body = wire.body(manner, |size| charge.grow(size).map_err(Refusal::Waiting));
+    let body = timeout(limit, body).await.unwrap_or(Err(NoBody::Refused(Refusal::Slow)))?;
+    Ok(Posted { body, charge })
 }
 
 impl Said {
     /// What it says, if a client with this version may say it.
-    pub(super) fn parse(body: &Bytes, version: &str) -> Result<Self, Refusal> {
-        let line = flat(body);
+    pub(super) fn parse(posted: Posted, version: &str) -> Result<Self, Refusal> {
+        let Posted { body, charge } = posted;
+        let line = flat(&body);
         if batch::is_batch(&line) {
             let frames = batch::parse(&line, version).map_err(|error| match error {
                 InvalidBatch::NotJson => Refusal::NotJson,
                 error => Refusal::Invalid(error.to_string()),
             })?;
-            return Ok(Self { ids: batch::requests(&frames), words: Words::Batch(frames) });
+            let ids = batch::requests(&frames).into_iter().map(|id| charge.detached(id)).collect();
+            return Ok(Self { ids, words: Words::Batch(frames, Arc::new(charge)) });
         }
         let frame = Frame::parse(line.clone()).map_err(|error| wrong(&line, &error))?;
         let is_request = frame.kind() == Kind::Request;
-        let ids = is_request.then(|| message::request_id(&frame)).into_iter().collect();
-        Ok(Self { words: Words::Message(frame), ids })
+        let id = is_request.then(|| charge.detached(message::request_id(&frame)));
+        let ids = id.into_iter().collect();
+        Ok(Self { words: Words::Message(frame, Arc::new(charge)), ids })
     }
 
     /// Counts the requests beside the first one, which was counted when its head was read.
@@ -96,10 +88,10 @@ impl Said {
     /// The beginning of a session, if it is one.
     pub(super) fn hello(&self) -> Option<&Frame> {
         match &self.words {
-            Words::Message(one) if one.kind() == Kind::Request => {
+            Words::Message(one, _) if one.kind() == Kind::Request => {
                 Some(one).filter(|one| one.method() == b"initialize")
             }
-            Words::Message(_) | Words::Batch(_) | Words::Line(_) => None,
+            Words::Message(..) | Words::Batch(..) | Words::Line(_) => None,
         }
     }
 }

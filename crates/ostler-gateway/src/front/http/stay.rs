@@ -21,7 +21,7 @@ use super::refusal::Refusal;
 use crate::client::Memory;
 use crate::gateway::{Visitor, lock};
 use crate::house::House;
-use crate::quota::Account;
+use crate::quota::{Account, Purse};
 use crate::session::Desk;
 use crate::transport::{Silence, Words};
 
@@ -33,8 +33,8 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 pub(super) struct Stay {
     pub(super) id: u128,
     pub(super) pass: Arc<Pass>,
-    /// What its principal uses of the gateway.
-    pub(super) account: Arc<Account>,
+    /// Counts the bytes of its requests that wait.
+    pub(super) purse: Arc<Purse>,
     /// The server that it wants, or all.
     pub(super) server: Option<String>,
     /// The version that was agreed upon.
@@ -55,7 +55,7 @@ pub(super) struct Stay {
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) pass: Arc<Pass>,
-    pub(super) account: Arc<Account>,
+    pub(super) purse: Arc<Purse>,
     pub(super) server: Option<String>,
     pub(super) version: String,
     pub(super) visitor: Visitor,
@@ -101,7 +101,7 @@ impl Stay {
             id,
             end: arrival.pass.withdrawn().child_token(),
             pass: arrival.pass,
-            account: arrival.account,
+            purse: arrival.purse,
             server: arrival.server,
             version: arrival.version,
             mail: Arc::default(),
@@ -117,6 +117,11 @@ impl Stay {
     pub(super) fn attend(self: &Arc<Self>) -> Attendance {
         lock(&self.presence).count += 1;
         Attendance(Arc::clone(self))
+    }
+
+    /// What its principal uses of the gateway.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        self.purse.account()
     }
 
     /// Since when its client has been away, if it is.
@@ -151,14 +156,14 @@ impl Stay {
 
     fn open(&self, letter: Letter, desk: &Desk) -> Result<(), Refusal> {
         let Letter { words: Some(words), ids, track } = letter else { return Ok(()) };
-        match self.mail.expect(&ids, track, &self.account) {
+        match self.mail.expect(&ids, track, self.account()) {
             Expected::Yes => desk.hear(words),
             Expected::Repeated => {
                 if let Some(id) = ids.first() {
                     self.mail.refuse(id, track, "a request with this id is in flight already");
                 }
             }
-            Expected::TooMany => return Err(Refusal::Requests(self.account.most_requests())),
+            Expected::TooMany => return Err(Refusal::Requests(self.account().most_requests())),
         }
         Ok(())
     }
@@ -173,8 +178,8 @@ impl Stay {
     pub(super) async fn live(&self, visitor: Visitor, house: &House) {
         let mut memory = Memory::default();
         while self.is_wanted().await {
-            let out = Arc::clone(&self.mail);
-            let desk = Arc::new(house.gateway().attend(visitor.clone(), memory, out));
+            let (out, purse) = (Arc::clone(&self.mail), Arc::clone(&self.purse));
+            let desk = Arc::new(house.gateway().attend(visitor.clone(), memory, out, purse));
             self.sit_down(&desk);
             let detach = house.detach_timeout().unwrap_or(self.limits.detach);
             let gone = async {

@@ -15,6 +15,7 @@ use super::head::{Form, Manner};
 use super::limits::SMALL_BODY;
 use super::refusal::Refusal;
 use super::requests::{Admitted, Asked};
+use super::said::read;
 use super::wire::{NoBody, Request, Wire};
 
 /// How an answer is sent after which nothing can be understood.
@@ -126,14 +127,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Turns<'_, S> {
             Ok(Asked::Answered(answer)) => return self.say_unread(answer, manner).await,
             Err(refusal) => return self.say_unread(refusal.into_answer(), manner).await,
         };
-        let body = match self.http.room.read(&mut self.wire, &manner).await {
+        let purse = self.http.purse_of(&post);
+        let body = match read(&mut self.wire, &manner, &purse, self.http.limits.body).await {
             Ok(body) => body,
             Err(NoBody::Gone) => return Then::Drop,
             Err(NoBody::Refused(refusal)) => return self.say_last(refusal).await,
         };
         let answer = tokio::select! {
             biased;
-            answer = self.http.hear(post, &body) => answer,
+            answer = self.http.hear(post, body) => answer,
             () = self.wire.gone() => return Then::Drop,
         };
         self.say(answer.unwrap_or_else(Refusal::into_answer), manner).await

@@ -93,22 +93,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Some(bytes)
     }
 
-    /// Waits for a body.
-    pub(super) async fn body(&mut self, manner: &Manner) -> Result<Bytes, NoBody> {
+    /// Waits for a body. `room` says whether there is room for so many bytes of it.
+    pub(super) async fn body(
+        &mut self,
+        manner: &Manner,
+        room: impl FnMut(usize) -> Result<(), Refusal>,
+    ) -> Result<Bytes, NoBody> {
         if manner.is_asked_for {
             self.write(GO_ON).await.map_err(|_| NoBody::Gone)?;
         }
         let mut content = BytesMut::new();
-        self.pass(manner.body, |bytes| content.extend_from_slice(bytes)).await?;
+        self.pass(manner.body, |bytes| content.extend_from_slice(bytes), room).await?;
         Ok(content.freeze())
     }
 
     /// Waits for a body that nobody wants.
     pub(super) async fn skip(&mut self, body: Body) -> Result<(), NoBody> {
-        self.pass(body, |_| {}).await
+        self.pass(body, |_| {}, |_| Ok(())).await
     }
 
-    async fn pass(&mut self, mut rest: Body, mut see: impl FnMut(&[u8])) -> Result<(), NoBody> {
+    async fn pass(
+        &mut self,
+        mut rest: Body,
+        mut see: impl FnMut(&[u8]),
+        mut room: impl FnMut(usize) -> Result<(), Refusal>,
+    ) -> Result<(), NoBody> {
         let mut size = 0;
         loop {
             let mut count = |bytes: &[u8]| {
@@ -120,6 +129,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             if size > BODY as usize {
                 return Err(NoBody::Refused(Refusal::Large));
             }
+            room(size)?;
             if rest.is_complete() {
                 return Ok(());
             }
@@ -247,7 +257,7 @@ mod tests {
         client.write_all(text.as_bytes()).await.unwrap();
         client.write_all(&vec![b' '; 60_000]).await.unwrap();
         let request = wire.request(|_| ()).await.unwrap().expect("a request");
-        assert_eq!(wire.body(&request.manner).await.unwrap().len(), 60_000);
+        assert_eq!(wire.body(&request.manner, |_| Ok(())).await.unwrap().len(), 60_000);
         drop(client);
         assert!(wire.request(|_| ()).await.unwrap().is_none());
         assert!(!wire.unread.try_reclaim(KEPT + 1));

@@ -1,0 +1,135 @@
+//! Requests that wait for servers, and what they cost the gateway.
+
+use std::net::TcpStream;
+
+use ostler_testkit::web::{Reply, Web, request};
+use ostler_testkit::{Launched, Stage, rss_of};
+use serde_json::{Value, json};
+
+use crate::house::{Client, House, PATIENCE, serve};
+
+/// Calls, and how large each of them is.
+const CALLS: u64 = 12;
+const LARGE: usize = (16 << 20) - 1000;
+/// What they may cost all together, in KiB: far less than all of them.
+const COST: u64 = 128 << 10;
+
+/// A gateway with one server, and what it takes before anybody asks for anything.
+struct Scene {
+    house: House,
+    gateway: Launched,
+    memory: u64,
+    web: Web,
+}
+
+impl Scene {
+    fn new(switches: &[&str], path: &str) -> Self {
+        let house = House::new(Stage::leaf());
+        house.configure(&[("a", house.stub("a", switches, &json!({})))]);
+        let (gateway, address, token) = serve(&house);
+        let memory = rss_of(gateway.pid());
+        let web = Web::new(address, path, &token).enter();
+        Self { house, gateway, memory, web }
+    }
+
+    fn expect_cost(&self) {
+        let cost = rss_of(self.gateway.pid()).saturating_sub(self.memory);
+        assert!(cost <= COST, "{cost} KiB");
+    }
+
+    fn end(mut self) {
+        self.house.down_with(&mut self.gateway);
+    }
+}
+
+/// A call with so many bytes that is never answered.
+fn call(id: u64, tool: &str, bytes: usize) -> String {
+    let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call""#);
+    let text = "x".repeat(bytes);
+    let arguments = format!(r#"{{"never":true,"text":"{text}"}}"#);
+    format!(r#"{head},"params":{{"name":"{tool}","arguments":{arguments}}}}}"#)
+}
+
+#[test]
+fn a_call_that_its_server_has_keeps_nothing_of_its_bytes() {
+    let scene = Scene::new(&[], "/mcp/a");
+    let waiting: Vec<TcpStream> = (1..=CALLS)
+        .map(|id| {
+            let stream = scene.web.begin("POST", &call(id, "x", LARGE));
+            scene.house.expect_calls(id);
+            stream
+        })
+        .collect();
+    scene.expect_cost();
+    drop(waiting);
+    scene.end();
+}
+
+#[test]
+fn calls_on_http_that_wait_for_a_server_to_start_have_a_limit() {
+    let scene = Scene::new(&["--answer", "never"], "/mcp");
+    let mut waiting = Vec::new();
+    for id in 1..=CALLS {
+        let stream = scene.web.begin("POST", &call(id, "a__x", LARGE));
+        // Whether it is refused is known at once; whether it waits is not.
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+        match stream.peek(&mut [0]) {
+            Ok(_) => {
+                let mut reply = Reply::read(stream).unwrap();
+                assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
+                let text = reply.message()["error"]["message"].to_string();
+                assert!(text.contains("bytes of this session's requests wait already"), "{text}");
+            }
+            Err(_) => waiting.push(stream),
+        }
+    }
+    assert!((1..=4).contains(&waiting.len()), "{} wait", waiting.len());
+    scene.expect_cost();
+    let small = scene.web.send("POST", &request(&json!(0), "ping", &json!({})));
+    assert_eq!(small.status, 200, "small requests find room");
+    drop(waiting);
+    scene.end();
+}
+
+#[test]
+fn calls_on_stdio_that_wait_for_a_server_to_start_have_a_limit() {
+    let scene = Scene::new(&["--answer", "never"], "/mcp");
+    let mut client = scene.house.client(&[]);
+    let mut refused = 0;
+    for id in 1..=CALLS {
+        client.0.write(format!("{}\n", call(id, "a__x", LARGE)).as_bytes(), PATIENCE).unwrap();
+        refused += refusals_before(&mut client, 1000 + id);
+    }
+    assert!(refused >= CALLS - 4, "{refused} were refused");
+    scene.expect_cost();
+    drop(client);
+    scene.end();
+}
+
+/// How many refusals come before the answer to a ping with this id, which finds room whatever waits.
+fn refusals_before(client: &mut Client, id: u64) -> u64 {
+    client.0.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));
+    let mut refused = 0;
+    loop {
+        let answer: Value = client.0.message(PATIENCE);
+        if answer["id"] == json!(id) {
+            assert!(answer["result"].is_object(), "{answer}");
+            return refused;
+        }
+        assert_eq!(answer["error"]["data"]["gateway"]["reason"], "busy", "{answer}");
+        refused += 1;
+    }
+}
+
+#[test]
+fn calls_that_wait_for_a_server_to_read_them_have_a_limit() {
+    let scene = Scene::new(&[], "/mcp/a");
+    scene.web.tool("x", &json!({ "deaf": true }));
+    let waiting: Vec<TcpStream> =
+        (1..=CALLS).map(|id| scene.web.begin("POST", &call(id, "x", LARGE))).collect();
+    let small = scene.web.send("POST", &request(&json!(0), "ping", &json!({})));
+    assert_eq!(small.status, 200, "small requests find room");
+    scene.expect_cost();
+    drop(waiting);
+    scene.end();
+}

@@ -1,0 +1,199 @@
+//! Bytes of requests that wait: to arrive, for a server to start, or for a server to read them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+use super::pool::Spare;
+use super::{Account, Denied};
+
+/// Bytes of one session's requests that may wait. A request that waits alone may be larger.
+const BYTES_OF_SESSION: usize = 64 << 20;
+/// What it takes to keep a request, beside its bytes.
+const OVERHEAD: usize = 1 << 10;
+/// A request that is larger has to leave room for others.
+const LARGE: usize = 16 << 10;
+/// The longest id that is copied so that it does not keep the request it came with.
+const LONG_ID: usize = 1 << 10;
+
+/// The bytes of one session.
+#[derive(Debug)]
+pub(crate) struct Purse {
+    account: Arc<Account>,
+    used: AtomicUsize,
+}
+
+/// Bytes that count as long as this is held.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    purse: Arc<Purse>,
+    /// With the overhead.
+    amount: usize,
+}
+
+/// A line whose bytes count until it is dropped.
+struct Charged {
+    line: Bytes,
+    #[expect(dead_code, reason = "held until it is dropped")]
+    charge: Arc<Charge>,
+}
+
+impl Purse {
+    pub(crate) fn new(account: Arc<Account>) -> Arc<Self> {
+        Arc::new(Self { account, used: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Whether there could be room for a request with so many bytes if nothing else waits.
+    pub(crate) fn consider(&self, bytes: usize) -> Result<(), Denied> {
+        self.account.bytes.consider(bytes.saturating_add(OVERHEAD), spare(bytes))
+    }
+
+    /// Counts so many bytes of a request.
+    pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, Denied> {
+        self.consider(bytes)?;
+        let amount = bytes.saturating_add(OVERHEAD);
+        self.take(amount, spare(bytes))?;
+        Ok(Charge { purse: Arc::clone(self), amount })
+    }
+
+    fn take(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
+        let before = self.used.fetch_add(amount, Ordering::Relaxed);
+        let is_granted = before == 0 || before + amount <= spare.of(BYTES_OF_SESSION);
+        let taken = if is_granted {
+            self.account.bytes.take(amount, spare)
+        } else {
+            Err(Denied::Session(before))
+        };
+        if taken.is_err() {
+            self.used.fetch_sub(amount, Ordering::Relaxed);
+        }
+        taken
+    }
+}
+
+impl Charge {
+    /// Counts so many bytes in all, if that is more than before.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Denied> {
+        let amount = bytes.saturating_add(OVERHEAD);
+        if let Some(more) = amount.checked_sub(self.amount).filter(|more| *more > 0) {
+            self.purse.consider(bytes)?;
+            self.purse.take(more, spare(bytes))?;
+            self.amount = amount;
+        }
+        Ok(())
+    }
+
+    /// The id of a request that came with these bytes, for as long as the request is not answered.
+    pub(crate) fn detached(&self, id: Bytes) -> Bytes {
+        if self.is_large() && id.len() <= LONG_ID { Bytes::copy_from_slice(&id) } else { id }
+    }
+
+    /// Has the bytes of a line count until it is written, if there are many. Then the request itself need not count.
+    pub(crate) fn carry(self: Arc<Self>, line: Bytes, id: &[u8]) -> (Bytes, Option<Arc<Self>>) {
+        if !self.is_large() || id.len() > LONG_ID {
+            return (line, Some(self));
+        }
+        (Bytes::from_owner(Charged { line, charge: self }), None)
+    }
+
+    fn is_large(&self) -> bool {
+        self.amount > LARGE + OVERHEAD
+    }
+}
+
+fn spare(bytes: usize) -> Spare {
+    if bytes > LARGE { Spare::Some } else { Spare::Nothing }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.purse.account.bytes.give_back(self.amount);
+        self.purse.used.fetch_sub(self.amount, Ordering::Relaxed);
+    }
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ostler::keeper::Principal;
+
+    use super::*;
+    use crate::quota::Quotas;
+
+    const BODY: usize = 16 << 20;
+
+    /// Charges of so many bytes until there is no room.
+    fn fill(purse: &Arc<Purse>, bytes: usize) -> (Vec<Charge>, Denied) {
+        let mut charges = Vec::new();
+        loop {
+            match purse.charge(bytes) {
+                Ok(charge) => charges.push(charge),
+                Err(denied) => return (charges, denied),
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_session_of_a_token_and_of_all_have_a_limit() {
+        let quotas = Quotas::default();
+        let account = |name: &str| quotas.account(&Principal::named(name));
+        let (first, second, third) = (account("a"), account("b"), account("c"));
+        let purse = Purse::new(Arc::clone(&first));
+        let (of_session, denied) = fill(&purse, BODY);
+        assert!(matches!(denied, Denied::Session(_)), "{denied:?}");
+        assert_eq!(of_session.len(), 3);
+        assert!(purse.charge(100).is_ok(), "a small request finds room");
+        let mut more: Vec<Charge> = Vec::new();
+        let denied = loop {
+            let (charges, denied) = fill(&Purse::new(Arc::clone(&first)), BODY);
+            more.extend(charges);
+            if !matches!(denied, Denied::Session(_)) {
+                break denied;
+            }
+        };
+        assert!(matches!(denied, Denied::Principal(_)), "{denied:?}");
+        assert_eq!(of_session.len() + more.len(), 6);
+        let others: Vec<Charge> =
+            (0..4).flat_map(|_| fill(&Purse::new(Arc::clone(&second)), BODY).0).collect();
+        assert!(others.len() >= 4);
+        assert!(Purse::new(third).charge(BODY).is_ok(), "another token finds room");
+        drop((of_session, more, others));
+        assert_eq!(purse.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn one_request_that_waits_alone_may_be_larger_than_what_a_session_has() {
+        let purse = Purse::new(Quotas::default().account(&Principal::default()));
+        let alone = purse.charge(BYTES_OF_SESSION + 1).expect("room");
+        assert!(matches!(purse.charge(1), Err(Denied::Session(_))));
+        drop(alone);
+        assert!(purse.charge(1).is_ok());
+    }
+
+    #[test]
+    fn bytes_that_grow_are_counted_and_given_back() {
+        let purse = Purse::new(Quotas::default().account(&Principal::default()));
+        let mut charge = purse.charge(0).expect("room");
+        charge.grow(BODY).expect("room");
+        charge.grow(10).expect("no less");
+        assert_eq!(purse.used.load(Ordering::Relaxed), BODY + OVERHEAD);
+        assert!(charge.grow(BYTES_OF_SESSION).is_err());
+        assert_eq!(purse.used.load(Ordering::Relaxed), BODY + OVERHEAD);
+        let (line, kept) = Arc::new(charge).carry(Bytes::from_static(b"line"), b"1");
+        assert!(kept.is_none());
+        assert_eq!(purse.used.load(Ordering::Relaxed), BODY + OVERHEAD);
+        drop(line.clone());
+        drop(line);
+        assert_eq!(purse.used.load(Ordering::Relaxed), 0);
+    }
+}

@@ -36,6 +36,25 @@ strict_rows! {
         stage.assert_empty_now();
     }
 
+    // Neither ledgers nor sockets nor configuration, and nothing that it writes there is seen by anybody else.
+    fn the_server_sees_nothing_of_ostlers_own(stage) {
+        let configuration = stage.sandbox.home().join(".config/ostler");
+        fs::create_dir_all(&configuration).unwrap();
+        fs::write(configuration.join("ostler.json"), "secret").unwrap();
+        let (state, runtime) = (stage.sandbox.state(), stage.sandbox.runtime());
+        let look = format!(
+            "cat {configuration}/* {state}/ostler/owners/*/ledger 2> /dev/null; ls {runtime}/ostler 2> /dev/null; \
+             mkdir -p {state}/ostler/owners/forged && echo forged",
+            configuration = configuration.display(),
+            state = state.display(),
+            runtime = runtime.display()
+        );
+        assert_eq!(output_of(&stage, &["sh", "-c", &look]), "doors\nforged\n");
+        assert!(!state.join("ostler/owners/forged").exists());
+        fs::remove_dir_all(stage.sandbox.home().join(".config")).unwrap();
+        stage.assert_empty_now();
+    }
+
     fn the_pid_that_is_reported_is_the_servers_on_this_side(stage) {
         let mut run = stage.wrap(&[]);
         let said = run.stderr();

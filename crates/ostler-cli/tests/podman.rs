@@ -124,7 +124,9 @@ mod engine {
             let made = "podman network create ours; podman pod create --name pod;
                 podman run -d --pod pod $IMAGE sleep 100000; exec cat";
             for end in &ENDS[1..] {
-                let mut run = script(&stage, &podman, made);
+                // Which networks there are depends on HOME.
+                let mut command = stage.run(&["sh", "-c", made]);
+                let mut run = Launched::start(command.envs(podman.env()).env("IMAGE", IMAGE));
                 // What holds the pod together has its labels, too.
                 podman.await_running(2);
                 end(&mut run);

@@ -70,6 +70,8 @@ impl Podman {
             for name in ["", "home", "run", "image.tar"] {
                 chown(podman.path(name), Some(uid), Some(uid)).expect("chown");
             }
+            // Podman refuses a runtime directory that is not the user's own.
+            stage.sandbox.own_directories(uid);
         }
         podman.expect(&["import", archive.to_str().expect("a path"), IMAGE]);
         for options in [&[][..], &["--label", STRANGER]] {

@@ -13,9 +13,11 @@ use tokio::task::{JoinSet, spawn_blocking};
 use crate::door::remains::noted_engines;
 use crate::engine::clear::{block_on, list};
 use crate::engine::{ContainerView, Endpoint, Unreachable};
+use crate::fence::GuardianProgram;
 use crate::id::InstanceId;
 use crate::ledger::Book;
-use crate::podman::{self, Store};
+use crate::level::Level;
+use crate::podman::{self, Podman, Store};
 
 /// For an engine to say what it has. Somebody is waiting for it at a terminal.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -29,7 +31,7 @@ type Answer = Result<Vec<ContainerView>, Unreachable>;
 enum Source {
     Engine(Endpoint),
     /// Podman's own books.
-    Podman(Store),
+    Podman(Store, Level),
 }
 
 /// What all engines said.
@@ -87,7 +89,8 @@ fn noted(book: &Book) -> impl Iterator<Item = (InstanceId, Vec<Source>)> {
     book.open_entries().map(move |(id, entry)| {
         let engines = noted_engines(directory, id, &entry.intent.ways).map(Source::Engine);
         let stores = podman::noted(directory, id).unwrap_or_default().into_keys();
-        (id, engines.chain(stores.map(Source::Podman)).collect())
+        let stores = stores.map(|store| Source::Podman(store, entry.level()));
+        (id, engines.chain(stores).collect())
     })
 }
 
@@ -95,9 +98,11 @@ impl Source {
     async fn list(self) -> Answer {
         match self {
             Self::Engine(endpoint) => list(&endpoint, ANSWER_LIMIT).await,
-            Self::Podman(store) => {
+            Self::Podman(store, level) => {
                 let name = store.to_string();
-                let listed = spawn_blocking(move || podman::list(&store, PODMAN_LIMIT)).await;
+                let podman = Podman::own(level, GuardianProgram::Myself);
+                let ask = move || podman::list(&podman, &store, PODMAN_LIMIT);
+                let listed = spawn_blocking(ask).await;
                 listed.unwrap_or_else(|error| Err(unasked(name, &error)))
             }
         }
@@ -106,7 +111,7 @@ impl Source {
     fn name(&self) -> String {
         match self {
             Self::Engine(endpoint) => endpoint.to_string(),
-            Self::Podman(store) => store.to_string(),
+            Self::Podman(store, _) => store.to_string(),
         }
     }
 }

@@ -70,6 +70,7 @@ mod podman;
 mod porter;
 mod process;
 mod proctable;
+mod records;
 mod remains;
 mod resources;
 mod signals;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::getuid;
 
+use crate::level::Level;
+
 /// What every client of an engine can still reach: the kernel's limit is 107, some have their own.
 const LONGEST_SOCKET: usize = 99;
 /// What a script's first line can name: the kernel's limit is 253, or 125 for old ones.
@@ -62,6 +64,19 @@ impl Places {
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }
+}
+
+/// The directories of ostler's own that a server at this level must not see: configuration, state and sockets, and
+/// the place of this owner's directory. Less than `strict` can hide none.
+pub(crate) fn hidden(level: Level, book: Option<&Path>) -> Vec<PathBuf> {
+    if level < Level::Strict {
+        return Vec::new();
+    }
+    let home = || variable("HOME").map(|home| home.join(".config"));
+    let configuration = variable("XDG_CONFIG_HOME").or_else(home).map(|base| base.join("ostler"));
+    // PLACE/owners/ID.
+    let place = book.and_then(|book| book.ancestors().nth(2)).map(Path::to_owned);
+    Places::new(Places::of_user().0.into_iter().chain(configuration).chain(place)).0
 }
 
 /// The one whose content outlives the machine.

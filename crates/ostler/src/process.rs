@@ -13,6 +13,7 @@ use crate::guardians::{self, Claimants};
 use crate::id::InstanceId;
 use crate::ledger::{Entry, Intent, Ways};
 use crate::level::Level;
+use crate::places::hidden;
 use crate::remains::{self, Remains};
 use crate::spec::ServerSpec;
 use crate::ways::Found;
@@ -51,7 +52,7 @@ impl Backend for Processes {
             guardian: Some(guardian),
         };
         post.find_cgroups()?;
-        post.found = Found::of(instance, spec, terms.engine)?;
+        post.found = Found::of(instance, spec, terms)?;
         post.intent.ways = post.found.ways.clone();
         Ok(Box::new(post))
     }
@@ -134,7 +135,8 @@ impl Prepared for Post {
             ladder: limits.ladder(),
             orphan_ladder: limits.orphan_ladder(),
             proof_limit: limits.proof,
-            book: order.book,
+            hidden: hidden(containment.minimum(), Some(&order.book)),
+            book: Some(order.book),
             engine,
         };
         guardian.remark(self.found.unfollowed.take());

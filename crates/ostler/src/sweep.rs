@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Evidence};
 use crate::door;
-use crate::door::remains::{Haste, is_noted};
-use crate::fence::{Outcome, Proof};
+use crate::door::remains::{Haste, Removal, is_noted};
+use crate::fence::{GuardianProgram, Outcome, Proof};
 use crate::id::InstanceId;
 use crate::ledger::{
     Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, remove, unfinished,
@@ -93,10 +93,13 @@ impl DeadOwner {
         } else {
             backend.end(&abandoned, limit)
         };
-        let ways = abandoned.iter().map(|entry| (entry.intent.instance, &entry.intent.ways));
+        let ways = abandoned
+            .iter()
+            .map(|entry| (entry.intent.instance, &entry.intent.ways, entry.level()));
         let limits = Limits { proof: limit, ..Limits::default() };
-        let directory = &self.book.directory;
-        door::remains::end(directory, ways, &mut outcomes, &limits, Haste::Sweeping);
+        let guardian = GuardianProgram::Myself;
+        let removal = Removal { limits, haste: Haste::Sweeping, guardian };
+        door::remains::end(&self.book.directory, ways, &mut outcomes, &removal);
         for (id, outcome) in &outcomes {
             self.note(*id, outcome);
         }

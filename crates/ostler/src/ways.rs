@@ -16,9 +16,10 @@ use crate::engine::{Endpoint, Engine, Tool};
 use crate::fence::{StartError, Terms};
 use crate::id::{InstanceId, OwnerId};
 use crate::ledger::{Intent, Passage, Ways};
+use crate::level::Level;
 use crate::limits::Limits;
 use crate::places::{script_path, socket_path};
-use crate::podman::{self, Shelf};
+use crate::podman::{self, Podman, Shelf};
 use crate::porter::wire::{Service, Wrapped};
 use crate::spec::ServerSpec;
 
@@ -44,12 +45,13 @@ impl Found {
     pub(crate) fn of(
         instance: InstanceId,
         spec: &ServerSpec,
-        engine: Engine,
+        terms: &Terms,
     ) -> Result<Self, StartError> {
+        let engine = terms.engine;
         let mut found = Self::default();
         let tools = Tool::followed(spec, engine);
         if tools.contains(&Tool::Podman) {
-            found.wrap_podman(instance, spec);
+            found.wrap_podman(instance, spec, terms.containment.minimum());
         }
         for tool in tools {
             match Endpoint::of(spec, *tool) {
@@ -74,7 +76,7 @@ impl Found {
     }
 
     /// Finds a place for the wrapper, if there is a command to wrap.
-    fn wrap_podman(&mut self, instance: InstanceId, spec: &ServerSpec) {
+    fn wrap_podman(&mut self, instance: InstanceId, spec: &ServerSpec, level: Level) {
         let Some(program) = podman::find(spec) else { return };
         if Shelf::holds(&program) {
             return self.leave_to_enclosing();
@@ -83,7 +85,9 @@ impl Found {
         match placed {
             Ok((own, place)) => {
                 self.ways.shelf = Some(place);
-                self.podman = Some(Wrapped { program, own, is_local: !is_remote(spec) });
+                let podman = Podman::of(program.clone(), spec, level);
+                let is_local = !is_remote(spec);
+                self.podman = Some(Wrapped { program, podman, own, is_local });
             }
             Err(error) => self.unfollowed = Some(format!("podman can't be wrapped: {error}")),
         }

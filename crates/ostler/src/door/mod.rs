@@ -98,7 +98,7 @@ impl Door {
             Endpoint::Unix(path) => Some(Sockets::new(path, &socket)),
             Endpoint::Tcp { .. } | Endpoint::Ssh(_) => None,
         };
-        let traffic = Rc::new(Traffic::new(note, endpoint.clone(), before));
+        let traffic = Rc::new(Traffic::new(note, before));
         Self { labels, endpoint, sockets, cap, traffic }
     }
 

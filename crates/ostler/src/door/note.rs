@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Endpoint;
+use crate::records;
 
 /// A list that is longer begins anew, unless that would be so for every line.
 const LONGEST: u64 = 64 << 10;
@@ -22,8 +22,6 @@ const LONGEST: u64 = 64 << 10;
 /// What the note says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
-    /// Which engine was asked.
-    pub(crate) endpoint: Endpoint,
     /// How many creates it has not answered.
     pub(crate) creates: usize,
     /// Commands that may run in containers that are not ours.
@@ -36,8 +34,8 @@ pub(crate) struct Note {
 
 impl Note {
     /// Without containers that are known of.
-    pub(crate) fn new(endpoint: Endpoint, creates: usize) -> Self {
-        Self { endpoint, creates, execs: Vec::new(), made: Vec::new() }
+    pub(crate) fn new(creates: usize) -> Self {
+        Self { creates, execs: Vec::new(), made: Vec::new() }
     }
 
     /// Where it is for the Door that has this socket: beside the ledger, and called like that.
@@ -47,7 +45,7 @@ impl Note {
 
     /// `None`: the instance has never had a container there.
     pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
-        match fs::read(path) {
+        match records::read(path) {
             Ok(text) => Ok(Some(serde_json::from_slice(newest(&text))?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -92,7 +90,9 @@ impl NotePad {
     /// A list with this line only, in the place of another.
     fn begin(&mut self, line: &[u8]) -> io::Result<()> {
         let aside = self.path.with_extension("door.new");
-        let mut list = File::create(&aside)?;
+        // From an attempt that has failed, or something that a server has put there: never written through.
+        let _ = fs::remove_file(&aside);
+        let mut list = File::options().append(true).create_new(true).open(&aside)?;
         list.write_all(line)?;
         list.sync_all()?;
         fs::rename(aside, &self.path)?;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn note(creates: usize) -> Note {
-        Note::new(Endpoint::Unix("/engine.sock".into()), creates)
+        Note::new(creates)
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
     fn half_a_note_does_not_count() {
         let (_book, mut pad) = pad();
         pad.write(&note(1)).unwrap();
-        pad.list.as_mut().unwrap().write_all(b"{\"endpoint\":").unwrap();
+        pad.list.as_mut().unwrap().write_all(b"{\"creates\":").unwrap();
         assert_eq!(Note::read(&pad.path).unwrap(), Some(note(1)));
     }
 

@@ -13,17 +13,32 @@ use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::{block_on, clear};
 use crate::engine::exec::end_execs;
 use crate::engine::proof::Made;
-use crate::engine::{Endpoint, EngineResidue, Unreachable};
-use crate::fence::{Outcome, Residue};
+use crate::engine::{Endpoint, EngineResidue, Tool, Unreachable};
+use crate::fence::{GuardianProgram, Outcome, Residue};
 use crate::id::InstanceId;
 use crate::ledger::{End, Passage, Ways};
+use crate::level::Level;
 use crate::limits::Limits;
-use crate::podman::{self, Clearance, Shelf};
+use crate::podman::{self, Clearance, Podman, Shelf};
+use crate::spec::ServerSpec;
 
 /// How many instances are seen to at a time. For each, several containers are removed at a time.
 const AT_A_TIME: usize = 4;
 /// How long an engine is given that answers, and has more to remove than is done at once.
 const BUSY_ENGINE: Duration = Duration::from_mins(2);
+
+/// How what is left is removed.
+#[derive(Clone, Debug)]
+pub(crate) struct Removal {
+    pub(crate) limits: Limits,
+    pub(crate) haste: Haste,
+    /// What guards the commands that ostler has to run for it.
+    pub(crate) guardian: GuardianProgram,
+}
+
+/// Why an engine behind ssh is not asked.
+const UNASKED: &str = "ostler connects through ssh only to the engine that its own environment names; \
+                       run 'ostler reap --yes' with DOCKER_HOST set to it";
 
 /// How much time there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,18 +74,19 @@ pub(crate) fn is_noted(book: &Path, instance: InstanceId, ways: &Ways) -> bool {
 /// Removes what the notes beside a ledger tell of, and the sockets of all that is settled then.
 pub(crate) fn end<'w>(
     book: &Path,
-    instances: impl IntoIterator<Item = (InstanceId, &'w Ways)>,
+    instances: impl IntoIterator<Item = (InstanceId, &'w Ways, Level)>,
     outcomes: &mut BTreeMap<InstanceId, Outcome>,
-    limits: &Limits,
-    haste: Haste,
+    removal: &Removal,
 ) {
-    let instances: Vec<(InstanceId, &Ways)> = instances.into_iter().collect();
-    let debts = instances.iter().flat_map(|(id, ways)| debts(book, *id, ways)).collect();
-    let mut left = pay(debts, limits, haste);
-    for (id, ways) in instances {
+    let instances: Vec<(InstanceId, &Ways, Level)> = instances.into_iter().collect();
+    let debts = instances.iter().flat_map(|(id, ways, _)| debts(book, *id, ways));
+    let (debts, refused) = sort(debts, removal.haste);
+    let mut left = pay(debts, &removal.limits, removal.haste);
+    left.extend(refused);
+    for (id, ways, level) in instances {
         let Some(outcome) = outcomes.remove(&id) else { continue };
         let cleared = left.remove(&id).map_or(Ok(()), Err);
-        let podmans = clear_podman(book, id, &outcome, limits, haste);
+        let podmans = clear_podman(book, id, &outcome, removal, level);
         let cleared = cleared.and(podmans);
         let outcome = outcome.with_engine(cleared);
         if End::from(&outcome).is_settled() {
@@ -85,21 +101,24 @@ fn clear_podman(
     book: &Path,
     instance: InstanceId,
     outcome: &Outcome,
-    limits: &Limits,
-    haste: Haste,
+    removal: &Removal,
+    level: Level,
 ) -> Result<(), EngineResidue> {
     let has_processes = matches!(outcome, Outcome::Unverified(Residue::Processes(_)));
+    podman::remove_unused_note(book, instance);
     if has_processes || !podman::is_noted(book, instance) {
         return Ok(());
     }
+    let Removal { limits, haste, guardian } = removal;
+    let podman = Podman::own(level, guardian.clone());
     let begin = Instant::now();
     loop {
         // Whoever would have been told is dead.
         let mut clearance = Clearance { limit: limits.containers, since: 0, removed: None };
-        match podman::clear(book, instance, &mut clearance) {
+        match podman::clear(book, instance, &podman, &mut clearance) {
             Ok(()) => return Ok(()),
             Err(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
-            Err(residue) if is_enough(&residue, haste, begin) => return Err(residue),
+            Err(residue) if is_enough(&residue, *haste, begin) => return Err(residue),
             Err(_) => {}
         }
     }
@@ -110,13 +129,48 @@ fn is_enough(residue: &EngineResidue, haste: Haste, begin: Instant) -> bool {
     haste == Haste::Waiting || residue.is_in_doubt() || begin.elapsed() > BUSY_ENGINE
 }
 
-/// Which engines may have containers of the instance, as notes say.
+/// Which engines may have containers of the instance, as notes say. Those that must not be asked are left out.
 pub(crate) fn noted_engines(
     book: &Path,
     instance: InstanceId,
     ways: &Ways,
 ) -> impl Iterator<Item = Endpoint> {
-    debts(book, instance, ways).map(|debt| debt.endpoint)
+    let noted = debts(book, instance, ways).map(|debt| debt.endpoint);
+    noted.filter(|endpoint| !matches!(endpoint, Endpoint::Ssh(_)) || is_own_engine(endpoint))
+}
+
+/// Splits off what is behind ssh if a ledger on disk says so: to reach it a program is executed, and a server of the
+/// same user may have written the ledger. The engine that this process's own environment names is asked.
+fn sort(
+    debts: impl Iterator<Item = Debt>,
+    haste: Haste,
+) -> (Vec<Debt>, BTreeMap<InstanceId, EngineResidue>) {
+    let is_refused = |debt: &Debt| {
+        haste == Haste::Sweeping
+            && matches!(debt.endpoint, Endpoint::Ssh(_))
+            && !is_own_engine(&debt.endpoint)
+    };
+    let (refused, debts): (Vec<Debt>, Vec<Debt>) = debts.partition(is_refused);
+    let residue = |debt: Debt| {
+        let endpoint = debt.endpoint.to_string();
+        (
+            debt.instance,
+            EngineResidue::Unreachable(Unreachable { endpoint, reason: UNASKED.into() }),
+        )
+    };
+    (debts, refused.into_iter().map(residue).collect())
+}
+
+/// Whether a docker command of this process would ask this engine.
+fn is_own_engine(endpoint: &Endpoint) -> bool {
+    let spec = ServerSpec {
+        name: String::new(),
+        program: "docker".into(),
+        args: Vec::new(),
+        env: std::env::vars_os().collect(),
+        cwd: None,
+    };
+    Endpoint::of(&spec, Tool::Docker).is_ok_and(|own| own == *endpoint)
 }
 
 fn debts(book: &Path, instance: InstanceId, ways: &Ways) -> impl Iterator<Item = Debt> {
@@ -125,9 +179,10 @@ fn debts(book: &Path, instance: InstanceId, ways: &Ways) -> impl Iterator<Item =
 
 fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
     // One that is there and can't be read may have said anything.
-    let unread = |_| Some(Note::new(passage.endpoint.clone(), 1));
+    let unread = |_| Some(Note::new(1));
     let note = Note::path(book, &passage.socket);
-    let Note { endpoint, creates, execs, made } = Note::read(&note).unwrap_or_else(unread)?;
+    let Note { creates, execs, made } = Note::read(&note).unwrap_or_else(unread)?;
+    let endpoint = passage.endpoint.clone();
     Some(Debt { instance, note, endpoint, creates, execs, made: made.into() })
 }
 
@@ -226,4 +281,30 @@ async fn pay_one(debt: &Debt, limits: Limits, haste: Haste) -> Result<(), Engine
     let times = Times { grace, call: Times::CALL, limit: limits.containers };
     let left = end_execs(&debt.endpoint, &debt.execs, &times).await;
     if left.is_empty() { Ok(()) } else { Err(EngineResidue::Execs(left)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server of the same user may have written the ledger, and to reach this engine a program is executed.
+    #[test]
+    fn a_sweep_goes_through_ssh_to_no_engine_that_only_a_ledger_names() {
+        let instance = InstanceId::random().unwrap();
+        let debt = |endpoint: &str| Debt {
+            instance,
+            note: PathBuf::new(),
+            endpoint: endpoint.parse().unwrap(),
+            creates: 0,
+            execs: Vec::new(),
+            made: Made::from(Vec::new()),
+        };
+        let debts = || ["ssh://evil", "unix:///engine"].map(debt).into_iter();
+        let (asked, refused) = sort(debts(), Haste::Sweeping);
+        let asked: Vec<String> = asked.iter().map(|debt| debt.endpoint.to_string()).collect();
+        assert_eq!(asked, ["unix:///engine"]);
+        assert!(refused[&instance].to_string().contains("DOCKER_HOST"), "{refused:?}");
+        let (asked, refused) = sort(debts(), Haste::Waiting);
+        assert_eq!((asked.len(), refused.len()), (2, 0), "the owner itself found these");
+    }
 }

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::denial::Denial;
 use super::note::{Note, NotePad};
 use super::route::Route;
-use crate::engine::Endpoint;
 use crate::engine::proof::Made;
 
 /// More processes than that in other people's containers are not kept in mind.
@@ -36,7 +35,6 @@ pub(super) struct Traffic {
 #[derive(Debug)]
 struct Record {
     pad: RefCell<NotePad>,
-    endpoint: Endpoint,
     /// Creates of somebody before, which may still be under way.
     lost: usize,
 }
@@ -62,7 +60,7 @@ pub(super) struct Flight {
 
 impl Traffic {
     /// `note` is where the note is, `before` what somebody has left who served the same Door.
-    pub(super) fn new(note: PathBuf, endpoint: Endpoint, before: Before) -> Self {
+    pub(super) fn new(note: PathBuf, before: Before) -> Self {
         let Before { creates: lost, execs, made } = before;
         Self {
             is_closing: Cell::new(false),
@@ -70,7 +68,7 @@ impl Traffic {
             containers: Cell::new(0),
             made: made.into(),
             execs: RefCell::new(execs.into_iter().collect()),
-            record: Record { pad: RefCell::new(NotePad::new(note)), endpoint, lost },
+            record: Record { pad: RefCell::new(NotePad::new(note)), lost },
         }
     }
 
@@ -175,7 +173,7 @@ impl Flight {
 
 impl Record {
     fn note(&self, creates: usize, execs: Vec<String>, made: Vec<String>) -> io::Result<()> {
-        let (endpoint, creates) = (self.endpoint.clone(), creates + self.lost);
-        self.pad.borrow_mut().write(&Note { endpoint, creates, execs, made })
+        let creates = creates + self.lost;
+        self.pad.borrow_mut().write(&Note { creates, execs, made })
     }
 }

@@ -117,5 +117,7 @@ async fn process_of(client: &Client, id: &str, exec: &Exec) -> Result<Option<Pro
 /// Whether the process is in a cgroup that is named after the container.
 fn is_in_container(pid: i32, container: &str) -> bool {
     let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    !container.is_empty() && cgroups.contains(container)
+    // An engine that isn't one may name any text: only an id stands for nothing else.
+    let is_id = container.len() == 64 && container.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id && cgroups.contains(container)
 }

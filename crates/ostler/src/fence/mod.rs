@@ -3,6 +3,7 @@
 //! Its descriptor polls as readable when there is something to hear, so that it fits under any loop.
 //! When it is closed, the guardian ends everything by itself.
 
+mod call;
 mod leaving;
 mod outcome;
 mod start;
@@ -17,13 +18,15 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+pub(crate) use call::{Fenced, run_fenced};
 pub use leaving::Leaving;
 pub use outcome::{Outcome, Proof, Refusal, Residue};
 pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Terms};
 
 use crate::backend::{Hold, Whereabouts};
 use crate::cgroup::Leaf;
-use crate::door::{self, remains::Haste};
+use crate::door;
+use crate::door::remains::{Haste, Removal};
 use crate::engine::{EngineState, RemovedContainer};
 use crate::guardian::wire::{Conn, Order, Received, Report};
 use crate::id::InstanceId;
@@ -79,11 +82,15 @@ pub(crate) struct Fence {
     cgroups: Vec<PathBuf>,
     /// Why its containers can't be followed; taken when it is told.
     unfollowed: Option<String>,
+    /// The level that was asked for, or the better one that the server has.
+    level: Level,
     /// Whether the server has started.
     has_started: bool,
     /// The server's ways to containers, and where it is noted that they were used.
     ways: Ways,
-    book: PathBuf,
+    book: Option<PathBuf>,
+    /// What its guardian is, which is also to guard what ostler itself has to run.
+    program: GuardianProgram,
     /// A pidfd of the init at `strict`, once the server has started.
     init: Option<OwnedFd>,
     limits: Limits,
@@ -94,7 +101,7 @@ impl Fence {
         if level < Level::Leaf {
             self.leaf = None;
         }
-        self.has_started = true;
+        (self.has_started, self.level) = (true, level);
         self.init = self.conn.take_descriptors().pop();
         let guardian = self.guardian.as_ref().map_or(0, |guardian| guardian.id().cast_signed());
         // Who is gone already needs no identity: nobody is ever signalled by these.
@@ -161,9 +168,12 @@ impl Hold for Fence {
             }
             outcome => outcome,
         };
+        let Some(book) = &self.book else { return outcome };
         let mut outcomes = BTreeMap::from([(self.id, outcome)]);
-        let one = [(self.id, &self.ways)];
-        door::remains::end(&self.book, one, &mut outcomes, &self.limits, Haste::Waiting);
+        let one = [(self.id, &self.ways, self.level)];
+        let (limits, guardian) = (self.limits, self.program.clone());
+        let removal = Removal { limits, haste: Haste::Waiting, guardian };
+        door::remains::end(book, one, &mut outcomes, &removal);
         outcomes.remove(&self.id).unwrap_or(Outcome::Unverified(Residue::Unwatched))
     }
 }

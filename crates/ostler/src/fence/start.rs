@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::{Fence, Refusal};
 use crate::cgroup::{NoControl, NoLeaf};
 use crate::engine::{Engine, NoEndpoint};
-use crate::guardian::ROLE;
 use crate::guardian::wire::{Conn, Launch, Order, Received, Report};
+use crate::guardian::{ROLE, has_asked_for_its_role};
 use crate::id::InstanceId;
 use crate::ledger::{Intent, NoLedger, Ways};
 use crate::level::{Containment, Level};
@@ -48,7 +48,7 @@ pub enum Descriptors {
 }
 
 /// What to execute as a guardian.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GuardianProgram {
     /// This very program, which calls [`run_if_asked`](crate::guardian::run_if_asked) first.
     #[default]
@@ -132,10 +132,27 @@ impl Fence {
         if std::env::args_os().next().is_some_and(|name| name == ROLE) {
             return Err(StartError::NoRole);
         }
+        Self::spawn_guarded(id, name, terms)
+    }
+
+    /// The same for a command of ostler's own, also from a process that is itself a guardian or a porter. A host
+    /// that has never asked for its role can't be executed as a guardian.
+    pub(super) fn spawn_in_role(
+        id: InstanceId,
+        name: &str,
+        terms: &Terms,
+    ) -> Result<Self, StartError> {
+        if terms.guardian == GuardianProgram::Myself && !has_asked_for_its_role() {
+            return Err(StartError::NoRole);
+        }
+        Self::spawn_guarded(id, name, terms)
+    }
+
+    fn spawn_guarded(id: InstanceId, name: &str, terms: &Terms) -> Result<Self, StartError> {
         let spawned = spawn_guardian(id, name, terms);
         let (conn, guardian) = spawned.map_err(StartError::Guardian)?;
         let guardian = Some(guardian);
-        let (leaf, cgroups, ways, book) = (None, Vec::new(), Ways::default(), PathBuf::new());
+        let (leaf, cgroups, ways, book) = (None, Vec::new(), Ways::default(), None);
         let (limits, unfollowed) = (terms.limits, None);
         Ok(Self {
             unfollowed,
@@ -147,6 +164,8 @@ impl Fence {
             cgroups,
             ways,
             book,
+            program: terms.guardian.clone(),
+            level: terms.containment.minimum(),
             init: None,
             limits,
         })

@@ -18,6 +18,7 @@ use super::estate::Estate;
 use super::wire::{Conn, Received};
 use crate::fence::readable;
 use crate::ledger::Ways;
+use crate::level::Level;
 use crate::podman::{self, Orders, Shelf};
 use crate::porter::ROLE;
 use crate::porter::wire::{Order, Report, Service};
@@ -87,13 +88,22 @@ impl Gate {
         };
         let orders = Orders {
             program: podman.program.clone(),
+            podman: podman.podman.clone(),
             labels: self.service.labels.clone(),
             cap: self.service.cap,
             engines: engines.clone(),
             is_local: podman.is_local,
             book: self.service.book.clone(),
         };
-        Shelf::at(place).fill(&podman.own, &orders).map_err(|error| NoGate(place.clone(), error))
+        let filled = Shelf::at(place).fill(&podman.own, &orders);
+        filled.map_err(|error| NoGate(place.clone(), error))?;
+        // The server sees the directory no more, only the note.
+        if podman.podman.level() == Level::Strict {
+            let Service { book, labels, .. } = &self.service;
+            podman::make_note(book, labels.instance)
+                .map_err(|error| NoGate(book.clone(), error))?;
+        }
+        Ok(())
     }
 
     /// What tells that there is something to do here.
@@ -243,12 +253,13 @@ impl Gate {
 
     /// Removes the sockets, and what else was made. What can't be removed is found by the next sweep.
     pub(super) fn demolish(&self) {
-        let Service { ways, labels, .. } = &self.service;
+        let Service { ways, labels, book, .. } = &self.service;
         for way in &ways.engines {
             let _ = fs::remove_file(&way.socket);
         }
         if let Some(place) = &ways.shelf {
             Shelf::at(place).clear(labels.instance);
+            podman::remove_unused_note(book, labels.instance);
         }
     }
 }

@@ -16,6 +16,8 @@
 //! they are ended, by the guardian, as everywhere. It keeps the guardian's handlers that do nothing
 //! and is deaf to requests like it.
 
+use std::path::PathBuf;
+
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, chdir, pidfd_open, pidfd_send_signal,
@@ -23,6 +25,7 @@ use rustix::process::{
 };
 
 use super::fork::{Birth, leave};
+use super::hide;
 use super::launch::Start;
 use super::line::{self, Listener, Speaker, Word};
 use super::namespace::{self, NoNamespace, Side, Users};
@@ -33,6 +36,7 @@ use crate::engine::Endpoint;
 use crate::fence::Refusal;
 use crate::ledger::Passage;
 use crate::level::Level;
+use crate::podman;
 
 /// Starts the server below an init of its own.
 pub(super) fn launch(start: Start<'_>) -> Result<Init, Refusal> {
@@ -72,6 +76,7 @@ fn live(speaker: &Speaker, users: &Users, birth: Birth, mut start: Start<'_>) ->
     // The server is born where its init is.
     let leaf = start.leaf.take().filter(|_| matches!(birth, Birth::Outside));
     let settled = settle(speaker, users, leaf).and_then(|()| cover(start.orders));
+    let settled = settled.and_then(|()| hide(start.orders));
     match settled.and_then(|()| start.launch()) {
         Ok(server) => bury(speaker, server),
         Err(refusal) => {
@@ -108,6 +113,17 @@ fn cover(orders: &Launch) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Leaves nothing of ostler's own in sight but what the server needs of it.
+fn hide(orders: &Launch) -> Result<(), Refusal> {
+    let service = orders.engine.as_ref();
+    let ways = service.map(|service| &service.ways);
+    let sockets = ways.into_iter().flat_map(|ways| &ways.engines).map(|way| way.socket.clone());
+    let shelf = ways.and_then(|ways| ways.shelf.clone());
+    let note = service.map(|service| podman::note_path(&service.book, service.labels.instance));
+    let kept: Vec<PathBuf> = sockets.chain(shelf).chain(note).collect();
+    hide::hide(&orders.hidden, &kept).map_err(refusal)
 }
 
 /// Returns when nobody is left: all that loses its parent in the namespace becomes our child.

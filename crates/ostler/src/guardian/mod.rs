@@ -26,6 +26,7 @@
 mod estate;
 mod fork;
 mod gate;
+mod hide;
 mod init;
 mod launch;
 mod line;
@@ -38,6 +39,7 @@ pub(crate) mod wire;
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::podman;
 use crate::porter;
@@ -46,6 +48,14 @@ use crate::porter;
 /// binary can be taken for it.
 pub(crate) const ROLE: &str = "ostler-guardian";
 
+/// Set by [`run_if_asked`].
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this program becomes a guardian when it is executed as one.
+pub(crate) fn has_asked_for_its_role() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
 /// Becomes a guardian, the porter of one or the wrapper of a server's podman command, and never returns,
 /// if the library has started this process as such, or has put it in that command's place.
 ///
@@ -53,6 +63,7 @@ pub(crate) const ROLE: &str = "ostler-guardian";
 /// runtime or signal handler exists: not in an `async fn main` with `#[tokio::main]`, which has a
 /// runtime already. A guardian that finds threads refuses to start anything.
 pub fn run_if_asked() {
+    ASKED.store(true, Ordering::Relaxed);
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
     let code = if name == ROLE {

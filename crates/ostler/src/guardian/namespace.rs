@@ -32,6 +32,8 @@ pub(super) enum NoNamespace {
     Mounts(#[source] io::Error),
     #[error("a private /proc can't be mounted")]
     Proc(#[source] io::Error),
+    #[error("{} can't be hidden from the server", .0.display())]
+    Hidden(PathBuf, #[source] io::Error),
     #[error("{} can't be covered by the server's own socket", .0.display())]
     Engine(PathBuf, #[source] io::Error),
 }

@@ -112,7 +112,7 @@ impl Guardian {
             Owner::Silent => Patience::GiveUp,
             Owner::Dead => Patience::Wait,
         };
-        let Launch { id, book, proof_limit, .. } = &*self.charge.orders;
+        let Launch { id, book: Some(book), proof_limit, .. } = &*self.charge.orders else { return };
         let dead = DeadOwner::at(book, patience);
         if let (Some(mut dead), Some(proof)) = (dead, self.proof()) {
             dead.note(*id, &Outcome::Gone(proof));
@@ -293,7 +293,7 @@ impl Guardian {
         if self.owner == Owner::Listening {
             return self.report(&Report::Remaining(residue));
         }
-        let Launch { id, book, .. } = &*self.charge.orders;
+        let Launch { id, book: Some(book), .. } = &*self.charge.orders else { return };
         // Somebody else may be at the ledger, and finds out by itself.
         if let Some(mut dead) = DeadOwner::at(book, Patience::GiveUp) {
             dead.note(*id, &Outcome::Unverified(residue));

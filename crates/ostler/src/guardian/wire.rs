@@ -55,10 +55,12 @@ pub(crate) struct Launch {
     pub(crate) ladder: Ladder,
     pub(crate) orphan_ladder: Ladder,
     pub(crate) proof_limit: Duration,
-    /// The owner's directory, to be settled if the owner can't.
-    pub(crate) book: PathBuf,
+    /// The owner's directory, to be settled if the owner can't. `None`: the launch is on no record.
+    pub(crate) book: Option<PathBuf>,
     /// The server's way to a container engine, if it has one.
     pub(crate) engine: Option<Service>,
+    /// The directories of ostler's own that the server must not see. Only `strict` can hide them.
+    pub(crate) hidden: Vec<PathBuf>,
 }
 
 /// From the guardian to the owner.

@@ -1,12 +1,13 @@
 //! Reading a ledger, also one that was cut off in mid-word.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::record::{End, Intent, OwnerRecord, Record, Start};
 use crate::id::InstanceId;
+use crate::level::Level;
+use crate::records;
 
 pub(super) const LEDGER: &str = "ledger";
 pub(super) const LOCK: &str = "owner.lock";
@@ -38,12 +39,17 @@ impl Entry {
     pub fn is_settled(&self) -> bool {
         self.end.as_ref().is_some_and(End::is_settled)
     }
+
+    /// How firmly it was held. If that is not on record, as if it was held as firmly as can be.
+    pub(crate) fn level(&self) -> Level {
+        self.start.as_ref().map_or(Level::Strict, |start| start.level)
+    }
 }
 
 impl Book {
     /// Reads the ledger in an owner's directory.
     pub fn read(directory: &Path) -> io::Result<Self> {
-        let text = fs::read(directory.join(LEDGER))?;
+        let text = records::read(&directory.join(LEDGER))?;
         Self::parse(directory, &text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 

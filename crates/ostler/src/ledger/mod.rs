@@ -19,6 +19,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,6 +29,7 @@ pub use record::{Client, End, Intent, OwnerRecord, Passage, Record, Start, Ways}
 
 use crate::id::{InstanceId, OwnerId};
 use crate::places::{Places, make_private};
+use crate::records;
 use book::{LEDGER, LOCK};
 
 /// What becomes the ledger when it is rewritten.
@@ -281,12 +283,14 @@ pub(crate) fn sync(directory: &Path) -> io::Result<()> {
 
 /// Appends a record to the ledger of a dead owner, whose lock the caller holds.
 pub(crate) fn append(directory: &Path, record: &Record, _held: &LifeLine) -> io::Result<()> {
-    let ends_torn = !fs::read(directory.join(LEDGER))?.ends_with(b"\n");
+    let ends_torn = !records::read(&directory.join(LEDGER))?.ends_with(b"\n");
     write_line(&append_to(directory)?, record, ends_torn)
 }
 
 fn append_to(directory: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(directory.join(LEDGER))
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).custom_flags(flags).open(directory.join(LEDGER))
 }
 
 /// In one write, so that a line is there as a whole, or is the torn end of the file.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use super::answers::{Listed, Network, Pod};
-use super::command::{NoAnswer, ask};
+use super::command::{NoAnswer, Podman};
 use super::store::{Store, noted, remove_note};
 use super::whose::Whose;
 use crate::engine::argv::Thing;
@@ -39,53 +39,75 @@ pub(crate) struct Clearance<'a> {
 pub(crate) fn clear(
     book: &Path,
     instance: InstanceId,
+    podman: &Podman,
     clearance: &mut Clearance<'_>,
 ) -> Result<(), EngineResidue> {
     let noted = noted(book, instance).map_err(|error| {
         let (endpoint, reason) = ("podman".to_owned(), error.to_string());
         EngineResidue::Unreachable(Unreachable { endpoint, reason })
     })?;
-    for (store, things) in &noted {
-        let books = Books { store, instance, deadline: Instant::now() + clearance.limit };
-        books.clear_containers(clearance)?;
-        if things.contains(&Thing::Pod) {
-            let remove = ["pod", "rm", "--force", "--time", "0"];
-            books.exhaust(Books::pods, &remove, EngineResidue::Pods)?;
-        }
-        if things.contains(&Thing::Network) {
-            books.exhaust(Books::networks, &["network", "rm"], EngineResidue::Networks)?;
-        }
-    }
+    // One that can't be cleared keeps nobody from clearing the others.
+    let clear = |(store, things)| clear_store(store, things, instance, podman, clearance);
+    let failures: Vec<EngineResidue> = noted.iter().map(clear).filter_map(Result::err).collect();
     if !noted.is_empty() {
         // For an unprivileged user podman leaves a process of its own behind.
         remains::end_marked(&[instance], Instant::now() + clearance.limit);
+    }
+    if let Some(failure) = failures.into_iter().next() {
+        return Err(failure);
     }
     remove_note(book, instance);
     Ok(())
 }
 
+fn clear_store(
+    store: &Store,
+    things: &BTreeSet<Thing>,
+    instance: InstanceId,
+    podman: &Podman,
+    clearance: &mut Clearance<'_>,
+) -> Result<(), EngineResidue> {
+    let deadline = Instant::now() + clearance.limit;
+    let books = Books { podman, store, instance, deadline };
+    books.clear_containers(clearance)?;
+    if things.contains(&Thing::Pod) {
+        let remove = ["pod", "rm", "--force", "--time", "0"];
+        books.exhaust(Books::pods, &remove, EngineResidue::Pods)?;
+    }
+    if things.contains(&Thing::Network) {
+        books.exhaust(Books::networks, &["network", "rm"], EngineResidue::Networks)?;
+    }
+    Ok(())
+}
+
 /// All containers of ours in these books, of all instances.
-pub(crate) fn list(store: &Store, limit: Duration) -> Result<Vec<ContainerView>, Unreachable> {
+pub(crate) fn list(
+    podman: &Podman,
+    store: &Store,
+    limit: Duration,
+) -> Result<Vec<ContainerView>, Unreachable> {
     let words = ["ps", "--all", "--no-trunc", "--filter", &format!("label={INSTANCE}")];
-    let listed: Result<Vec<Listed>, NoAnswer> = read(store, None, &words, limit);
+    let listed: Result<Vec<Listed>, NoAnswer> = read((podman, store), None, &words, limit);
     let listed = listed.map_err(|error| unreachable(store, &error))?;
     Ok(listed.iter().filter_map(Listed::view).collect())
 }
 
 /// The containers of an instance, whatever their state.
 pub(super) fn listed(
+    podman: &Podman,
     store: &Store,
     instance: InstanceId,
     limit: Duration,
 ) -> Result<Vec<Listed>, NoAnswer> {
     let words = ["ps", "--all", "--no-trunc", "--filter", &filter(instance)];
-    let listed: Vec<Listed> = read(store, Some(instance), &words, limit)?;
+    let listed: Vec<Listed> = read((podman, store), Some(instance), &words, limit)?;
     // What is removed is never left to how podman understands a filter.
     Ok(listed.into_iter().filter(|one| one.is_of(instance)).collect())
 }
 
 /// The books that are being cleared.
 struct Books<'a> {
+    podman: &'a Podman,
     store: &'a Store,
     instance: InstanceId,
     deadline: Instant,
@@ -123,13 +145,18 @@ impl Books<'_> {
 
     /// What holds a pod together goes with that.
     fn containers(&self, limit: Duration) -> Result<Vec<Listed>, NoAnswer> {
-        let listed = listed(self.store, self.instance, limit)?;
+        let listed = listed(self.podman, self.store, self.instance, limit)?;
         Ok(listed.into_iter().filter(|one| !one.is_infra()).collect())
     }
 
     fn image_labels(&self, image: &str) -> Result<LabelMap, NoAnswer> {
         let words = ["image", "inspect", image];
-        let told = ask(self.store, Some(self.instance), &words, self.left().max(LAST_QUESTION))?;
+        let told = self.podman.ask(
+            self.store,
+            Some(self.instance),
+            &words,
+            self.left().max(LAST_QUESTION),
+        )?;
         let [image]: [Image; 1] = serde_json::from_slice(&told)?;
         Ok(image.into_labels())
     }
@@ -156,7 +183,7 @@ impl Books<'_> {
     /// Pods of the instance that nobody else's container is in.
     fn pods(&self, limit: Duration) -> Result<Vec<String>, NoAnswer> {
         let words = ["pod", "ps", "--no-trunc", "--filter", &filter(self.instance)];
-        let pods: Vec<Pod> = read(self.store, Some(self.instance), &words, limit)?;
+        let pods: Vec<Pod> = read((self.podman, self.store), Some(self.instance), &words, limit)?;
         let free = pods.into_iter().filter(|pod| pod.is_of(self.instance) && pod.is_empty());
         Ok(free.map(|pod| pod.id).collect())
     }
@@ -164,11 +191,13 @@ impl Books<'_> {
     /// Networks of the instance that nobody else's container is on.
     fn networks(&self, limit: Duration) -> Result<Vec<String>, NoAnswer> {
         let words = ["network", "ls", "--no-trunc", "--filter", &filter(self.instance)];
-        let networks: Vec<Network> = read(self.store, Some(self.instance), &words, limit)?;
+        let networks: Vec<Network> =
+            read((self.podman, self.store), Some(self.instance), &words, limit)?;
         let mut free = Vec::new();
         for network in networks.into_iter().filter(|network| network.is_of(self.instance)) {
             let words = ["ps", "--all", "--filter", &format!("network={}", network.name)];
-            let others: Vec<Listed> = read(self.store, Some(self.instance), &words, limit)?;
+            let others: Vec<Listed> =
+                read((self.podman, self.store), Some(self.instance), &words, limit)?;
             free.extend(others.is_empty().then_some(network.name));
         }
         Ok(free)
@@ -194,7 +223,7 @@ impl Books<'_> {
     fn remove(&self, command: &[&str], ids: &[&str]) {
         for some in ids.chunks(AT_A_TIME) {
             let words = [command, some].concat();
-            let _ = ask(self.store, Some(self.instance), &words, self.left());
+            let _ = self.podman.ask(self.store, Some(self.instance), &words, self.left());
         }
     }
 
@@ -236,8 +265,8 @@ fn detached<'v>(
 ) -> impl Iterator<Item = &'v ContainerView> {
     let ids = views.iter().map(|view| view.id.as_str());
     let words: Vec<&str> = ["container", "inspect"].into_iter().chain(ids).collect();
-    let described =
-        (!views.is_empty()).then(|| ask(books.store, Some(books.instance), &words, books.left()));
+    let described = (!views.is_empty())
+        .then(|| books.podman.ask(books.store, Some(books.instance), &words, books.left()));
     // Without a description it is only not told of.
     let described = described.and_then(|text| serde_json::from_slice(&text.ok()?).ok());
     let described: Vec<Details> = described.unwrap_or_default();
@@ -248,13 +277,13 @@ fn detached<'v>(
 }
 
 fn read<T: DeserializeOwned>(
-    store: &Store,
+    (podman, store): (&Podman, &Store),
     instance: Option<InstanceId>,
     words: &[&str],
     limit: Duration,
 ) -> Result<Vec<T>, NoAnswer> {
     let words = [words, &["--format", "json"]].concat();
-    Ok(serde_json::from_slice(&ask(store, instance, &words, limit)?)?)
+    Ok(serde_json::from_slice(&podman.ask(store, instance, &words, limit)?)?)
 }
 
 fn filter(instance: InstanceId) -> String {

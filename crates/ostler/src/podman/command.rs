@@ -1,28 +1,61 @@
 //! Asking podman, within a limit.
+//!
+//! To list and remove, podman executes what its own files name: the runtime that its database has for a container,
+//! and the hooks beside a container's files. A server that uses podman can write all of them. So whenever ostler asks on its
+//! own behalf, podman runs inside a [fence](crate::fence) of the server's level, with a guardian of its own, and all
+//! that it leaves behind ends with the call.
 
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::{Deserialize, Serialize};
 
-use super::store::Store;
-use crate::fence::readable;
-use crate::id::{INSTANCE_VARIABLE, InstanceId};
+use super::store::{Files, Store};
+use super::{PODMAN, Shelf, find_in};
+use crate::fence::{Fenced, GuardianProgram, ServerStdio, readable, run_fenced};
+use crate::id::InstanceId;
+use crate::level::Level;
+use crate::spec::ServerSpec;
 
 /// For one call, on a machine under load.
 const CALL: Duration = Duration::from_secs(10);
+/// Where podman's runtime keeps its state.
+const RUNTIME: &str = "XDG_RUNTIME_DIR";
 /// More than any list that makes sense.
 const LARGEST_ANSWER: u64 = 16 << 20;
+
+/// The variables that podman gets: where its files are, as the user has set it.
+const SURROUNDINGS: [&str; 11] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "CONTAINERS_CONF",
+    "CONTAINERS_STORAGE_CONF",
+    "STORAGE_DRIVER",
+];
 
 /// Why podman has not answered.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoAnswer {
+    #[error("there is no podman command on the PATH")]
+    NotFound,
     #[error("it can't be run: {0}")]
     NotRun(#[from] io::Error),
+    #[error("it can't be run in a fence: {0}")]
+    NoFence(String),
     #[error("it has not answered within {0:?}")]
     TooLate(Duration),
     #[error("it says: {0}")]
@@ -31,30 +64,146 @@ pub(super) enum NoAnswer {
     Unreadable(#[from] serde_json::Error),
 }
 
-/// What podman prints. Whatever it leaves behind carries the instance's mark.
-pub(super) fn ask(
-    store: &Store,
-    instance: Option<InstanceId>,
-    words: &[&str],
+/// The podman command, and how ostler calls it. Nothing of it comes from a server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Podman {
+    /// `None`: there is no such command.
+    program: Option<PathBuf>,
+    env: Vec<(OsString, OsString)>,
+    /// Whether that is the environment that the server was started with.
+    is_servers: bool,
+    way: Way,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Way {
+    /// As a child: the caller is inside the server's fence.
+    Direct,
+    /// In a fence of its own, of at least this level.
+    Fenced(Level, GuardianProgram),
+}
+
+impl Podman {
+    /// The command that was found for a server before its start, in the environment that the server starts with.
+    pub(crate) fn of(program: PathBuf, spec: &ServerSpec, level: Level) -> Self {
+        let env = surroundings(spec.env.iter().cloned());
+        let way = Way::Fenced(level, GuardianProgram::Myself);
+        Self { program: Some(program), env, is_servers: true, way }
+    }
+
+    /// The command that this process itself would find.
+    pub(crate) fn own(level: Level, guardian: GuardianProgram) -> Self {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = find_in(&path, |place| !Shelf::holds(&place.join(PODMAN)));
+        let env = surroundings(std::env::vars_os());
+        Self { program, env, is_servers: false, way: Way::Fenced(level, guardian) }
+    }
+
+    /// This command as a child, for the wrapper, which is inside the server's fence.
+    pub(super) fn direct(program: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
+        Self { program: Some(program), env, is_servers: false, way: Way::Direct }
+    }
+
+    /// Whether a command with these variables finds the same default store.
+    pub(super) fn is_like(&self, env: &[(OsString, OsString)]) -> bool {
+        // The server's own PATH begins with its shelf.
+        let sorted = |env: Vec<(OsString, OsString)>| -> BTreeSet<_> {
+            env.into_iter().filter(|(name, _)| name != "PATH").collect()
+        };
+        sorted(self.env.clone()) == sorted(surroundings(env.iter().cloned()))
+    }
+
+    /// The level of the fence in which it runs.
+    pub(crate) fn level(&self) -> Level {
+        match self.way {
+            Way::Direct => Level::Tree,
+            Way::Fenced(level, _) => level,
+        }
+    }
+
+    /// What podman prints. Whatever it leaves behind carries the instance's mark.
+    pub(super) fn ask(
+        &self,
+        store: &Store,
+        instance: Option<InstanceId>,
+        words: &[&str],
+        limit: Duration,
+    ) -> Result<Vec<u8>, NoAnswer> {
+        let is_plain = self.is_servers && store.is_default();
+        let flags = if is_plain { Vec::new() } else { store.flags() };
+        let runtime = store.runtime().filter(|_| !is_plain);
+        let words = flags.into_iter().chain(words.iter().map(|word| (*word).to_owned()));
+        let mut env = self.env.clone();
+        if let Some(runtime) = runtime {
+            env.retain(|(name, _)| name != RUNTIME);
+            env.push((RUNTIME.into(), runtime.into()));
+        }
+        self.run(words.map(OsString::from).collect(), env, instance, limit)
+    }
+
+    /// Where podman keeps containers if it gets these flags before its subcommand.
+    pub(super) fn files(&self, flags: &[OsString], limit: Duration) -> Result<Files, NoAnswer> {
+        let question = ["info", "--format", "{{json .Store}}"].map(OsString::from);
+        let words = flags.iter().cloned().chain(question).collect();
+        Ok(serde_json::from_slice(&self.run(words, self.env.clone(), None, limit)?)?)
+    }
+
+    fn run(
+        &self,
+        args: Vec<OsString>,
+        env: Vec<(OsString, OsString)>,
+        instance: Option<InstanceId>,
+        limit: Duration,
+    ) -> Result<Vec<u8>, NoAnswer> {
+        let limit = limit.min(CALL);
+        let (out, err) = (memory()?, memory()?);
+        let program = self.program.as_ref().ok_or(NoAnswer::NotFound)?;
+        let status = match &self.way {
+            Way::Direct => run_direct(program, &args, env, (&out, &err), limit)?,
+            Way::Fenced(level, guardian) => {
+                let spec = ServerSpec {
+                    name: PODMAN.into(),
+                    program: program.into(),
+                    args,
+                    env,
+                    cwd: Some("/".into()),
+                };
+                let stdio = ServerStdio {
+                    stdin: null()?,
+                    stdout: out.try_clone()?.into(),
+                    stderr: err.try_clone()?.into(),
+                };
+                let order = Fenced { spec, stdio, mark: instance, level: *level, guardian };
+                let ended = run_fenced(order, limit).map_err(NoAnswer::NoFence)?;
+                ended.ok_or(NoAnswer::TooLate(limit))?
+            }
+        };
+        if status.success() {
+            return Ok(content(out)?);
+        }
+        let said = content(err)?;
+        Err(NoAnswer::Refused(String::from_utf8_lossy(&said).trim().to_owned()))
+    }
+}
+
+fn run_direct(
+    program: &PathBuf,
+    args: &[OsString],
+    env: Vec<(OsString, OsString)>,
+    (out, err): (&File, &File),
     limit: Duration,
-) -> Result<Vec<u8>, NoAnswer> {
-    let limit = limit.min(CALL);
-    let (out, err) = (memory()?, memory()?);
-    let mut command = Command::new(&store.program);
-    // If that has gone, nothing of the flags can be relative to it.
-    let cwd = if store.cwd.is_dir() { &store.cwd } else { Path::new("/") };
-    command.args(&store.globals).args(words).current_dir(cwd).env_clear();
-    command.envs(store.env.iter().map(|(name, value)| (name, value)));
-    command.envs(instance.map(|id| (INSTANCE_VARIABLE, id.to_string())));
+) -> Result<ExitStatus, NoAnswer> {
+    let mut command = Command::new(program);
+    command.args(args).env_clear().envs(env);
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
     let mut podman = command.spawn()?;
     // Our own child, which nobody has waited for: the number is still its own.
     let handle = pidfd_open(Pid::from_child(&podman), PidfdFlags::empty());
     let handle = handle.map_err(io::Error::from)?;
     let deadline = Instant::now() + limit;
-    let status = loop {
+    loop {
         if let Some(status) = podman.try_wait()? {
-            break status;
+            return Ok(status);
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -63,12 +212,16 @@ pub(super) fn ask(
             return Err(NoAnswer::TooLate(limit));
         }
         readable(&handle, left)?;
-    };
-    if status.success() {
-        return Ok(content(out)?);
     }
-    let said = content(err)?;
-    Err(NoAnswer::Refused(String::from_utf8_lossy(&said).trim().to_owned()))
+}
+
+fn surroundings(env: impl Iterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    let counts = |name: &OsStr| SURROUNDINGS.iter().any(|one| name == *one);
+    env.filter(|(name, _)| counts(name)).collect()
+}
+
+fn null() -> io::Result<OwnedFd> {
+    Ok(File::open("/dev/null")?.into())
 }
 
 /// It takes whatever is printed, and nobody has to read it meanwhile.

@@ -6,8 +6,8 @@
 //! end with it, but podman's books don't know that: there they are up for ever, with their files. So
 //! the server finds a [wrapper] first on its path, which is this very program under another name. It
 //! puts labels on what is created, says in a [note](store) beside the ledger which books it will be
-//! in, and becomes the real command. When no process of the server is left, podman itself is asked to
-//! [remove](clear()) what has the labels. Nobody finishes a create whose command was killed, so that two
+//! in, and becomes the real command. When no process of the server is left, ostler has podman itself
+//! [remove](clear()) what has the labels, inside a [fence](command) of the server's level. Nobody finishes a create whose command was killed, so that two
 //! empty lists are proof.
 //!
 //! A command that asks a service goes through the server's [Door](crate::door) to that, if it has one.
@@ -23,8 +23,9 @@ mod whose;
 mod wrapper;
 
 pub(crate) use clear::{Clearance, clear, list};
+pub(crate) use command::Podman;
 pub(crate) use shelf::{Orders, Shelf};
-pub(crate) use store::{Store, is_noted, noted};
+pub(crate) use store::{Store, is_noted, make_note, noted, path as note_path, remove_unused_note};
 pub(crate) use wrapper::{ROLE, run};
 
 use std::ffi::OsStr;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::answers::Listed;
 use super::clear::listed;
-use super::command::NoAnswer;
+use super::command::{NoAnswer, Podman};
 use super::shelf::Shelf;
 use super::store::noted;
 use crate::id::InstanceId;
@@ -39,6 +39,7 @@ pub(super) enum NoRoom {
 
 /// Takes a place for what this process is about to create, and returns the value of its [label](own_call).
 pub(super) fn take(
+    podman: &Podman,
     shelf: &Shelf,
     book: &Path,
     instance: InstanceId,
@@ -53,7 +54,7 @@ pub(super) fn take(
     let running: Vec<&str> = text.lines().filter(|line| is_alive(line)).collect();
     let mut containers = Vec::new();
     for store in noted(book, instance)?.keys() {
-        containers.extend(listed(store, instance, COUNT_LIMIT)?);
+        containers.extend(listed(podman, store, instance, COUNT_LIMIT)?);
     }
     let seen: BTreeSet<&str> = containers.iter().filter_map(Listed::call).collect();
     let pending: Vec<&str> = running.into_iter().filter(|line| !seen.contains(line)).collect();
@@ -105,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::engine::argv::Thing;
-    use crate::podman::store::Store;
+    use crate::podman::store::{Files, Store};
 
     /// Podman lists nothing yet, and before it says so the other call has created its container and ended.
     #[test]
@@ -125,8 +126,10 @@ mod tests {
         fs::write(&podman, text).unwrap();
         fs::set_permissions(&podman, fs::Permissions::from_mode(0o700)).unwrap();
         let path = std::env::var("PATH").unwrap();
-        let env = vec![("PATH".into(), path)];
-        let store = Store { program: podman, globals: Vec::new(), env, cwd: place.into() };
+        let podman = Podman::direct(podman, vec![("PATH".into(), path.into())]);
+        let (root, runroot) = (place.join("root"), place.join("runroot"));
+        let store = Files { root, runroot, driver: "vfs".into(), runtime: None, is_default: false };
+        let store = Store::local(store).unwrap();
         let instance = InstanceId::random().unwrap();
         fs::write(place.join("ledger"), "").unwrap();
         store.note(Thing::Container, place, instance).unwrap();
@@ -134,7 +137,7 @@ mod tests {
         let shelf = Shelf::at(place);
         fs::write(shelf.calls(), format!("{}-{}\n", identity.pid, identity.start)).unwrap();
         let reaper = Builder::new().spawn(move || other.wait().unwrap()).unwrap();
-        let taken = take(&shelf, place, instance, NonZeroUsize::MIN);
+        let taken = take(&podman, &shelf, place, instance, NonZeroUsize::MIN);
         assert!(matches!(taken, Err(NoRoom::Full(_))), "{taken:?}");
         reaper.join().unwrap();
     }

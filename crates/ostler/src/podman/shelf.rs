@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::PODMAN;
+use super::command::Podman;
 use super::wrapper::ROLE;
 use crate::engine::label::Labels;
 use crate::id::InstanceId;
@@ -22,10 +23,12 @@ const ORDERS: &str = "orders";
 const CALLS: &str = "calls";
 
 /// What the wrapper is told.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
     /// The real command.
     pub(crate) program: PathBuf,
+    /// The same, as ostler itself asks it.
+    pub(crate) podman: Podman,
     /// What is put on all that it creates.
     pub(crate) labels: Labels,
     /// How many containers there may be at a time.
@@ -87,7 +90,10 @@ impl Shelf {
 
     /// Removes it, if its name is the instance's: another one is not ours.
     pub(crate) fn clear(&self, instance: InstanceId) {
-        if self.0.file_name().is_some_and(|name| name == Self::name(instance).as_str()) {
+        // A link would lead to files of somebody else.
+        let is_directory = || fs::symlink_metadata(&self.0).is_ok_and(|found| found.is_dir());
+        let is_named = self.0.file_name().is_some_and(|name| name == Self::name(instance).as_str());
+        if is_named && is_directory() {
             // What is not there, or can't be removed, is left to the next sweep.
             let _ = [PODMAN, ROLE, ORDERS, CALLS].map(|name| fs::remove_file(self.0.join(name)));
             let _ = fs::remove_dir(&self.0);

@@ -1,77 +1,160 @@
-//! Podman's books: which ones a server's containers are in, and the note that says so.
+//! Podman's stores: which ones a server's containers are in, and the note that says so.
+//!
+//! The wrapper writes the note inside the server's fence, so a hostile server can write it as well. Nothing in it
+//! names a program, a flag or a variable: only directories, a storage driver or the address of a service count, and
+//! each is checked when the note is read. A line that fails the check stands for podman's default store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::engine::Endpoint;
 use crate::engine::argv::Thing;
 use crate::id::InstanceId;
+use crate::places::is_private;
+use crate::records;
 
-/// What of an environment says where podman's books are, and how it gets at them.
-pub(super) const SURROUNDINGS: [&str; 17] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "TMPDIR",
-    "XDG_RUNTIME_DIR",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "CONTAINERS_CONF",
-    "CONTAINERS_CONF_OVERRIDE",
-    "CONTAINERS_STORAGE_CONF",
-    "STORAGE_DRIVER",
-    "STORAGE_OPTS",
-    "CONTAINER_HOST",
-    "CONTAINER_CONNECTION",
-    "CONTAINER_SSHKEY",
-    "SSH_AUTH_SOCK",
-];
+/// The storage drivers that podman has ever had.
+const DRIVERS: [&str; 7] = ["aufs", "btrfs", "devicemapper", "overlay", "overlay2", "vfs", "zfs"];
+/// How many stores of one instance are looked at; a server that notes more gets only these cleared.
+const MOST_STORES: usize = 64;
 
-/// Podman's books, by the way in which a command of the server has come to them.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct Store {
-    /// The real command.
-    pub(crate) program: PathBuf,
-    /// The flags before its subcommand.
-    pub(crate) globals: Vec<String>,
-    /// What counts of its environment.
-    pub(crate) env: Vec<(String, String)>,
-    /// Where it was called.
-    pub(crate) cwd: PathBuf,
+/// Where podman keeps containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Store {
+    /// Podman's default for the user whose environment it runs in.
+    #[default]
+    Default,
+    /// Directories of this machine.
+    Local(Files),
+    /// A podman service, by its address: `unix:///PATH` or `tcp://HOST:PORT`.
+    Service(String),
 }
 
-/// What an instance may have in which books.
+/// The files of a local store, as the note has them and as `podman info` names them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct Files {
+    /// Absolute, without `..`.
+    #[serde(alias = "graphRoot")]
+    pub(crate) root: PathBuf,
+    /// Absolute, without `..`.
+    #[serde(alias = "runRoot")]
+    pub(crate) runroot: PathBuf,
+    /// One of [`DRIVERS`].
+    #[serde(alias = "graphDriverName")]
+    pub(crate) driver: String,
+    /// The `XDG_RUNTIME_DIR` below which podman's runtime keeps its state, absolute, without `..`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) runtime: Option<PathBuf>,
+    /// Whether podman finds them without flags in the environment that the server was started with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_default: bool,
+}
+
+/// What an instance may have in which stores.
 pub(crate) type Noted = BTreeMap<Store, BTreeSet<Thing>>;
 
 /// One line of a note.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     thing: Thing,
-    store: Store,
+    store: Written,
 }
 
-impl fmt::Display for Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = std::iter::once(self.program.display().to_string());
-        let words: Vec<String> = words.chain(self.globals.iter().cloned()).collect();
-        f.write_str(&words.join(" "))
+/// A store as the note has it, unchecked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Local(Files),
+    Service { service: String },
+}
+
+impl Files {
+    /// Whether podman takes them for what they are, and for nothing else.
+    fn is_valid(&self) -> bool {
+        let paths = [&self.root, &self.runroot].into_iter().chain(&self.runtime);
+        paths.into_iter().all(|path| is_plain(path)) && DRIVERS.contains(&self.driver.as_str())
+    }
+}
+
+fn is_plain(path: &Path) -> bool {
+    let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    path.is_absolute() && path.components().all(is_plain) && path.to_str().is_some()
+}
+
+/// Only addresses that podman reaches without starting a program: `ssh` is not one of them.
+fn is_service(address: &str) -> bool {
+    match address.parse() {
+        Ok(Endpoint::Unix(path)) => is_plain(&path),
+        Ok(Endpoint::Tcp { .. }) => address.starts_with("tcp://"),
+        Ok(Endpoint::Ssh(_)) | Err(_) => false,
     }
 }
 
 impl Store {
+    /// A local store, if podman would take these for nothing else.
+    pub(super) fn local(files: Files) -> Option<Self> {
+        files.is_valid().then_some(Self::Local(files))
+    }
+
+    /// A service, if it is reached without starting a program.
+    pub(super) fn service(endpoint: &Endpoint) -> Option<Self> {
+        let address = endpoint.to_string();
+        is_service(&address).then_some(Self::Service(address))
+    }
+
+    /// The global flags by which podman finds it.
+    pub(super) fn flags(&self) -> Vec<String> {
+        match self {
+            Self::Default => Vec::new(),
+            Self::Local(Files { root, runroot, driver, .. }) => vec![
+                format!("--root={}", root.display()),
+                format!("--runroot={}", runroot.display()),
+                format!("--storage-driver={driver}"),
+            ],
+            Self::Service(address) => vec!["--remote".into(), format!("--url={address}")],
+        }
+    }
+
+    /// The `XDG_RUNTIME_DIR` that podman needs for it, if that is a directory that only this user can write to.
+    pub(super) fn runtime(&self) -> Option<&Path> {
+        match self {
+            Self::Local(files) => files.runtime.as_deref().filter(|path| is_private(path)),
+            Self::Default | Self::Service(_) => None,
+        }
+    }
+
+    /// Whether podman finds it without flags in the environment that the server was started with. With flags it would
+    /// forget further options of its configuration.
+    pub(super) fn is_default(&self) -> bool {
+        match self {
+            Self::Default => true,
+            Self::Local(files) => files.is_default,
+            Self::Service(_) => false,
+        }
+    }
+
     /// Says that an instance may have such a thing in it, so that it survives a power failure as the
     /// thing does. Several commands may do so at the same time.
     pub(super) fn note(&self, thing: Thing, book: &Path, instance: InstanceId) -> io::Result<()> {
+        let store = match self {
+            Self::Default => return Ok(()),
+            Self::Local(files) => Written::Local(files.clone()),
+            Self::Service(service) => Written::Service { service: service.clone() },
+        };
         if noted(book, instance)?.get(self).is_some_and(|things| things.contains(&thing)) {
             return Ok(());
         }
-        let line = serde_json::to_string(&Line { thing, store: self.clone() })?;
-        let mut file = File::options().create(true).append(true).open(path(book, instance))?;
+        let line = serde_json::to_string(&Line { thing, store })?;
+        let mut options = File::options();
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let mut file =
+            options.create(true).append(true).custom_flags(flags).open(path(book, instance))?;
         // Whoever wrote before may not have come to the end of its line.
         file.write_all(format!("\n{line}\n").as_bytes())?;
         file.sync_all()?;
@@ -79,25 +162,58 @@ impl Store {
     }
 }
 
-/// All that an instance may have something in. A line that can't be read says nothing; the others
-/// still count.
+impl From<Written> for Store {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Local(files) => Self::local(files).unwrap_or_default(),
+            Written::Service { service } if is_service(&service) => Self::Service(service),
+            Written::Service { .. } => Self::Default,
+        }
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = std::iter::once("podman".to_owned()).chain(self.flags());
+        f.write_str(&words.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// All stores in which an instance may have something. A line that can't be read may have named the default store,
+/// and anything in it.
 pub(crate) fn noted(book: &Path, instance: InstanceId) -> io::Result<Noted> {
-    let text = match fs::read(path(book, instance)) {
+    let text = match records::read(&path(book, instance)) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        // The server has put something else in its place.
+        Err(error) if records::is_foreign(&error) => b"?".to_vec(),
         Err(error) => return Err(error),
     };
     let mut noted = Noted::new();
-    let lines = text.split(|byte| *byte == b'\n');
-    for Line { thing, store } in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
-        noted.entry(store).or_default().insert(thing);
+    for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let (store, things) = match serde_json::from_slice(line) {
+            Ok(Line { thing, store }) => (store.into(), vec![thing]),
+            Err(_) => (Store::Default, vec![Thing::Container, Thing::Pod, Thing::Network]),
+        };
+        if noted.len() < MOST_STORES || noted.contains_key(&store) {
+            noted.entry(store).or_default().extend(things);
+        }
     }
     Ok(noted)
 }
 
-/// Whether it is noted that the instance may have anything.
+/// Whether it is noted that the instance may have anything. At `strict` an empty note is there from the start.
 pub(crate) fn is_noted(book: &Path, instance: InstanceId) -> bool {
-    path(book, instance).exists()
+    let note = path(book, instance);
+    fs::symlink_metadata(note).is_ok_and(|found| !found.is_file() || found.len() > 0)
+}
+
+/// Makes an empty note that outlives a power failure, for a server that can't make one itself.
+pub(crate) fn make_note(book: &Path, instance: InstanceId) -> io::Result<PathBuf> {
+    let path = path(book, instance);
+    File::options().write(true).create_new(true).open(&path)?.sync_all()?;
+    crate::ledger::sync(book)?;
+    Ok(path)
 }
 
 /// Takes the note back: nothing is there. What can't be taken back is looked into again.
@@ -105,40 +221,107 @@ pub(super) fn remove_note(book: &Path, instance: InstanceId) {
     let _ = fs::remove_file(path(book, instance));
 }
 
-fn path(book: &Path, instance: InstanceId) -> PathBuf {
+/// Removes a note that says nothing.
+pub(crate) fn remove_unused_note(book: &Path, instance: InstanceId) {
+    if !is_noted(book, instance) {
+        remove_note(book, instance);
+    }
+}
+
+pub(crate) fn path(book: &Path, instance: InstanceId) -> PathBuf {
     book.join(format!("{instance}.podman"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    fn store(root: &str) -> Store {
+        let (root, runroot, driver) = (root.into(), "/r".into(), "vfs".into());
+        Store::local(Files { root, runroot, driver, runtime: None, is_default: false }).unwrap()
+    }
+
+    fn book() -> (tempfile::TempDir, InstanceId) {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("ledger"), "").unwrap();
+        (directory, InstanceId::random().unwrap())
+    }
 
     #[test]
     fn a_note_that_was_cut_off_still_says_the_rest() {
-        let directory = tempfile::tempdir().unwrap();
+        let (directory, instance) = book();
         let book = directory.path();
-        fs::write(book.join("ledger"), "").unwrap();
-        let instance = InstanceId::random().unwrap();
         assert!(!is_noted(book, instance));
-        let store = |root: &str| Store {
-            program: "/usr/bin/podman".into(),
-            globals: vec!["--root".into(), root.into()],
-            env: vec![("HOME".into(), "/h".into())],
-            cwd: "/".into(),
-        };
         for (root, thing) in [("/a", Thing::Container), ("/a", Thing::Pod), ("/a", Thing::Pod)] {
             store(root).note(thing, book, instance).unwrap();
         }
         let text = fs::read_to_string(path(book, instance)).unwrap();
         assert_eq!(text.lines().filter(|line| !line.is_empty()).count(), 2);
-        let line = serde_json::to_string(&store("/b")).unwrap();
-        fs::write(path(book, instance), text + &line[..line.len() / 2]).unwrap();
+        fs::write(path(book, instance), text + "{\"thing\":\"cont").unwrap();
         store("/c").note(Thing::Network, book, instance).unwrap();
         let of_a = BTreeSet::from([Thing::Container, Thing::Pod]);
         let of_c = BTreeSet::from([Thing::Network]);
-        let expected = Noted::from([(store("/a"), of_a), (store("/c"), of_c)]);
+        let all = BTreeSet::from([Thing::Container, Thing::Pod, Thing::Network]);
+        let expected =
+            Noted::from([(store("/a"), of_a), (store("/c"), of_c), (Store::Default, all)]);
         assert_eq!(noted(book, instance).unwrap(), expected);
         remove_note(book, instance);
         assert!(!is_noted(book, instance));
+    }
+
+    #[test]
+    fn a_hostile_note_names_the_default_store_only() {
+        let (directory, instance) = book();
+        let book = directory.path();
+        let hostile = [
+            r#"{"program":"/evil","globals":["--root","/a"],"env":[["PATH","/evil"]],"cwd":"/"}"#,
+            r#"{"root":"a","runroot":"/r","driver":"vfs"}"#,
+            r#"{"root":"/a/../b","runroot":"/r","driver":"vfs"}"#,
+            r#"{"root":"/a","runroot":"--runtime=/evil","driver":"vfs"}"#,
+            r#"{"root":"/a","runroot":"/r","driver":"vfs --hooks-dir=/evil"}"#,
+            r#"{"service":"ssh://evil"}"#,
+            r#"{"service":"--module=/evil"}"#,
+            r#"{"service":"unix://relative"}"#,
+        ];
+        for store in hostile {
+            let line = format!("{{\"thing\":\"container\",\"store\":{store}}}\n");
+            fs::write(path(book, instance), line).unwrap();
+            let noted = noted(book, instance).unwrap();
+            assert_eq!(noted.keys().collect::<Vec<_>>(), [&Store::Default], "{store}");
+        }
+    }
+
+    #[test]
+    fn more_stores_than_make_sense_are_not_kept() {
+        let (directory, instance) = book();
+        for number in 0..2 * MOST_STORES {
+            let root = format!("/{number}");
+            store(&root).note(Thing::Container, directory.path(), instance).unwrap();
+        }
+        assert_eq!(noted(directory.path(), instance).unwrap().len(), MOST_STORES);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_read() {
+        let (directory, instance) = book();
+        let book = directory.path();
+        let note = path(book, instance);
+        fs::write(book.join("other"), "{}").unwrap();
+        symlink(book.join("other"), &note).unwrap();
+        assert_eq!(noted(book, instance).unwrap().keys().collect::<Vec<_>>(), [&Store::Default]);
+        assert!(store("/a").note(Thing::Container, book, instance).is_err());
+        fs::remove_file(&note).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &note,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        assert_eq!(noted(book, instance).unwrap().keys().collect::<Vec<_>>(), [&Store::Default]);
+        assert!(is_noted(book, instance));
     }
 }

@@ -5,9 +5,11 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use super::command::Podman;
 use super::shelf::{Orders, Shelf};
-use super::store::{SURROUNDINGS, Store};
+use super::store::{Files, Store};
 use super::{PODMAN, find_in, room};
 use crate::door::lead::{lead, release};
 use crate::engine::argv::{Creation, global_words, is_remote};
@@ -23,6 +25,9 @@ pub(crate) const ROLE: &str = "ostler-podman";
 
 /// What podman itself exits with when it is not its container that has failed.
 const NOT_DONE: i32 = 125;
+
+/// For podman to say where it keeps containers.
+const STORE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why a command is not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -73,11 +78,13 @@ fn prepare(spec: &mut ServerSpec, shelf: &Shelf, orders: &Orders) -> Result<(), 
     let Some(creation) = Creation::of(spec) else { return Ok(clear_labels(spec)?) };
     let Orders { labels, book, cap, .. } = orders;
     creation.check_labels(labels)?;
-    let Ok(store) = store_of(spec, orders) else { return Ok(()) };
+    let podman = Podman::direct(orders.program.clone(), spec.env.clone());
     // What is not on record ends with the server as well; only podman's books will not know.
-    let _ = store.note(creation.thing(), book, labels.instance);
+    if let Some(store) = store_of(spec, &podman, orders) {
+        let _ = store.note(creation.thing(), book, labels.instance);
+    }
     let call = match (creation.is_container(), cap) {
-        (true, Some(cap)) => Some(room::take(shelf, book, labels.instance, *cap)?),
+        (true, Some(cap)) => Some(room::take(&podman, shelf, book, labels.instance, *cap)?),
         // By this it shows later that its image has not passed on the labels.
         (true, None) => room::own_call().ok(),
         (false, _) => None,
@@ -95,19 +102,17 @@ fn door_of<'a>(spec: &ServerSpec, orders: &'a Orders) -> Option<&'a Path> {
     orders.engines.iter().find(leads_there).map(|way| way.socket.as_path())
 }
 
-fn store_of(spec: &ServerSpec, orders: &Orders) -> io::Result<Store> {
-    let text =
-        |word: &OsString| word.to_str().map(str::to_owned).ok_or(io::ErrorKind::InvalidInput);
-    let globals = global_words(spec).iter().map(text).collect::<Result<_, _>>()?;
-    let counts = |(name, _): &&(OsString, OsString)| SURROUNDINGS.iter().any(|one| name == one);
-    let env = spec.env.iter().filter(counts);
-    let env = env.map(|(name, value)| Ok((text(name)?, text(value)?)));
-    Ok(Store {
-        program: orders.program.clone(),
-        globals,
-        env: env.collect::<io::Result<_>>()?,
-        cwd: std::env::current_dir()?,
-    })
+/// Where the command would create something, as podman itself says with the command's own flags and variables.
+fn store_of(spec: &ServerSpec, podman: &Podman, orders: &Orders) -> Option<Store> {
+    if is_remote(spec) {
+        return Store::service(&Endpoint::of(spec, Tool::Podman).ok()?);
+    }
+    let flags = global_words(spec);
+    let files = podman.files(flags, STORE_LIMIT).ok()?;
+    let is_default = flags.is_empty() && orders.podman.is_like(&spec.env);
+    let runtime = spec.env.iter().find(|(name, _)| name == "XDG_RUNTIME_DIR");
+    let runtime = runtime.map(|(_, path)| PathBuf::from(path));
+    Store::local(Files { runtime, is_default, ..files })
 }
 
 /// The real command, or if that has gone the next one that the server would have found.

@@ -9,7 +9,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 use super::moods::{Mood, Moods};
 use super::role::Post;
-use super::wire::{Report, Service};
+use super::wire::{Report, Service, Wrapped};
 use crate::door::note::Note;
 use crate::engine::claim::{Claim, Cleared, Creates, News, Times};
 use crate::engine::clear::clear;
@@ -110,16 +110,17 @@ impl Rounds {
         let known = tree.wait_for(|tree| *tree != Tree::Alive).await.map(|tree| *tree);
         let Ok(Tree::Empty { since }) = known else { return };
         let instance = self.service.labels.instance;
+        let Some(Wrapped { podman, .. }) = self.service.podman.clone() else { return };
         while podman::is_noted(&self.service.book, instance) {
             if self.told.is_none() {
                 self.mood.set(EngineState::Answering, &self.reports);
             }
-            let (book, limit, reports) =
-                (self.service.book.clone(), self.limit, self.reports.clone());
+            let (book, limit, reports, podman) =
+                (self.service.book.clone(), self.limit, self.reports.clone(), podman.clone());
             let cleared = spawn_blocking(move || {
                 let mut removed = |container| tell(&reports, Report::Removed(container));
                 let removed: Option<&mut dyn FnMut(RemovedContainer)> = Some(&mut removed);
-                podman::clear(&book, instance, &mut Clearance { limit, since, removed })
+                podman::clear(&book, instance, &podman, &mut Clearance { limit, since, removed })
             });
             match cleared.await {
                 Ok(Ok(())) => return self.mood.set(EngineState::Clear, &self.reports),

@@ -12,6 +12,7 @@ use crate::door::note::Note;
 use crate::engine::label::Labels;
 use crate::engine::{EngineResidue, EngineState, RemovedContainer};
 use crate::ledger::{Passage, Ways};
+use crate::podman::Podman;
 
 /// From the guardian to the porter.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,8 +52,10 @@ pub(crate) struct Service {
 /// A podman command with a wrapper in its place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Wrapped {
-    /// The real one.
+    /// The real one, as the server's wrapper executes it.
     pub(crate) program: PathBuf,
+    /// The real one, as ostler asks it.
+    pub(crate) podman: Podman,
     /// The program that we are.
     pub(crate) own: PathBuf,
     /// Whether it asks no service unless it is told to.

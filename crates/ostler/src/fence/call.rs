@@ -1,0 +1,128 @@
+//! A command of ostler's own that must not leave a fence: run to its end, with all that it has caused.
+
+use std::io;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use super::{Event, Fence, GuardianProgram, Outcome, ServerStdio, StartError, Terms, readable};
+use crate::backend::Hold;
+use crate::cgroup::Leaf;
+use crate::fence::Descriptors;
+use crate::guardian::wire::Launch;
+use crate::id::InstanceId;
+use crate::ladder::{Ladder, Step};
+use crate::ledger::{Intent, Ways};
+use crate::level::{Containment, Level};
+use crate::limits::Limits;
+use crate::places::hidden;
+use crate::spec::ServerSpec;
+
+/// From TERM to KILL for processes that the command has left behind.
+const GRACE: Duration = Duration::from_millis(200);
+/// For all of it to be gone after KILL.
+const END: Duration = Duration::from_secs(5);
+
+/// What to run.
+pub(crate) struct Fenced<'a> {
+    pub(crate) spec: ServerSpec,
+    pub(crate) stdio: ServerStdio,
+    /// The instance whose mark its processes carry, so that a sweep finds what nobody guards.
+    pub(crate) mark: Option<InstanceId>,
+    /// A leaf is made wherever one can be had. Less than `strict` is not accepted if `strict` is asked for.
+    pub(crate) level: Level,
+    pub(crate) guardian: &'a GuardianProgram,
+}
+
+/// Runs a command in a fence of its own, and returns its status when no process of it is left. `None`: it did not
+/// end within `limit`, and was killed. The error is for people.
+pub(crate) fn run_fenced(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, String> {
+    run(order, limit).map_err(|error| error.to_string())
+}
+
+#[derive(Debug, thiserror::Error)]
+enum NotRun {
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("{0}")]
+    Refused(super::Refusal),
+    #[error("its guardian was killed")]
+    GuardianLost,
+    #[error("{0} is left of it")]
+    Remaining(super::Residue),
+    #[error(transparent)]
+    Control(#[from] io::Error),
+}
+
+fn run(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, NotRun> {
+    let Fenced { spec, stdio, mark, level, guardian } = order;
+    let id = InstanceId::random()?;
+    let minimum = if level == Level::Strict { Level::Strict } else { Level::Tree };
+    let limits = Limits { grace: GRACE, orphan_grace: GRACE, ..Limits::default() };
+    let containment = Containment::AtLeast(minimum);
+    let terms = Terms { containment, limits, guardian: guardian.clone(), ..Terms::default() };
+    let mut fence = Fence::spawn_in_role(id, &spec.name, &terms)?;
+    let intent = Intent {
+        instance: id,
+        name: spec.name.clone(),
+        program: String::new(),
+        leaf: Leaf::place(id).ok(),
+        cgroups: Vec::new(),
+        ways: Ways::default(),
+        at: 0,
+    };
+    let launch = Launch {
+        id: mark.unwrap_or(id),
+        spec,
+        leaf: intent.leaf.clone(),
+        controls: Vec::new(),
+        minimum,
+        descriptors: Descriptors::StdioOnly,
+        ladder: Ladder { close: Duration::ZERO, ask: GRACE },
+        orphan_ladder: limits.orphan_ladder(),
+        proof_limit: limits.proof,
+        book: None,
+        engine: None,
+        hidden: hidden(minimum, None),
+    };
+    fence.tell(launch, &intent, stdio)?;
+    let ended = await_end(&mut fence, limit);
+    match ended {
+        // Ends what it has left; a sweep knows nothing of it.
+        Err(NotRun::GuardianLost) => match fence.rescue() {
+            Outcome::Gone(_) => ended,
+            Outcome::Unverified(residue) => Err(NotRun::Remaining(residue)),
+        },
+        ended => {
+            if let Some(leaving) = fence.dismiss() {
+                leaving.reap();
+            }
+            ended
+        }
+    }
+}
+
+fn await_end(fence: &mut Fence, limit: Duration) -> Result<Option<ExitStatus>, NotRun> {
+    let (mut deadline, mut status) = (Instant::now() + limit, None);
+    let (mut is_late, mut is_stopped) = (false, false);
+    loop {
+        match fence.next_event()? {
+            Some(Event::Exited(exit)) => status = Some(exit),
+            Some(Event::Empty(_)) => return Ok(status.filter(|_| !is_late)),
+            Some(Event::Refused(refusal)) => return Err(NotRun::Refused(refusal)),
+            Some(Event::GuardianLost) => return Err(NotRun::GuardianLost),
+            Some(Event::Remaining(residue)) => return Err(NotRun::Remaining(residue)),
+            Some(_) => {}
+            None => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if !readable(&*fence, left)? && left.is_zero() {
+                    if is_stopped {
+                        return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+                    }
+                    (is_stopped, is_late, deadline) =
+                        (true, status.is_none(), Instant::now() + END);
+                    fence.stop(Step::Ending);
+                }
+            }
+        }
+    }
+}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ostler::keeper::Principal;
 use ostler::{Owner, Places};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -13,11 +14,12 @@ use super::connections::Connections;
 use super::head::Head;
 use super::path;
 use super::refusal::Refusal;
-use super::said::Room;
+use super::said;
 use super::turns::answer_all;
 use super::wire::{self, NoBody, Wire};
 use super::{Http, Limits, Pass, Settings};
 use crate::house::House;
+use crate::quota::{Purse, Quotas};
 use crate::roster::Supply;
 
 /// The token that lets everybody in.
@@ -112,7 +114,8 @@ pub struct Reading {
 
 /// Reads requests with their bodies until there are no more, and answers none of them.
 pub async fn read_all(stream: impl AsyncRead + AsyncWrite + Unpin) -> Reading {
-    let (mut wire, room) = (Wire::new(stream), Room::new(Limits::default().body));
+    let (mut wire, limit) = (Wire::new(stream), Limits::default().body);
+    let purse = Purse::new(Quotas::default().account(&Principal::default()));
     let mut reading = Reading { requests: Vec::new(), without_body: None, end: End::Closed };
     loop {
         let wire::Request { manner, asked: mut request } = match wire.request(Request::of).await {
@@ -120,9 +123,9 @@ pub async fn read_all(stream: impl AsyncRead + AsyncWrite + Unpin) -> Reading {
             Ok(None) => return reading,
             Err(refusal) => return Reading { end: refused(refusal), ..reading },
         };
-        let end = match room.read(&mut wire, &manner).await {
-            Ok(body) => {
-                request.body = body;
+        let end = match said::read(&mut wire, &manner, &purse, limit).await {
+            Ok(posted) => {
+                request.body = posted.body;
                 reading.requests.push(request);
                 if !manner.ends {
                     continue;

@@ -21,7 +21,7 @@ use crate::transport::Words;
 /// The body of a request, and the count of its bytes.
 #[derive(Debug)]
 pub(super) struct Posted {
-    body: Bytes,
+    pub(super) body: Bytes,
     charge: Charge,
 }
 

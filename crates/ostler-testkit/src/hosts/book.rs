@@ -132,6 +132,7 @@ impl Book {
             let path = match (environment.in_front_of_path.len(), environment.is_path_kept) {
                 (0, true) => "as it is".to_owned(),
                 (0, false) => "in another order".to_owned(),
+                (1, _) => "a directory of its own in front".to_owned(),
                 (count, _) => format!("{count} directories of its own in front"),
             };
             row(

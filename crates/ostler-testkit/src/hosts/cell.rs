@@ -22,6 +22,9 @@ pub const MOMENTS: [Duration; 3] =
 /// The moment at which instances that are still there need a reason.
 const WITH_REASON: usize = 1;
 
+/// Between two looks at the process table.
+const STEP: Duration = Duration::from_millis(200);
+
 /// Which host is played, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cell {
@@ -79,6 +82,22 @@ impl Ended {
     /// What is left now.
     pub fn left(&self) -> Left {
         Left::now(&self.scene.stage)
+    }
+
+    /// Waits until nothing is left. Instances that are there at the second of [`MOMENTS`] need a reason, and none may be there
+    /// at the last.
+    pub fn expect_nothing_left(&self) {
+        let [_, with_reason, last] = MOMENTS;
+        let mut has_reason = false;
+        while !self.left().is_clean() {
+            let age = self.at.elapsed();
+            assert!(age < last, "{self}");
+            if age >= with_reason && !has_reason {
+                has_reason = !self.scene.instances().is_empty();
+                assert!(has_reason || self.left().is_clean(), "without a reason: {self}");
+            }
+            sleep(STEP);
+        }
     }
 
     /// Counts what is left at each of [`MOMENTS`], and ends it.

@@ -1,0 +1,70 @@
+//! Real agent hosts behind `ostler connect`, whichever way they end. `scripts/hosts` plays more of them in more ways.
+
+use std::time::Duration;
+
+use ostler_testkit::hosts::facts::{Unanswered, limits};
+use ostler_testkit::hosts::{Cell, End, Entry, Host, Tuning, Way};
+
+/// How far a busy machine may be off.
+const TOLERANCE: Duration = Duration::from_secs(5);
+
+/// A host that calls a tool and ends leaves nothing, in time, whichever way it ends.
+fn connect_leaves_nothing(host: Host) {
+    let ended = End::ALL.map(|end| Cell { host, way: Way::Connect, end }.begin());
+    for ended in &ended {
+        assert!(ended.has_called, "{ended}");
+        ended.expect_nothing_left();
+    }
+}
+
+/// The time that a host waits for a list is what the table says.
+fn list_limit_is_true(host: Host) {
+    let measured = Duration::from_millis(limits(host, Unanswered::List).gives_up_ms);
+    let off = measured.abs_diff(host.list_limit());
+    assert!(off < TOLERANCE, "{host} gives up after {measured:?}, not {:?}", host.list_limit());
+}
+
+#[test]
+fn codex_leaves_nothing_behind_connect() {
+    connect_leaves_nothing(Host::Codex);
+}
+
+#[test]
+fn claude_code_leaves_nothing_behind_connect() {
+    connect_leaves_nothing(Host::ClaudeCode);
+}
+
+#[test]
+fn codex_waits_for_a_list_as_long_as_the_table_says() {
+    list_limit_is_true(Host::Codex);
+}
+
+#[test]
+fn claude_code_waits_for_a_list_as_long_as_the_table_says() {
+    list_limit_is_true(Host::ClaudeCode);
+}
+
+/// Without ostler something is left: else the other tests would count nothing.
+#[test]
+fn codex_alone_leaves_its_server() {
+    let ended = Cell { host: Host::Codex, way: Way::Plain, end: End::Kill }.begin();
+    assert!(ended.has_called, "{ended}");
+    assert!(ended.left().servers > 0, "{ended}");
+}
+
+#[test]
+fn the_page_shows_the_entries_that_are_played() {
+    let page = include_str!("../../../docs/hosts.md");
+    let entries =
+        [Entry::command(&["ostler", "connect"]), Entry::Url("http://127.0.0.1:8639/mcp".into())];
+    for host in Host::ALL {
+        for entry in &entries {
+            let text = entry.text(host, Tuning::Recommended);
+            assert!(
+                page.contains(&text),
+                "docs/hosts.md lacks the entry of {}:\n{text}",
+                host.title()
+            );
+        }
+    }
+}

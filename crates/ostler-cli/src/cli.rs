@@ -17,6 +17,7 @@ use crate::commands::serve::ServeArguments;
 use crate::commands::sessions::SessionsArguments;
 use crate::commands::status::StatusArguments;
 use crate::commands::stop::StopArguments;
+use crate::commands::warm::WarmArguments;
 use crate::commands::why::WhyArguments;
 
 /// Starts MCP servers so that nothing they cause outlives them
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     /// The server that a gateway without a configuration offers
     #[command(hide = true)]
     ExampleServer,
+    /// Have every server list what it offers, before a client waits for it
+    Warm(WarmArguments),
     /// List the servers that run, with what they use and whose they are
     Ps(PsArguments),
     /// Show gateways, their servers (also those that do not run), and where everything is

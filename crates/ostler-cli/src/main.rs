@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Connect(arguments) => commands::connect::run(&arguments),
         Command::ExampleServer => commands::example_server::run(),
+        Command::Warm(arguments) => commands::warm::run(&arguments),
         Command::Ps(arguments) => commands::ps::run(&arguments),
         Command::Status(arguments) => commands::status::run(&arguments),
         Command::Why(arguments) => commands::why::run(&arguments),

@@ -19,4 +19,5 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod warm;
 pub(crate) mod why;

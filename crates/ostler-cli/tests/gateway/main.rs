@@ -13,6 +13,7 @@ mod hostile;
 mod house;
 mod http;
 mod inside;
+mod listing;
 mod operators;
 mod principals;
 mod quotas;

@@ -127,7 +127,7 @@ impl InstanceView {
             },
             by: member.by.who.clone(),
             leases: member.leases.values().map(|caller| caller.who.clone()).collect(),
-            uses: member.usage.count(),
+            uses: member.calls(),
             age: now.saturating_duration_since(member.since),
             unused: now.saturating_duration_since(member.usage.last()),
         }

@@ -6,7 +6,7 @@
 mod agent;
 mod bridge;
 mod hold;
-mod start;
+pub(crate) mod start;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -31,7 +31,7 @@ const TAIL: usize = 2000;
 
 /// Why no gateway could be started.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum StartError {
+pub(crate) enum StartError {
     #[error(transparent)]
     Place(#[from] PlaceError),
     #[error(transparent)]
@@ -45,7 +45,7 @@ pub(super) enum StartError {
 }
 
 /// Connects to the gateway, and starts one if there is none.
-pub(super) fn reach(shared: &Place, configuration: Option<&Path>) -> Result<Dialled, StartError> {
+pub(crate) fn reach(shared: &Place, configuration: Option<&Path>) -> Result<Dialled, StartError> {
     let around = instances_around(std::process::id().cast_signed());
     let Some(innermost) = around.first() else { return reach_at(shared, configuration) };
     let own: Vec<Place> = around.iter().map(|id| shared.inside(*id)).collect::<Result<_, _>>()?;

@@ -71,7 +71,7 @@ impl Member {
     }
 
     /// How many callers use it now.
-    pub(super) fn calls(&self) -> usize {
+    pub(in crate::keeper) fn calls(&self) -> usize {
         self.usage.count().saturating_sub(self.listings.count())
     }
 

@@ -1,0 +1,169 @@
+//! `ostler warm`: has every server list what it offers, before a client waits for it.
+
+mod session;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ostler_gateway::admin::{Answer, Request, ServerLine};
+use ostler_gateway::config::{Asker, NotFound};
+use ostler_gateway::front::{DialError, Dialled, Place, PlaceError};
+use serde::Serialize;
+
+use self::session::{Offered, SessionError};
+use crate::commands::connect::start::{self, StartError};
+use crate::exit;
+use crate::gateways::{AskError, Which, ask, configuration_or_example};
+use crate::out::{Screen, chain, say};
+
+/// What `ostler warm` is told.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  ostler warm                  every server of the configuration
+  ostler warm github search    these only
+  ostler warm --json
+
+The first start of a server may take long, because `npx` or `uvx` fetches it. This starts each server once, has
+it list what it offers, and ends it again. The gateway keeps the lists, so that clients see all tools at once
+and nothing is started for them. It starts the gateway if none runs.
+Exit status: 0 if every server was listed, 1 if one was not, 3 if there is no such server.")]
+pub(crate) struct WarmArguments {
+    /// The servers to list [default: all]
+    servers: Vec<String>,
+    /// The configuration of a gateway that has to be started [default: the one in the XDG config home, or
+    /// what `OSTLER_CONFIG` says]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one line of JSON for each server
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Why nothing was listed.
+#[derive(Debug, thiserror::Error)]
+enum WarmError {
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error("no server is called {0}; `ostler status` shows them")]
+    NoServer(String),
+    #[error("cannot start a thread")]
+    Thread(#[from] io::Error),
+}
+
+/// What became of one server, for programs.
+#[derive(Debug, Serialize)]
+struct Row {
+    server: String,
+    seconds: f64,
+    #[serde(flatten)]
+    offered: Option<Offered>,
+    error: Option<String>,
+}
+
+pub(crate) fn run(arguments: &WarmArguments) -> ExitCode {
+    match warm(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => exit::FAILED.into(),
+        Err(error) => {
+            say(chain(&error));
+            let code = match error {
+                WarmError::NoServer(_) => exit::NOT_FOUND,
+                _ => exit::FAILED,
+            };
+            code.into()
+        }
+    }
+}
+
+/// Returns whether every server was listed.
+fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
+    let path = configuration_or_example(arguments.config.as_deref(), Asker::Client)?;
+    let place = arguments.which.place(path.as_deref())?;
+    let gateway = start::reach(&place, path.as_deref())?;
+    let servers = servers(&gateway, &arguments.servers)?;
+    if servers.is_empty() {
+        say("the configuration has no server that is enabled");
+    }
+    let rows = list_all(&place, &servers)?;
+    let mut screen = Screen::new();
+    let mut is_complete = true;
+    for row in rows {
+        is_complete &= row.error.is_none();
+        let shown = if arguments.json { screen.json(&row) } else { screen.line(row.describe()) };
+        // The reader may be gone; the servers are listed all the same.
+        let _ = shown;
+    }
+    Ok(is_complete)
+}
+
+/// The names of the servers to list: those that were asked for, or all that are enabled.
+fn servers(gateway: &Dialled, asked_for: &[String]) -> Result<Vec<String>, WarmError> {
+    let Answer::Overview(overview) = ask(gateway, Request::Overview)? else {
+        return Err(AskError::Strange.into());
+    };
+    if let Some(unknown) =
+        asked_for.iter().find(|name| overview.servers.iter().all(|line| line.name != **name))
+    {
+        return Err(WarmError::NoServer(unknown.clone()));
+    }
+    let is_wanted = |line: &ServerLine| {
+        if asked_for.is_empty() { line.disabled.is_none() } else { asked_for.contains(&line.name) }
+    };
+    Ok(overview.servers.into_iter().filter(is_wanted).map(|line| line.name).collect())
+}
+
+/// Lists all of them at the same time; the gateway decides how many are started at once. The rows come as they are
+/// done.
+fn list_all(place: &Place, servers: &[String]) -> io::Result<mpsc::Receiver<Row>> {
+    let (sender, rows) = mpsc::channel();
+    for server in servers {
+        let (place, server, sender) = (place.clone(), server.clone(), sender.clone());
+        // Each ends with its answer, or with the gateway.
+        thread::Builder::new().name("ostler-warm".into()).spawn(move || {
+            let since = Instant::now();
+            let offered = session::list(&place, &server);
+            // The receiver is there until the last row.
+            let _ = sender.send(Row::new(server, since.elapsed(), offered));
+        })?;
+    }
+    Ok(rows)
+}
+
+impl Row {
+    fn new(server: String, took: Duration, offered: Result<Offered, SessionError>) -> Self {
+        let seconds = (took.as_secs_f64() * 10.0).round() / 10.0;
+        match offered {
+            Ok(offered) => Self { server, seconds, offered: Some(offered), error: None },
+            Err(error) => Self { server, seconds, offered: None, error: Some(chain(&error)) },
+        }
+    }
+
+    fn describe(&self) -> String {
+        let Self { server, seconds, .. } = self;
+        match (&self.offered, &self.error) {
+            (Some(Offered { tools, prompts, resources }), _) => format!(
+                "{server}: {tools} tools, {prompts} prompts, {resources} resources ({seconds} s)"
+            ),
+            (None, error) => {
+                let error = error.as_deref().unwrap_or_default();
+                format!("{server}: not listed ({seconds} s): {error}")
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A session of our own with one server, through the gateway.
+
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::os::fd::AsFd;
+
+use ostler_gateway::config::{Environment, Names};
+use ostler_gateway::front::{Admission, ClientHello, DialError, Dialled, HearError, Hello, Place};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// A list with more pages than that has no end.
+const MOST_PAGES: usize = 1000;
+
+/// How much a server offers.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Offered {
+    pub(super) tools: usize,
+    pub(super) prompts: usize,
+    pub(super) resources: usize,
+}
+
+/// Why a server did not list what it offers.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error("the gateway has ended")]
+    Gone(#[from] HearError),
+    #[error("the connection to the gateway failed")]
+    Failed(#[from] io::Error),
+    /// The gateway's or the server's own words.
+    #[error("{0}")]
+    Refused(String),
+    #[error("the gateway has closed the session")]
+    Closed,
+}
+
+/// Lists what a server offers, however long its start takes: `startTimeout` limits it.
+pub(super) fn list(place: &Place, server: &str) -> Result<Offered, SessionError> {
+    let mut session = Session::open(place, server)?;
+    let info = json!({ "name": "ostler-warm", "version": env!("CARGO_PKG_VERSION") });
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+    let welcome = session.call("initialize", &hello)?;
+    session.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
+    let mut count = |kind: &str| match welcome["capabilities"].get(kind) {
+        Some(_) => session.count(kind),
+        None => Ok(0),
+    };
+    Ok(Offered {
+        tools: count("tools")?,
+        prompts: count("prompts")?,
+        resources: count("resources")?,
+    })
+}
+
+/// A connection to the gateway with pipes of our own as the client's.
+struct Session {
+    input: PipeWriter,
+    output: BufReader<PipeReader>,
+    last: u64,
+    /// The session ends with it.
+    _gateway: Dialled,
+}
+
+impl Session {
+    fn open(place: &Place, server: &str) -> Result<Self, SessionError> {
+        let gateway = Dialled::to(place)?;
+        let wanted: Names = gateway.greeting.variables.iter().collect();
+        let hello = ClientHello {
+            server: Some(server.to_owned()),
+            agent: None,
+            cwd: std::env::current_dir()?.into_os_string(),
+            variables: Environment::of_process().asked_for(&wanted).into_iter().collect(),
+        };
+        let (theirs_in, input) = io::pipe()?;
+        let (output, theirs_out) = io::pipe()?;
+        gateway.say(&Hello::Client(hello), &[theirs_in.as_fd(), theirs_out.as_fd()])?;
+        match gateway.hear()? {
+            Admission::Direct => {}
+            Admission::Bridge => return Err(SessionError::Closed),
+            Admission::Refused(reason) => return Err(SessionError::Refused(reason)),
+        }
+        let output = BufReader::new(output);
+        Ok(Self { input, output, last: 0, _gateway: gateway })
+    }
+
+    fn say(&mut self, message: &Value) -> io::Result<()> {
+        self.input.write_all(format!("{message}\n").as_bytes())
+    }
+
+    /// Asks, and waits for the result. Requests of the server are refused meanwhile.
+    fn call(&mut self, method: &str, params: &Value) -> Result<Value, SessionError> {
+        self.last += 1;
+        let id = json!(self.last);
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))?;
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line)? == 0 {
+                return Err(SessionError::Closed);
+            }
+            let mut answer: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
+            if answer["method"].is_string() && !answer["id"].is_null() {
+                let error = json!({ "code": -32601, "message": "ostler warm only lists" });
+                self.say(&json!({ "jsonrpc": "2.0", "id": answer["id"], "error": error }))?;
+            } else if answer["id"] == id {
+                let error = answer["error"]["message"].as_str().map(ToOwned::to_owned);
+                return error.map_or(Ok(answer["result"].take()), |error| {
+                    Err(SessionError::Refused(error))
+                });
+            }
+        }
+    }
+
+    /// How many there are of a kind, on all pages.
+    fn count(&mut self, kind: &str) -> Result<usize, SessionError> {
+        let (mut count, mut params) = (0, json!({}));
+        for _ in 0..MOST_PAGES {
+            let page = self.call(&format!("{kind}/list"), &params)?;
+            count += page[kind].as_array().map_or(0, Vec::len);
+            match &page["nextCursor"] {
+                Value::Null => break,
+                cursor => params = json!({ "cursor": cursor }),
+            }
+        }
+        Ok(count)
+    }
+}

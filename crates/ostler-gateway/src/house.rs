@@ -81,7 +81,7 @@ impl House {
             gateway,
             configuration,
             identity: OnceLock::new(),
-            reserve: Reserve::default(),
+            reserve: Reserve::new(),
             taken_over: Mutex::default(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),

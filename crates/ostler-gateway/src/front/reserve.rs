@@ -16,10 +16,17 @@ use crate::gateway::lock;
 const KEPT: usize = 8;
 
 /// Descriptors that refer to nothing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reserve(Mutex<Vec<OwnedFd>>);
 
 impl Reserve {
+    /// As many descriptors as can be had now.
+    pub(crate) fn new() -> Self {
+        let reserve = Self(Mutex::default());
+        reserve.fill();
+        reserve
+    }
+
     /// Takes as many descriptors as are missing. False if there are not enough.
     pub(crate) fn fill(&self) -> bool {
         let mut kept = lock(&self.0);

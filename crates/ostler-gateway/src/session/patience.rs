@@ -20,7 +20,9 @@ pub struct ListLimit {
 pub const LIST_LIMITS: &[ListLimit] = &[
     ListLimit { client: "claude-code", gives_up_after: Duration::from_secs(30) },
     ListLimit { client: "codex-mcp-client", gives_up_after: Duration::from_secs(30) },
+    ListLimit { client: "gemini-cli-mcp-client", gives_up_after: Duration::from_mins(10) },
     ListLimit { client: "openclaw-bundle-mcp", gives_up_after: Duration::from_millis(1500) },
+    ListLimit { client: "opencode", gives_up_after: Duration::from_secs(30) },
 ];
 
 /// For clients that are not in the table: the SDKs wait for 60 s or longer.

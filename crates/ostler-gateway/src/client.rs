@@ -16,6 +16,7 @@ use crate::hello::Hello;
 use crate::in_flight::InFlight;
 use crate::message::{self, code};
 use crate::pending::Pending;
+use crate::tasks::TaskOwners;
 use crate::transport::{About, Outlet, Weight};
 use crate::upstream::{ASK_LIMIT, Upstream};
 use crate::uris::Style;
@@ -27,8 +28,12 @@ pub(crate) struct Client {
     pub(crate) out: Arc<dyn Outlet>,
     /// What it has said of itself; set by its handshake.
     hello: OnceLock<Hello>,
+    /// The version of the protocol that was agreed upon with its server.
+    version: OnceLock<String>,
     is_initialized: AtomicBool,
     log_level: AtomicU8,
+    /// Which servers run its tasks.
+    tasks: Mutex<TaskOwners>,
     pending: Mutex<Pending>,
     batches: Mutex<Batches>,
     settled: Notify,
@@ -55,6 +60,7 @@ pub(crate) type Topic = (Arc<str>, String);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     hello: Option<Hello>,
+    version: Option<String>,
     is_initialized: bool,
     log_level: u8,
     /// What it wants to hear of.
@@ -91,7 +97,9 @@ impl Client {
             number,
             out,
             hello: memory.hello.map_or_else(OnceLock::new, OnceLock::from),
+            version: memory.version.map_or_else(OnceLock::new, OnceLock::from),
             is_initialized: AtomicBool::new(memory.is_initialized),
+            tasks: Mutex::default(),
             log_level: AtomicU8::new(memory.log_level),
             pending: Mutex::default(),
             batches: Mutex::default(),
@@ -106,6 +114,7 @@ impl Client {
     pub(crate) fn memory(&self) -> Memory {
         Memory {
             hello: self.hello().cloned(),
+            version: self.version.get().cloned(),
             is_initialized: self.is_initialized(),
             log_level: self.log_level(),
             topics: self.topics(|_| true),
@@ -124,6 +133,16 @@ impl Client {
 
     pub(crate) fn introduce(&self, hello: Hello) -> bool {
         self.hello.set(hello).is_ok()
+    }
+
+    /// The version of the protocol that was agreed upon with its server, if it has only one.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.get().map(String::as_str)
+    }
+
+    /// Takes note of the version; the first one stays.
+    pub(crate) fn agree_on(&self, version: &str) {
+        let _ = self.version.set(version.to_owned());
     }
 
     pub(crate) fn set_initialized(&self) {
@@ -201,6 +220,7 @@ impl Client {
         call.settle();
         match answer {
             Ok(answer) => {
+                self.note_task(&call, &answer);
                 let mut edits = vec![(answer.id_edges(), id.clone())];
                 if answer.is_error() {
                     call.expect_completions(&answer);
@@ -216,6 +236,20 @@ impl Client {
             }
         }
         self.settled.notify_one();
+    }
+
+    /// If the answer is a task, remembers which server runs it.
+    fn note_task(&self, call: &InFlight, answer: &Frame) {
+        if let Some(server) = &call.task_of
+            && let Some(task) = message::text_param(answer, &["task", "taskId"])
+        {
+            self.tasks().insert(task, Arc::clone(server));
+        }
+    }
+
+    /// Which servers run its tasks.
+    pub(crate) fn tasks(&self) -> MutexGuard<'_, TaskOwners> {
+        lock(&self.tasks)
     }
 
     pub(crate) fn take_pending(&self, id: &[u8]) -> Option<InFlight> {

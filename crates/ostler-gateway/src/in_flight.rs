@@ -31,6 +31,8 @@ pub(crate) struct InFlight {
     pub(crate) filter: Option<Arc<Tools>>,
     /// What it subscribes to.
     pub(crate) subscribes: Option<Topic>,
+    /// The server that makes a task of it, for a client that sees all servers as one.
+    pub(crate) task_of: Option<Arc<str>>,
     /// How many messages the server had sent when it began.
     pub(crate) heard: u64,
     pub(crate) limit: Duration,

@@ -30,6 +30,7 @@ mod quota;
 pub mod remote;
 mod roster;
 mod session;
+mod tasks;
 mod tend;
 mod terms;
 mod tools;

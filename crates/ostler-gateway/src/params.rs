@@ -75,6 +75,9 @@ fn watched(method: &[u8]) -> &'static [Watched] {
         b"notifications/progress" => const { &[META, TASK, watch("progressToken")] },
         b"notifications/elicitation/complete" => const { &[META, TASK, watch("elicitationId")] },
         b"elicitation/create" => const { &[META, TASK, watch("mode"), watch("elicitationId")] },
+        b"tasks/get" | b"tasks/result" | b"tasks/cancel" => {
+            const { &[META, TASK, watch("taskId")] }
+        }
         b"sampling/createMessage" => const { &[META, TASK, watch("tools")] },
         _ => const { &[META, TASK] },
     }

@@ -19,3 +19,9 @@ pub(crate) fn is_known(version: &str) -> bool {
 pub(crate) fn agreed(requested: &str) -> &str {
     if is_known(requested) { requested } else { LATEST }
 }
+
+/// What a client and a server speak that each have asked for one of these: versions are dates, and the older one is
+/// known to both.
+pub(crate) fn lower<'a>(one: &'a str, other: &'a str) -> &'a str {
+    one.min(other)
+}

@@ -130,6 +130,7 @@ fn a_client_without_a_configuration_is_told_where_one_was_looked_for() {
         }
         house.wait_exit(&mut launched);
         let _ = house.try_ostler(&["down", "--all"]);
+        // The gateway keeps its lock until its process has ended.
+        house.expect_no_process();
     }
-    house.expect_no_process();
 }

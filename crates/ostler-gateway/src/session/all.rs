@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ostler::keeper::Sharing;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::Session;
 use super::gather::{Path, Wants};
 use super::parcel::Parcel;
-use super::{Session, version_of};
 use crate::gateway::lock;
 use crate::hub::LISTS;
 use crate::message::{self, code};
@@ -21,21 +21,6 @@ use crate::uris::{self, Style};
 const USED_FIRST: &str = "its resources are listed once this session has used it";
 
 impl Session {
-    pub(super) fn welcome_to_all(&self, id: &Bytes) {
-        let result = json!({
-            "protocolVersion": version_of(&self.client),
-            "capabilities": {
-                "tools": { "listChanged": true },
-                "prompts": { "listChanged": true },
-                "resources": { "listChanged": true, "subscribe": true },
-                "logging": {},
-                "completions": {},
-            },
-            "serverInfo": { "name": "ostler", "version": env!("CARGO_PKG_VERSION") },
-        });
-        self.client.reply(id, message::answer(id, result.to_string().as_bytes()));
-    }
-
     pub(super) fn request_of_all(&mut self, parcel: Parcel, id: &Bytes) {
         let frame = &parcel.frame;
         let method = frame.method();
@@ -56,6 +41,7 @@ impl Session {
             b"resources/read" | b"resources/subscribe" | b"resources/unsubscribe" => {
                 self.forward_resource(parcel, &["uri"]);
             }
+            b"tasks/get" | b"tasks/result" | b"tasks/cancel" => self.forward_task(parcel, id),
             _ => self.client.fail(id, code::METHOD_NOT_FOUND, "no such method", None),
         }
     }
@@ -129,11 +115,11 @@ impl Session {
                 let own = each(&list, field);
                 items.extend(own.iter().filter_map(|item| self.shown(item.get(), &server, method)));
             } else {
-                let failure = self.why_unlisted(&server).map(|failure| failure.text);
-                let reason = failure.or_else(|| self.failures.get(&server).cloned());
+                let failure = self.failures.get(&server).cloned();
+                let failure = self.why_unlisted(&server).or(failure);
                 let is_own = self.is_own_list(&server, method);
                 let usual = if is_own { USED_FIRST } else { "it is being started" };
-                let reason = reason.unwrap_or_else(|| usual.into());
+                let reason = failure.map_or_else(|| usual.into(), |failure| failure.text);
                 missing.insert(server.to_string(), Value::from(reason));
             }
         }
@@ -201,8 +187,18 @@ impl Session {
         }
         let edges = message::param(&parcel.frame, path);
         parcel.edits.extend(edges.map(|edges| (edges, json_text(&own))));
+        parcel.task_of = parcel.found.has_task.then(|| Arc::clone(&server));
         self.forward(&server, parcel);
         None
+    }
+
+    /// Brings a request about a task to the server that runs it.
+    fn forward_task(&mut self, parcel: Parcel, id: &Bytes) {
+        let task = message::text_param(&parcel.frame, &["taskId"]);
+        match task.and_then(|task| self.client.tasks().get(&task)) {
+            Some(server) => self.forward(&server, parcel),
+            None => self.client.fail(id, code::INVALID_PARAMS, "no such task", None),
+        }
     }
 
     fn forward_resource(&mut self, mut parcel: Parcel, path: &[&str]) {

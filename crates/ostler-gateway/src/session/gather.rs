@@ -227,8 +227,7 @@ impl Session {
             Wants::Server(parcel, server) => self.finish_waiting_for(&server, *parcel, method),
             Wants::Named(parcel, path, name) => {
                 if self.forward_known(*parcel, method, path, &name).is_some() {
-                    let text = self.why_unknown(missing, &name);
-                    self.client.fail(&id, code::INVALID_PARAMS, &text, None);
+                    self.fail_unknown(&id, missing, &name);
                 }
             }
         }
@@ -250,16 +249,21 @@ impl Session {
         self.client.fail(&id, code::INTERNAL, &failure.text, Some(failure.reason));
     }
 
-    /// Why nobody is known to have what is called like this.
-    fn why_unknown(&self, silent: &[Arc<str>], name: &str) -> String {
-        let reason = silent.iter().find_map(|server| {
+    /// Tells why no server is known to have what is called like this. A server that can't be reached is told like to
+    /// clients of that server alone.
+    fn fail_unknown(&self, id: &Bytes, silent: &[Arc<str>], name: &str) {
+        let failure = silent.iter().find_map(|server| {
             let failure = self.failures.get(server).cloned();
-            failure.or_else(|| self.why_unlisted(server).map(|failure| failure.text))
+            failure.or_else(|| self.why_unlisted(server))
         });
-        match (reason, silent.first()) {
-            (Some(reason), _) => reason,
-            (None, Some(server)) => format!("{server} has not said in time what it has"),
-            (None, None) => format!("nothing is called {name}"),
+        if let Some(Failure { reason, text }) = failure {
+            self.client.fail(id, code::INTERNAL, &text, Some(reason));
+        } else if let Some(server) = silent.first() {
+            let text = format!("{server} has not said in time what it has");
+            self.client.fail(id, code::INTERNAL, &text, Some("unavailable"));
+        } else {
+            let text = format!("nothing is called {name}");
+            self.client.fail(id, code::INVALID_PARAMS, &text, None);
         }
     }
 

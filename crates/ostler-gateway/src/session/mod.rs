@@ -8,6 +8,7 @@ mod alone;
 mod desk;
 mod gather;
 mod index;
+mod merged;
 mod parcel;
 mod patience;
 mod reach;
@@ -34,6 +35,7 @@ use crate::claims::Claims;
 use crate::client::Client;
 use crate::gateway::Gateway;
 use crate::in_flight::InFlight;
+use crate::listing::Failure;
 use crate::menu::Menu;
 use crate::message::{self, code};
 use crate::quota::Purse;
@@ -73,7 +75,7 @@ pub(crate) struct Session {
     /// Which server a URI belongs to, for all clients of the same principal.
     claims: Arc<Mutex<Claims>>,
     /// Why the last attempt to reach a server has failed.
-    failures: HashMap<Arc<str>, String>,
+    failures: HashMap<Arc<str>, Failure>,
     /// What its task waits for at this moment.
     vigil: Vigil,
 }
@@ -148,7 +150,8 @@ impl Session {
 
 /// The version that was agreed upon.
 fn version_of(client: &Client) -> &str {
-    client.hello().map_or("", |hello| &hello.version)
+    let hello = || client.hello().map(|hello| hello.version.as_str());
+    client.version().or_else(hello).unwrap_or_default()
 }
 
 /// A call that nobody waits for any more; its server is told.

@@ -27,13 +27,16 @@ pub(super) struct Parcel {
     pub(super) subject: Option<(Topic, Style)>,
     /// What it subscribes to, once that is noted at the server's instance.
     pub(super) subscribes: Option<Topic>,
+    /// The server that makes a task of it, for a client that sees all servers as one.
+    pub(super) task_of: Option<Arc<str>>,
 }
 
 impl Parcel {
     /// A request whose parameters mean the same to every server.
     pub(super) fn new(id: Bytes, frame: Frame, charge: Arc<Charge>) -> Result<Self, Unclear> {
         let found = params::check(&frame)?;
-        Ok(Self { id, frame, charge, found, edits: Vec::new(), subject: None, subscribes: None })
+        let (edits, subject, subscribes, task_of) = (Vec::new(), None, None, None);
+        Ok(Self { id, frame, charge, found, edits, subject, subscribes, task_of })
     }
 
     /// The client's own id of it.

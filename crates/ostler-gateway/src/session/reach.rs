@@ -262,17 +262,16 @@ impl Session {
         parcels: impl IntoIterator<Item = Parcel>,
         error: &NoLease,
     ) {
-        let (reason, text) = match error {
-            NoLease::Missing(why) => ("unavailable", format!("{server}: {why}")),
-            NoLease::Refused(error) => {
-                let failure = Failure::from(error);
-                (failure.reason, failure.text)
+        let failure = match error {
+            NoLease::Missing(why) => {
+                Failure { reason: "unavailable", text: format!("{server}: {why}") }
             }
+            NoLease::Refused(error) => Failure::from(error),
         };
         for parcel in parcels {
-            self.client.fail(&parcel.id(), code::INTERNAL, &text, Some(reason));
+            self.client.fail(&parcel.id(), code::INTERNAL, &failure.text, Some(failure.reason));
         }
-        self.failures.insert(Arc::clone(server), text);
+        self.failures.insert(Arc::clone(server), failure);
     }
 
     fn send(&mut self, server: &Arc<str>, held: &Held, parcel: Parcel) {
@@ -342,6 +341,7 @@ impl Held {
                 has_progress: token.is_some(),
                 filter: filter_for(frame, &self.tools),
                 subscribes: parcel.subscribes.clone(),
+                task_of: parcel.task_of.clone(),
                 heard: self.lease.heard(),
                 limit,
                 since,

@@ -21,6 +21,7 @@ use crate::quota::{Charge, Denied};
 use crate::terms;
 use crate::transport::Words;
 use crate::uris::Style;
+use crate::version;
 
 /// The bytes of what a client has said; none if too many wait already.
 type Counted = Result<Arc<Charge>, Denied>;
@@ -224,8 +225,11 @@ impl Session {
     pub(super) fn welcome(&self, id: &Bytes, server: &str, result: &Bytes) {
         let Some(hello) = self.client.hello() else { return };
         let result = &terms::offered(self.shares(server), result);
-        let version = message::find(result, 0..result.len(), &["protocolVersion"]);
-        let version = version.map(|edges| (edges, Bytes::from(format!("\"{}\"", hello.version))));
+        let edges = message::find(result, 0..result.len(), &["protocolVersion"]);
+        let own = edges.clone().and_then(|edges| serde_json::from_slice(&result[edges]).ok());
+        let version = version::lower(&hello.version, own.unwrap_or(&hello.version));
+        self.client.agree_on(version);
+        let version = edges.map(|edges| (edges, Bytes::from(format!("\"{version}\""))));
         let result = message::splice(result, version.into_iter().collect());
         self.client.reply(id, message::answer(id, &result[..result.len() - 1]));
     }
@@ -269,6 +273,10 @@ impl Session {
         let Some(level) = level.as_deref().and_then(log_level::severity) else {
             return self.client.fail(id, code::INVALID_PARAMS, "no such level", None);
         };
+        if !self.may_have(&["logging"]) {
+            let text = "no server of this client has a log";
+            return self.client.fail(id, code::METHOD_NOT_FOUND, text, None);
+        }
         self.client.set_log_level(level);
         self.client.reply(id, message::answer(id, b"{}"));
         for server in self.reach.keys() {

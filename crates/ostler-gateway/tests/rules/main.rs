@@ -14,5 +14,6 @@ mod messages;
 mod requests;
 mod stage;
 mod subscriptions;
+mod transparency;
 mod turns;
 mod uris;

@@ -1,0 +1,98 @@
+//! The handshake of a client that sees all servers as one: what they offer together.
+//!
+//! Nothing is started for a handshake, so the answer is made of what the catalog knows. A server that was never started
+//! may have anything: it counts as having a log and completions, and as having no tasks and no instructions.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use ostler::keeper::Sharing;
+use serde_json::{Value, json};
+
+use super::{Route, Session, version_of};
+use crate::message;
+
+/// Instructions of further servers are left out once they have this many bytes together.
+const LONGEST_INSTRUCTIONS: usize = 256 << 10;
+
+/// What a server has to say to run tools as tasks.
+const TASKS: &[&str] = &["tasks", "requests", "tools", "call"];
+
+impl Session {
+    pub(super) fn welcome_to_all(&self, id: &Bytes) {
+        let mut capabilities = json!({
+            "tools": { "listChanged": true },
+            "prompts": { "listChanged": true },
+            "resources": { "listChanged": true, "subscribe": true },
+        });
+        for name in ["logging", "completions"] {
+            if self.may_have(&[name]) {
+                capabilities[name] = json!({});
+            }
+        }
+        if self.has_tasks(TASKS) {
+            capabilities["tasks"] = json!({ "requests": { "tools": { "call": {} } } });
+            if self.has_tasks(&["tasks", "cancel"]) {
+                capabilities["tasks"]["cancel"] = json!({});
+            }
+        }
+        let mut result = json!({
+            "protocolVersion": version_of(&self.client),
+            "capabilities": capabilities,
+            "serverInfo": { "name": "ostler", "version": env!("CARGO_PKG_VERSION") },
+        });
+        if let Some(instructions) = self.instructions() {
+            result["instructions"] = Value::from(instructions);
+        }
+        self.client.reply(id, message::answer(id, result.to_string().as_bytes()));
+    }
+
+    /// Whether a server of this client has a capability, or may have it because nothing is known of it.
+    pub(super) fn may_have(&self, path: &[&str]) -> bool {
+        match &self.route {
+            Route::One(server) => self.has(server, path) != Some(false),
+            Route::All => {
+                self.menu.names().iter().any(|server| self.has(server, path) != Some(false))
+            }
+        }
+    }
+
+    /// Whether a server that no other client uses is known to have this capability.
+    fn has_tasks(&self, path: &[&str]) -> bool {
+        let servers = self.menu.names();
+        let mut own = servers.iter().filter(|server| self.shares(server) == Sharing::Session);
+        own.any(|server| self.has(server, path) == Some(true))
+    }
+
+    /// Whether a server has a capability, if that is known.
+    fn has(&self, server: &str, path: &[&str]) -> Option<bool> {
+        if self.menu.missing(server).is_some() {
+            return Some(false);
+        }
+        let known = self.found(server)?.known;
+        if known.initialize.is_empty() {
+            return None;
+        }
+        let said = &known.initialize;
+        let path: Vec<&str> = std::iter::once("capabilities").chain(path.iter().copied()).collect();
+        let found = message::find(said, 0..said.len(), &path);
+        Some(found.is_some_and(|edges| !matches!(&said[edges], b"false" | b"null")))
+    }
+
+    /// The instructions of all servers that are known to have some, each under its server's name.
+    fn instructions(&self) -> Option<String> {
+        let mut all = String::new();
+        for server in self.menu.names() {
+            let Some(known) = self.found(&server).map(|found| found.known) else { continue };
+            let said = std::str::from_utf8(&known.initialize).unwrap_or_default();
+            let own = message::text_at(said, &["instructions"]).unwrap_or_default();
+            let own = own.trim_end();
+            if own.is_empty() || all.len() + own.len() > LONGEST_INSTRUCTIONS {
+                continue;
+            }
+            let gap = if all.is_empty() { "" } else { "\n" };
+            let _ = write!(all, "{gap}# {server}\n\n{own}\n");
+        }
+        (!all.is_empty()).then_some(all)
+    }
+}

@@ -26,6 +26,7 @@ mod resolve;
 mod schema;
 mod settle;
 mod source;
+mod stateful;
 mod template;
 mod tokens;
 mod unbuilt;

@@ -15,6 +15,7 @@ use super::entry::{File, Launch, Reach, ServerEntry, Tools};
 use super::environment::{DEFAULTS, Inheritance, Names, OWN};
 use super::form::{CapsForm, FileForm, LimitsForm, Named, ServerForm, ToolsForm};
 use super::reader::{At, Reader};
+use super::stateful;
 use super::tokens;
 use super::unbuilt;
 use super::values::SomeTime;
@@ -87,13 +88,12 @@ fn server(named: Named, common: &Common<'_>, reader: &mut Reader<'_>) -> Option<
     let limits = limits(&form);
     let tools = tools(&mut form, reader);
     let enabled = form.enabled.as_ref().is_none_or(|at| at.value);
-    // What a session at the other end remembers is one client's own, unless its owner says otherwise.
-    let usual = if form.url.is_some() { Share::Session } else { Share::default() };
-    let share = form.share.as_ref().map_or(usual, |at| at.value);
+    let share = form.share.as_ref().map(|at| at.value);
     let max_instances = form.max_instances.as_ref().map(|at| at.value);
     let max_concurrency = form.max_concurrency.as_ref().map(|at| at.value);
     let era = form.era.as_ref().map(|at| at.value).unwrap_or_default();
     let reach = reach(form, key, is_whole, common, reader)?;
+    let share = share.unwrap_or_else(|| usual_share(&reach, key, reader));
     Some(ServerEntry {
         name,
         enabled,
@@ -105,6 +105,24 @@ fn server(named: Named, common: &Common<'_>, reader: &mut Reader<'_>) -> Option<
         limits,
         era,
     })
+}
+
+/// Who shares a server whose entry does not say it.
+fn usual_share(reach: &Reach, key: Range, reader: &mut Reader<'_>) -> Share {
+    match reach {
+        // What a session at the other end remembers is one client's own.
+        Reach::Remote(_) => Share::Session,
+        Reach::Process(launch) => match stateful::package(launch) {
+            Some(package) => {
+                let message = format!(
+                    "{package} keeps state between calls, so each session gets its own; write `share` to change that"
+                );
+                reader.notice(key, &message);
+                Share::Session
+            }
+            None => Share::default(),
+        },
+    }
 }
 
 fn limits(form: &ServerForm) -> ServerLimits {

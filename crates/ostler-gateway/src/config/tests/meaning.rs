@@ -170,3 +170,18 @@ fn every_key_that_the_schema_allows_is_known_to_the_reader() {
         assert!(said.map_or_else(|p| !p.to_string().contains("unknown"), |_| true), "{key}");
     }
 }
+
+#[test]
+fn a_server_that_keeps_state_is_not_shared_unless_its_entry_says_so() {
+    let text = r#"{ "mcpServers": {
+        "browser": { "command": "npx", "args": ["-y", "@playwright/mcp@latest"] },
+        "shared": { "command": "npx", "args": ["-y", "@playwright/mcp"], "share": "agent" },
+        "other": { "command": "npx", "args": ["-y", "some-server"] } } }"#;
+    let file = file(text);
+    let share = |name: &str| file.servers[name].share;
+    assert_eq!((share("browser"), share("shared")), (Share::Session, Share::Agent));
+    assert_eq!(share("other"), Share::default());
+    let notices: Vec<String> = file.notices.iter().map(|notice| notice.message.clone()).collect();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].contains("keeps state between calls"), "{notices:?}");
+}

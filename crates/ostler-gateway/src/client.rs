@@ -16,16 +16,22 @@ use crate::hello::Hello;
 use crate::in_flight::InFlight;
 use crate::message::{self, code};
 use crate::pending::Pending;
+use crate::quota::Account;
 use crate::tasks::TaskOwners;
 use crate::transport::{About, Outlet, Weight};
 use crate::upstream::{ASK_LIMIT, Upstream};
 use crate::uris::Style;
+
+/// What a client gets instead of an answer when it and others like it don't read what they asked for.
+const UNREAD: &str = "the answer is lost: too many bytes of answers wait for clients to read them";
 
 /// One client's side of a session.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) number: u64,
     pub(crate) out: Arc<dyn Outlet>,
+    /// What its principal uses of the gateway.
+    account: Arc<Account>,
     /// What it has said of itself; set by its handshake.
     hello: OnceLock<Hello>,
     /// The version of the protocol that was agreed upon with its server.
@@ -91,11 +97,17 @@ impl Asked {
 
 impl Client {
     /// One of whom this much is known already.
-    pub(crate) fn new(number: u64, out: Arc<dyn Outlet>, memory: Memory) -> Self {
+    pub(crate) fn new(
+        number: u64,
+        out: Arc<dyn Outlet>,
+        account: Arc<Account>,
+        memory: Memory,
+    ) -> Self {
         let unheld = |(topic, style)| (topic, Subscription { style, in_use: None });
         Self {
             number,
             out,
+            account,
             hello: memory.hello.map_or_else(OnceLock::new, OnceLock::from),
             version: memory.version.map_or_else(OnceLock::new, OnceLock::from),
             is_initialized: AtomicBool::new(memory.is_initialized),
@@ -164,7 +176,14 @@ impl Client {
 
     /// Tells it something.
     pub(crate) fn send(&self, line: Bytes, about: About<'_>, weight: Weight) {
-        self.out.send(line, about, weight);
+        let line = self.account.hold(line).or_else(|| match about {
+            About::Answer(id) => Some(message::error(id, code::INTERNAL, UNREAD, Some("busy"))),
+            About::Answers(_) => Some(message::error(b"", code::INTERNAL, UNREAD, Some("busy"))),
+            About::Request(_) | About::Nothing => None,
+        });
+        if let Some(line) = line {
+            self.out.send(line, about, weight);
+        }
     }
 
     pub(crate) fn fail(&self, id: &[u8], code: i32, message: &str, reason: Option<&str>) {

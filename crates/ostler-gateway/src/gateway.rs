@@ -222,7 +222,7 @@ impl Gateway {
         purse: Arc<Purse>,
     ) -> Desk {
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
-        let client = Arc::new(Client::new(number, out, memory));
+        let client = Arc::new(Client::new(number, out, Arc::clone(purse.account()), memory));
         // Counted before the scope is opened: from then on the agent is not closed.
         let agent_session = self.enter_agent(&visitor);
         let scope = match &visitor.agent {

@@ -13,6 +13,8 @@ const CALLS: u64 = 12;
 const LARGE: usize = (16 << 20) - 1000;
 /// What they may cost all together, in KiB: far less than all of them.
 const COST: u64 = 128 << 10;
+/// What answers that clients don't read may cost, in KiB: those of one token, and one that comes.
+const UNREAD_COST: u64 = 224 << 10;
 
 /// A gateway with one server, and what it takes before anybody asks for anything.
 struct Scene {
@@ -24,17 +26,26 @@ struct Scene {
 
 impl Scene {
     fn new(switches: &[&str], path: &str) -> Self {
+        Self::with(switches, path, &json!({}))
+    }
+
+    /// All sessions use one instance.
+    fn shared() -> Self {
+        Self::with(&[], "/mcp/a", &json!({ "share": "all" }))
+    }
+
+    fn with(switches: &[&str], path: &str, more: &Value) -> Self {
         let house = House::new(Stage::leaf());
-        house.configure(&[("a", house.stub("a", switches, &json!({})))]);
+        house.configure(&[("a", house.stub("a", switches, more))]);
         let (gateway, address, token) = serve(&house);
         let memory = rss_of(gateway.pid());
         let web = Web::new(address, path, &token).enter();
         Self { house, gateway, memory, web }
     }
 
-    fn expect_cost(&self) {
+    fn expect_cost(&self, most: u64) {
         let cost = rss_of(self.gateway.pid()).saturating_sub(self.memory);
-        assert!(cost <= COST, "{cost} KiB");
+        assert!(cost <= most, "{cost} KiB");
     }
 
     fn end(mut self) {
@@ -60,7 +71,7 @@ fn a_call_that_its_server_has_keeps_nothing_of_its_bytes() {
             stream
         })
         .collect();
-    scene.expect_cost();
+    scene.expect_cost(COST);
     drop(waiting);
     scene.end();
 }
@@ -84,7 +95,7 @@ fn calls_on_http_that_wait_for_a_server_to_start_have_a_limit() {
         }
     }
     assert!((1..=4).contains(&waiting.len()), "{} wait", waiting.len());
-    scene.expect_cost();
+    scene.expect_cost(COST);
     let small = scene.web.send("POST", &request(&json!(0), "ping", &json!({})));
     assert_eq!(small.status, 200, "small requests find room");
     drop(waiting);
@@ -101,7 +112,7 @@ fn calls_on_stdio_that_wait_for_a_server_to_start_have_a_limit() {
         refused += refusals_before(&mut client, 1000 + id);
     }
     assert!(refused >= CALLS - 4, "{refused} were refused");
-    scene.expect_cost();
+    scene.expect_cost(COST);
     drop(client);
     scene.end();
 }
@@ -129,7 +140,30 @@ fn calls_that_wait_for_a_server_to_read_them_have_a_limit() {
         (1..=CALLS).map(|id| scene.web.begin("POST", &call(id, "x", LARGE))).collect();
     let small = scene.web.send("POST", &request(&json!(0), "ping", &json!({})));
     assert_eq!(small.status, 200, "small requests find room");
-    scene.expect_cost();
+    scene.expect_cost(COST);
     drop(waiting);
+    scene.end();
+}
+
+#[test]
+fn answers_that_clients_do_not_read_have_a_limit() {
+    const SESSIONS: usize = 20;
+    let scene = Scene::shared();
+    let arriving = scene.web.clone().without("Mcp-Session-Id");
+    let text = call(1, "x", LARGE).replace(r#""never":true,"#, "");
+    let mut refused = 0;
+    let unread: Vec<TcpStream> = (0..SESSIONS)
+        .map(|_| {
+            let stream = arriving.enter().begin("POST", &text);
+            let mut head = [0; 1024];
+            let length = stream.peek(&mut head).expect("an answer");
+            refused += usize::from(String::from_utf8_lossy(&head[..length]).contains("busy"));
+            stream
+        })
+        .collect();
+    // How many depends on how soon the gateway gives up on the first of them.
+    assert!((1..SESSIONS).contains(&refused), "{refused} of {SESSIONS} were refused");
+    scene.expect_cost(UNREAD_COST);
+    drop(unread);
     scene.end();
 }

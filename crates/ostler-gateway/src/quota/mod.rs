@@ -12,6 +12,7 @@
 //!
 //! `tokens.NAME.limits` of the configuration sets further limits. A reload changes them in place.
 
+mod answers;
 mod count;
 mod pool;
 mod purse;
@@ -30,7 +31,7 @@ use pool::{Part, Pool, Spare};
 pub(crate) use purse::{Charge, Purse};
 use rate::Rate;
 
-/// Bytes of requests that may wait in the whole gateway, with what it takes to keep them.
+/// Bytes of requests that may wait in the whole gateway, with what it takes to keep them; answers have as many.
 const BYTES: usize = 256 << 20;
 /// The same for one principal, if the configuration does not say it.
 const BYTES_OF_PRINCIPAL: usize = 128 << 20;
@@ -69,6 +70,7 @@ pub(crate) enum Denied {
 #[derive(Debug)]
 pub(crate) struct Quotas {
     bytes: Arc<Pool>,
+    answers: Arc<Pool>,
     connections: Arc<Pool>,
     state: Mutex<State>,
 }
@@ -86,6 +88,7 @@ pub(crate) struct Account {
     requests: Count,
     rate: Rate,
     bytes: Part,
+    answers: Part,
     connections: Part,
 }
 
@@ -93,6 +96,7 @@ impl Default for Quotas {
     fn default() -> Self {
         Self {
             bytes: Arc::new(Pool::new(BYTES)),
+            answers: Arc::new(Pool::new(BYTES)),
             connections: Arc::new(Pool::new(usize::MAX)),
             state: Mutex::default(),
         }
@@ -111,6 +115,7 @@ impl Quotas {
             requests: Count::default(),
             rate: Rate::default(),
             bytes: Part::new(Arc::clone(&self.bytes)),
+            answers: Part::new(Arc::clone(&self.answers)),
             connections: Part::new(Arc::clone(&self.connections)),
         };
         account.set(state.limits.get(principal).copied().unwrap_or_default());
@@ -142,6 +147,7 @@ impl Account {
         self.requests.allow(limits.requests);
         self.rate.allow(limits.requests_per_minute);
         self.bytes.allow(limits.waiting_bytes.unwrap_or(BYTES_OF_PRINCIPAL));
+        self.answers.allow(BYTES_OF_PRINCIPAL);
     }
 
     /// How many sessions it may have.

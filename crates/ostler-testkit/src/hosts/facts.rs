@@ -108,15 +108,15 @@ impl Facts {
             hello,
             environment,
             heeds_list_changed,
-            handshake: limits(host, Unanswered::Handshake),
-            list: limits(host, Unanswered::List),
+            handshake: limits(host, Unanswered::Handshake).1,
+            list: limits(host, Unanswered::List).1,
             starts_of_two_runs: starts_of_two_runs(host),
         }
     }
 }
 
-/// How long the host waits for one that never answers, with its default configuration.
-pub fn limits(host: Host, unanswered: Unanswered) -> Limits {
+/// How long the host waits for one that never answers, with its default configuration; and its `clientInfo.name`.
+pub fn limits(host: Host, unanswered: Unanswered) -> (String, Limits) {
     let transcript = "transcript";
     let switches: &[&str] = match unanswered {
         Unanswered::Handshake => &["--answer", "never"],
@@ -141,7 +141,8 @@ pub fn limits(host: Host, unanswered: Unanswered) -> Limits {
     let turn = wait_until("the host's first turn", PATIENCE, || {
         scene.model.turns().first().map(|turn| turn.at)
     });
-    Limits { first_turn_ms: millis(turn.saturating_duration_since(begin)), gives_up_ms }
+    let first_turn_ms = millis(turn.saturating_duration_since(begin));
+    (Hello::from(&scene.heard(transcript)).name, Limits { first_turn_ms, gives_up_ms })
 }
 
 fn conversation(host: Host) -> (Hello, Environment, bool) {

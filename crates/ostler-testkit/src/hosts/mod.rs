@@ -18,7 +18,6 @@ mod setup;
 mod terminal;
 
 use std::fmt::{self, Display, Formatter};
-use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -97,15 +96,6 @@ impl Host {
             Self::OpenCode => "OpenCode",
             Self::Gemini => "Gemini CLI",
             Self::OpenClaw => "OpenClaw",
-        }
-    }
-
-    /// The time after which it gives up on `tools/list`, with its default configuration: a later answer is lost.
-    pub fn list_limit(self) -> Duration {
-        match self {
-            Self::Codex | Self::ClaudeCode | Self::OpenCode => Duration::from_secs(30),
-            Self::Gemini => Duration::from_mins(10),
-            Self::OpenClaw => Duration::from_millis(1500),
         }
     }
 }

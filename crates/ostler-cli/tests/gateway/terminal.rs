@@ -52,12 +52,15 @@ fn a_client_and_a_server_can_not_forge_what_is_listed() {
     assert_eq!(why.lines().count(), 11, "{why}");
 
     client.begin(7, "echo", &json!({ "complain": HOSTILE, "exit": true }));
-    wait_until("its end is known", PATIENCE, || house.ostler(&["events"]).contains("nice"));
+    wait_until("its end is known", PATIENCE, || house.ostler(&["events"]).contains("stderr: "));
     let events = house.ostler(&["events"]);
     assert_plain("events", &events);
-    let has_time = |line: &str| line.starts_with(|c: char| c.is_ascii_digit());
-    assert!(events.lines().all(has_time), "{events}");
+    let is_ours = |line: &str| {
+        line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("    stderr: ")
+    };
+    assert!(events.lines().all(is_ours), "{events}");
     assert_plain("ps", &house.ostler(&["ps"]));
+    assert_plain("ps --wide", &house.ostler(&["ps", "--wide"]));
     client.end();
     house.down_with(&mut gateway);
     assert_plain("serve", &gateway.stderr());

@@ -17,7 +17,7 @@ use crate::claims::Claims;
 use crate::client::{Client, Memory};
 use crate::config::Identity;
 use crate::hub::Hub;
-use crate::menu::{Filled, Menu, Naming, Offers};
+use crate::menu::{ClientVariables, Filled, Menu, Naming, Offers};
 use crate::message;
 use crate::quota::{Purse, Quotas};
 use crate::session::{Desk, Route, Session};
@@ -225,12 +225,13 @@ impl Gateway {
         let client = Arc::new(Client::new(number, out, Arc::clone(purse.account()), memory));
         // Counted before the scope is opened: from then on the agent is not closed.
         let agent_session = self.enter_agent(&visitor);
-        let scope = match &visitor.agent {
-            Some(agent) => self.keeper.agent_of(&visitor.principal, &agent.name).session(),
-            None => self.keeper.session_of(&visitor.principal),
-        };
-        let Visitor { route, menu, pid, .. } = visitor;
+        let Visitor { route, menu, pid, principal, agent, .. } = visitor;
         let menu = menu.unwrap_or_else(|| Arc::clone(&self.menu));
+        let its = Arc::new(ClientVariables::of(&menu));
+        let scope = match &agent {
+            Some(agent) => self.keeper.agent_of(&principal, &agent.name).session_amid(its),
+            None => self.keeper.session_amid(&principal, its),
+        };
         let visit = Visit {
             client: Arc::downgrade(&client),
             who: scope.who().clone(),

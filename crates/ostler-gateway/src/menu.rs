@@ -1,11 +1,12 @@
 //! What a client may use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use ostler::keeper::{Principal, Server, Sharing};
+use ostler::keeper::{Principal, Server, Sharing, Surroundings};
 
 use crate::catalog::{Name, Subject, View};
 use crate::config::Identity;
@@ -40,6 +41,29 @@ struct Summary {
     sharing: Sharing,
     call_limit: Duration,
     tools: Arc<Tools>,
+    /// The client's values of the variables that don't tell two runs of the server apart.
+    ambient: Arc<[(OsString, OsString)]>,
+}
+
+/// The ambient variables of the client that has a menu, for the instances that are started on its behalf.
+#[derive(Debug)]
+pub(crate) struct ClientVariables(Weak<Menu>);
+
+impl ClientVariables {
+    pub(crate) fn of(menu: &Arc<Menu>) -> Self {
+        Self(Arc::downgrade(menu))
+    }
+}
+
+impl Surroundings for ClientVariables {
+    fn of(&self, server: &str) -> Option<Vec<(OsString, OsString)>> {
+        let menu = self.0.upgrade()?;
+        let items = lock(&menu.items);
+        items.values().find_map(|item| match item {
+            Item::There(item) if *item.id == *server => Some(item.ambient.to_vec()),
+            _ => None,
+        })
+    }
 }
 
 /// What follows from other offers on a menu.
@@ -176,6 +200,7 @@ impl Summary {
             sharing: server.sharing,
             call_limit: server.limits.call,
             tools: Arc::new(tools),
+            ambient: server.spec().map(|spec| server.ambient.of(spec)).unwrap_or_default().into(),
         }
     }
 }

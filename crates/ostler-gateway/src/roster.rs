@@ -155,8 +155,7 @@ impl Roster {
     }
 
     fn offers(&self, supply: &Supply, guest: &Guest) -> Offers {
-        let mut environment = self.environment.clone();
-        environment.extend(guest.variables.clone());
+        let environment = self.environment.for_client(guest.variables.clone());
         let mut offers = supply.offers(&environment, &guest.cwd);
         offers.retain(|name, _| guest.allowed.as_ref().is_none_or(|names| names.contains(name)));
         offers

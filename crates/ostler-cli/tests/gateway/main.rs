@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 mod admin;
+mod ambient;
 mod catalog;
 mod clients;
 mod configuration;

@@ -7,7 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Somebody's variables: those of a client's session, or the gateway's own.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Environment(BTreeMap<OsString, OsString>);
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+    /// The `PATH` of the gateway, where a command is looked for that the client's own does not have.
+    gateway_path: Option<OsString>,
+}
 
 /// What stands in `inheritEnv` for all that a server gets without it.
 pub const DEFAULTS: &str = "$default";
@@ -75,12 +79,26 @@ impl Environment {
 
     /// A variable's value.
     pub fn get(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
-        self.0.get(name.as_ref()).map(OsString::as_os_str)
+        self.variables.get(name.as_ref()).map(OsString::as_os_str)
+    }
+
+    /// A client's variables before these, which are the gateway's.
+    #[must_use]
+    pub fn for_client(&self, client: Self) -> Self {
+        let gateway_path = self.get("PATH").map(OsStr::to_owned);
+        let mut merged = self.clone();
+        merged.extend(client);
+        Self { gateway_path, ..merged }
+    }
+
+    /// The `PATH` of the gateway, if these are a client's.
+    pub(super) fn gateway_path(&self) -> Option<&OsStr> {
+        self.gateway_path.as_deref()
     }
 
     /// All of them, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
     /// Those that are named.
@@ -107,13 +125,15 @@ impl Environment {
 
 impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
-        Self(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Self { variables: variables.collect(), gateway_path: None }
     }
 }
 
 impl<N: Into<OsString>, V: Into<OsString>> Extend<(N, V)> for Environment {
     fn extend<I: IntoIterator<Item = (N, V)>>(&mut self, variables: I) {
-        self.0.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self.variables
+            .extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
     }
 }
 
@@ -122,14 +142,14 @@ impl IntoIterator for Environment {
     type IntoIter = std::collections::btree_map::IntoIter<OsString, OsString>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.variables.into_iter()
     }
 }
 
 impl fmt::Debug for Environment {
     /// Values are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.variables.keys()).finish()
     }
 }
 

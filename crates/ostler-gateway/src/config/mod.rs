@@ -7,6 +7,7 @@
 //! Secrets are in values, so that no value is ever in an error, in a notice or in what `Debug` shows, but those of settings
 //! that are never secrets.
 
+mod ambient;
 mod client_times;
 mod clients;
 mod describe;

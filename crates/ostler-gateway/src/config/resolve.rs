@@ -5,9 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ostler::keeper::{Fingerprint, Server, Sharing};
+use ostler::keeper::{Ambient, Fingerprint, Server, Sharing};
 use ostler::{Limits, ServerSpec, Terms};
 
+use super::ambient;
 use super::entry::{Launch, Reach, ServerEntry};
 use super::env_file::{self, EnvFileError};
 use super::environment::Environment;
@@ -141,7 +142,7 @@ fn process(
     environment: &Environment,
     cwd: &Path,
 ) -> Result<Resolved, Disabled> {
-    let (spec, identity) = spec(entry, launch, environment, cwd)?;
+    let (spec, ambient, identity) = spec(entry, launch, environment, cwd)?;
     let terms = Terms {
         containment: launch.containment.into(),
         limits: Limits { grace: launch.grace, ..Limits::default() },
@@ -149,7 +150,7 @@ fn process(
         engine: launch.engine.into(),
         ..Terms::default()
     };
-    Ok(Resolved { server: Server { terms, ..Server::new(spec) }, identity })
+    Ok(Resolved { server: Server { terms, ambient, ..Server::new(spec) }, identity })
 }
 
 fn spec(
@@ -157,7 +158,7 @@ fn spec(
     launch: &Launch,
     environment: &Environment,
     cwd: &Path,
-) -> Result<(ServerSpec, Identity), Disabled> {
+) -> Result<(ServerSpec, Ambient, Identity), Disabled> {
     let mut filling = Filling::new(environment, cwd);
     let program = launch.command.fill(&mut filling);
     let args: Vec<OsString> = launch.args.iter().map(|word| word.fill(&mut filling)).collect();
@@ -191,14 +192,14 @@ fn spec(
     let directory = is_guest.then(|| cwd.to_owned());
     let fingerprint = Fingerprint::of(&configured, &[]);
     let mut env = launch.inherit.of(environment);
-    env.extend(named);
+    env.extend(named.clone());
     let cwd = configured.cwd.clone().or_else(|| directory.clone());
-    let spec = ServerSpec { env: env.into_iter().collect(), cwd, ..configured };
+    let mut spec = ServerSpec { env: env.into_iter().collect(), cwd, ..configured };
     if has_nul(&spec) {
-        Err(Disabled::Nul)
-    } else {
-        Ok((spec, Identity { fingerprint, directory }))
+        return Err(Disabled::Nul);
     }
+    let ambient = ambient::settle(&mut spec, &named, environment);
+    Ok((spec, ambient, Identity { fingerprint, directory }))
 }
 
 pub(super) fn check(filling: Filling<'_>) -> Result<(), Disabled> {

@@ -1,11 +1,13 @@
 //! What a keeper keeps, and within which bounds.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ambient::Ambient;
 use super::backoff::BackoffLimits;
 use super::key::{Fingerprint, Sharing};
 use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
@@ -32,6 +34,8 @@ pub struct Server {
     pub terms: Terms,
     /// What else tells two runs apart, such as a token that it gets in a file.
     pub credentials: Vec<u8>,
+    /// The variables that it has from the client that causes its start.
+    pub ambient: Ambient,
     /// Who may use one instance.
     pub sharing: Sharing,
     /// How many instances one key may grow to when all are busy.
@@ -158,6 +162,7 @@ impl Server {
             target,
             terms: Terms::default(),
             credentials: Vec::new(),
+            ambient: Ambient::default(),
             sharing: Sharing::default(),
             max_instances: NonZeroUsize::MIN.saturating_add(3),
             max_concurrency: None,
@@ -173,9 +178,18 @@ impl Server {
     /// A hash of what makes two runs of it interchangeable.
     pub fn fingerprint(&self) -> Fingerprint {
         match &self.target {
-            Target::Run(spec) => Fingerprint::of(spec, &self.credentials),
+            Target::Run(spec) => Fingerprint::of(&self.ambient.essence(spec), &self.credentials),
             Target::Reach(remote) => remote.fingerprint(),
         }
+    }
+
+    /// The same server with these values of its ambient variables.
+    pub(super) fn amid(&self, values: Vec<(OsString, OsString)>) -> Self {
+        let mut server = self.clone();
+        if let Target::Run(spec) = &mut server.target {
+            self.ambient.replace(spec, values);
+        }
+        server
     }
 
     /// What people call it.

@@ -206,7 +206,7 @@ impl Course {
             }
             Event::Refused(refusal) => {
                 self.part().await;
-                self.give_up(refusal.to_string());
+                self.give_up(self.driver.server.ambient.explain(&refusal));
                 Some(Sign::Ended)
             }
             Event::Exited(status) => {

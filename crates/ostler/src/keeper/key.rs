@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::ambient::Surroundings;
 use super::principal::Principal;
 use crate::spec::ServerSpec;
 
@@ -116,6 +117,8 @@ pub(super) struct Caller {
     pub(super) number: u64,
     pub(super) who: Who,
     pub(super) parent: Option<Arc<Caller>>,
+    /// What it brings along for the instances that are started for it, and its parts with it.
+    pub(super) surroundings: Option<Arc<dyn Surroundings>>,
 }
 
 impl Caller {

@@ -8,6 +8,7 @@
 //! The keeper runs on the host's runtime and knows no method of any protocol: how a server becomes
 //! ready is a [`Handshake`] of the host, and what it says unasked goes to a [`Listener`].
 
+mod ambient;
 mod backoff;
 mod books;
 mod cause;
@@ -39,6 +40,7 @@ use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+pub use ambient::{Ambient, Surroundings};
 pub use backoff::BackoffLimits;
 pub use books::Books;
 pub use cause::{Cause, Ending, Fault};
@@ -136,7 +138,7 @@ impl Keeper {
             let number = desk.plan.number();
             let (principal, name) = agent.clone();
             let who = Who { principal, agent: Some(name), session: 0 };
-            let caller = Caller { number, who, parent: None };
+            let caller = Caller { number, who, parent: None, surroundings: None };
             let state = ScopeState::new(&self.shell, caller, self.closed.child_token(), None);
             desk.agents.insert(agent, Arc::downgrade(&state));
             state
@@ -151,9 +153,22 @@ impl Keeper {
 
     /// A session of a principal, without a named agent.
     pub fn session_of(&self, principal: &Principal) -> Scope {
+        self.open_session(principal, None)
+    }
+
+    /// The same for a client with these ambient variables.
+    pub fn session_amid(&self, principal: &Principal, its: Arc<dyn Surroundings>) -> Scope {
+        self.open_session(principal, Some(its))
+    }
+
+    fn open_session(
+        &self,
+        principal: &Principal,
+        surroundings: Option<Arc<dyn Surroundings>>,
+    ) -> Scope {
         let number = self.shell.with(|plan, _| plan.number());
         let who = Who { principal: principal.clone(), agent: None, session: number };
-        let caller = Caller { number, who, parent: None };
+        let caller = Caller { number, who, parent: None, surroundings };
         Scope::new(ScopeState::new(&self.shell, caller, self.closed.child_token(), None))
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
+use super::ambient::Surroundings;
 use super::key::{Caller, Who};
 use super::lease::Lease;
 use super::line::CallError;
@@ -105,19 +106,30 @@ impl Scope {
 
     /// A session of this agent.
     pub fn session(&self) -> Self {
-        self.part(|who, number| Who { session: number, ..who.clone() })
+        let surroundings = self.state.caller.surroundings.clone();
+        self.part(|who, number| Who { session: number, ..who.clone() }, surroundings)
+    }
+
+    /// The same for a client with these ambient variables.
+    pub fn session_amid(&self, surroundings: Arc<dyn Surroundings>) -> Self {
+        self.part(|who, number| Who { session: number, ..who.clone() }, Some(surroundings))
     }
 
     /// A part of this session that can be closed by itself, such as a single call.
     pub fn nested(&self) -> Self {
-        self.part(|who, _| who.clone())
+        self.part(|who, _| who.clone(), self.state.caller.surroundings.clone())
     }
 
-    fn part(&self, who: impl FnOnce(&Who, u64) -> Who) -> Self {
+    fn part(
+        &self,
+        who: impl FnOnce(&Who, u64) -> Who,
+        surroundings: Option<Arc<dyn Surroundings>>,
+    ) -> Self {
         let parent = &self.state;
         let number = parent.shell.with(|plan, _| plan.number());
         let who = who(&parent.caller.who, number);
-        let caller = Caller { number, who, parent: Some(Arc::clone(&parent.caller)) };
+        let above = Some(Arc::clone(&parent.caller));
+        let caller = Caller { number, who, parent: above, surroundings };
         let closed = parent.closed.child_token();
         let parent = Some(Arc::clone(parent));
         Self::new(ScopeState::new(&self.state.shell, caller, closed, parent))

@@ -139,11 +139,14 @@ impl Plan {
         let mut waiters = self.pools.get(key)?.waiters.iter();
         let first = waiters.find(|waiter| waiter.caller.who.principal == *principal)?;
         let by = Arc::clone(&first.caller);
+        let values = by.surroundings.as_ref().and_then(|its| its.of(&key.server));
+        let run =
+            values.map_or_else(|| Arc::clone(&server), |values| Arc::new(server.amid(values)));
         let number = self.number();
         let usage = Arc::new(Usage::new(now));
         let member = Member {
             key: key.clone(),
-            server: Arc::clone(&server),
+            server,
             state: State::Starting,
             usage: Arc::clone(&usage),
             leases: std::collections::BTreeMap::new(),
@@ -158,7 +161,7 @@ impl Plan {
         self.pools.entry(key.clone()).or_default().members.push(number);
         self.books.start();
         self.tell(number, What::Starting { key: key.clone(), by: by.who.clone() });
-        self.actions.push(Action::Start { number, server, usage });
+        self.actions.push(Action::Start { number, server: run, usage });
         Some(number)
     }
 

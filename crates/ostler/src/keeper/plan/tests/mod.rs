@@ -80,23 +80,28 @@ impl Desk {
     fn session_by(&mut self, principal: &Principal) -> Arc<Caller> {
         let number = self.plan.number();
         let who = Who { principal: principal.clone(), agent: None, session: number };
-        Arc::new(Caller { number, who, parent: None })
+        Arc::new(Caller { number, who, parent: None, surroundings: None })
     }
 
     fn agent(&mut self, name: &str) -> Arc<Caller> {
         let who = Who { principal: Principal::default(), agent: Some(name.into()), session: 0 };
-        Arc::new(Caller { number: self.plan.number(), who, parent: None })
+        Arc::new(Caller { number: self.plan.number(), who, parent: None, surroundings: None })
     }
 
     fn session_of(&mut self, agent: &Arc<Caller>) -> Arc<Caller> {
         let number = self.plan.number();
         let who = Who { session: number, ..agent.who.clone() };
-        Arc::new(Caller { number, who, parent: Some(Arc::clone(agent)) })
+        Arc::new(Caller { number, who, parent: Some(Arc::clone(agent)), surroundings: None })
     }
 
     fn part_of(&mut self, scope: &Arc<Caller>) -> Arc<Caller> {
         let number = self.plan.number();
-        Arc::new(Caller { number, who: scope.who.clone(), parent: Some(Arc::clone(scope)) })
+        Arc::new(Caller {
+            number,
+            who: scope.who.clone(),
+            parent: Some(Arc::clone(scope)),
+            surroundings: None,
+        })
     }
 
     fn ask(&mut self, server: &str, caller: &Arc<Caller>) -> Result<Asked, AcquireError> {

@@ -36,6 +36,7 @@ impl Gateway {
                         questions.spawn(async move {
                             gateway.list_again(&upstream, method).await;
                             upstream.has_listed(method);
+                            gateway.hub().catalog.announce();
                         });
                     }
                 }

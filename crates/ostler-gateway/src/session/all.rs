@@ -17,8 +17,8 @@ use crate::message::{self, code};
 use crate::terms;
 use crate::uris::{self, Style};
 
-/// Why the resources of a session's own instance are not in a list.
-const USED_FIRST: &str = "its resources are listed once this session has used it";
+/// Why the resources of a server with an instance for each call are in no list.
+const NO_INSTANCE: &str = "each call has an instance of its own, so none can list its resources";
 
 impl Session {
     pub(super) fn request_of_all(&mut self, parcel: Parcel, id: &Bytes) {
@@ -53,8 +53,8 @@ impl Session {
         servers
     }
 
-    /// Whether a start would tell what a server has. The resources of a session's own instance are listed when the
-    /// session uses it: to start one for each session that lists would be too much.
+    /// Whether a listing would tell what a server has. The resources of a session's own instance are asked for with
+    /// a lease of the session.
     pub(super) fn needs_listing(&self, server: &Arc<str>, method: &str) -> bool {
         if self.is_own_list(server, method) {
             return self.found(server).is_none();
@@ -75,7 +75,7 @@ impl Session {
     }
 
     /// A server's whole list; an empty one if it has none of the kind.
-    fn whole_list(&self, server: &Arc<str>, method: &str) -> Option<Bytes> {
+    pub(super) fn whole_list(&self, server: &Arc<str>, method: &str) -> Option<Bytes> {
         let own = || self.own_list(server, method);
         if self.is_own_list(server, method)
             && let Some(list) = own()
@@ -118,7 +118,7 @@ impl Session {
                 let failure = self.failures.get(&server).cloned();
                 let failure = self.why_unlisted(&server).or(failure);
                 let is_own = self.is_own_list(&server, method);
-                let usual = if is_own { USED_FIRST } else { "it is being started" };
+                let usual = if is_own { NO_INSTANCE } else { "it is being started" };
                 let reason = failure.map_or_else(|| usual.into(), |failure| failure.text);
                 missing.insert(server.to_string(), Value::from(reason));
             }

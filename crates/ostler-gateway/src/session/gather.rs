@@ -91,6 +91,7 @@ impl Session {
         let limit = match &wants {
             Wants::List => {
                 self.begin_listings(method);
+                self.reach_for_own_lists(method);
                 patience::of(self.client.hello())
             }
             Wants::Server(_, server) => {
@@ -107,7 +108,7 @@ impl Session {
             }
         };
         let gather = Gather { id: id.clone(), method, until: Instant::now() + limit, wants };
-        if self.is_over(&gather.wants, &missing) {
+        if self.is_over(&gather, &missing) {
             self.finish_gather(gather, &missing);
         } else if self.gathers.len() >= MOST {
             let text = format!("{MOST} requests wait for servers to say what they have already");
@@ -139,7 +140,7 @@ impl Session {
         for (number, gather) in std::mem::take(&mut self.gathers) {
             let all = unknown.entry(gather.method).or_insert_with(|| self.unknown(gather.method));
             let missing = gather.wants.of(all.clone());
-            if gather.until <= now || self.is_over(&gather.wants, &missing) {
+            if gather.until <= now || self.is_over(&gather, &missing) {
                 self.waiting.remove(&gather.id);
                 self.finish_gather(gather, &missing);
             } else {
@@ -150,7 +151,8 @@ impl Session {
 
     /// Whether waiting is over: none of the servers that are missing will say what it has soon. A list waits only for the first start of a server:
     /// one that has failed before would make every list slow.
-    fn is_over(&self, wants: &Wants, missing: &[Arc<str>]) -> bool {
+    fn is_over(&self, gather: &Gather, missing: &[Arc<str>]) -> bool {
+        let Gather { wants, method, .. } = gather;
         // A handshake needs no list.
         if let Wants::Server(parcel, server) = wants
             && parcel.frame.method() == b"initialize"
@@ -159,6 +161,7 @@ impl Session {
             return true;
         }
         missing.iter().all(|server| match (wants, self.listing_of(server)) {
+            (Wants::List, _) if self.is_asked_for_own_list(server, method) => false,
             (Wants::Named(..), _) if self.menu.sharing(server) != Sharing::Call => {
                 self.failures.contains_key(server)
             }
@@ -166,6 +169,29 @@ impl Session {
             (Wants::Named(..) | Wants::Server(..), Some(Attempt::Running { .. })) => false,
             (_, Some(Attempt::Failed(_)) | None) => true,
         })
+    }
+
+    /// Has the session's own instances started of servers whose list is never kept. A server that has nothing of the
+    /// kind is not started.
+    fn reach_for_own_lists(&mut self, method: &str) {
+        for server in self.menu.names() {
+            let is_for_one_call = self.menu.sharing(&server) == Sharing::Call;
+            let is_own = self.is_own_list(&server, method) && !is_for_one_call;
+            if is_own && self.found(&server).is_some() && self.whole_list(&server, method).is_none()
+            {
+                self.failures.remove(&server);
+                self.reach_for(&server);
+            }
+        }
+    }
+
+    /// Whether the session's own instance is being asked for a list that is never kept.
+    fn is_asked_for_own_list(&self, server: &Arc<str>, method: &str) -> bool {
+        let is_unlisted = || {
+            let held = self.held(server);
+            held.is_none_or(|held| held.attachment.upstream.lists().contains(&method))
+        };
+        self.is_own_list(server, method) && self.reach.contains_key(server) && is_unlisted()
     }
 
     /// Begins to list each server of which this list is not known, or only as others see it.

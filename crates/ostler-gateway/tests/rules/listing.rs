@@ -223,37 +223,38 @@ fn row_6_no_list_crosses_from_one_principal_to_another() {
 #[test]
 fn row_6_the_resources_of_a_session_are_its_own_and_never_on_disk() {
     let stage = Stage::new(Sharing::Session);
-    let resources = |client: &mut Client| {
-        client.request(&json!("list"), "resources/list", &json!({}));
-        loop {
-            let answer = client.message();
-            if answer["id"] == "list" {
-                return answer["result"]["resources"].clone();
-            }
-        }
-    };
     let mut first = stage.client_of_all();
     first.enter();
-    first.request(&json!("tools"), "tools/list", &json!({}));
-    let mut puppet = stage.puppet();
-    puppet.greet(&json!({ "tools": {}, "resources": {} }));
+    first.request(&json!("list"), "resources/list", &json!({}));
+    let mut ones = stage.puppet();
+    play_resource(&mut ones, "x:secret");
+    assert_eq!(first.message()["result"]["resources"][0]["uri"], "x:secret");
+    let mut second = stage.client_of_all();
+    second.enter();
+    list(&mut second);
+    assert_eq!(answered(&second).0, ["puppet__t"]);
+    assert_eq!(started(&stage), 1, "tools are known");
+    second.request(&json!("list"), "resources/list", &json!({}));
+    let mut others = stage.puppet();
+    play_resource(&mut others, "x:other");
+    let resources = second.message()["result"]["resources"].clone();
+    assert_eq!(resources.as_array().map(Vec::len), Some(1), "{resources}");
+    assert_eq!(resources[0]["uri"], "x:other");
+    stage.wait_listed("tools/list");
+    let kept = stage.catalog();
+    assert!(!kept.contains("x:secret") && !kept.contains("x:other"), "{kept}");
+}
+
+/// The server's part of a listing with a tool and this resource.
+fn play_resource(puppet: &mut Puppet, uri: &str) {
+    puppet.greet(&json!({ "tools": { "listChanged": true }, "resources": {} }));
     for _ in 0..3 {
         let list = puppet.message();
         let result = match list["method"].as_str().unwrap_or_default() {
             "tools/list" => json!({ "tools": [{ "name": "t" }] }),
-            "resources/list" => json!({ "resources": [{ "uri": "x:secret", "name": "s" }] }),
+            "resources/list" => json!({ "resources": [{ "uri": uri, "name": "r" }] }),
             _ => json!({ "resourceTemplates": [] }),
         };
         puppet.answer(&list, &result);
     }
-    assert_eq!(first.message()["id"], "tools");
-    wait_until("the session sees its resource", PATIENCE, || {
-        resources(&mut first)[0]["uri"] == "x:secret"
-    });
-    let mut second = stage.client_of_all();
-    second.enter();
-    assert_eq!(resources(&mut second), json!([]));
-    stage.wait_listed("tools/list");
-    assert!(!stage.catalog().contains("x:secret"), "{}", stage.catalog());
-    assert_eq!(started(&stage), 1);
 }

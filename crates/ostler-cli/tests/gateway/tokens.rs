@@ -39,7 +39,7 @@ fn a_token_can_be_given() {
     assert!(weak.stderr().contains("at least 16 characters"), "{}", weak.stderr());
     let mut gateway = serve("given-by-its-user");
     wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("serves"));
-    assert!(gateway.stderr().contains("the token is in OSTLER_TOKEN"), "{}", gateway.stderr());
+    assert!(gateway.stderr().contains("its token is in OSTLER_TOKEN"), "{}", gateway.stderr());
     assert!(!house.sandbox.state().join("ostler/token").exists());
     house.down_with(&mut gateway);
 }

@@ -54,17 +54,21 @@ impl Part {
 
     /// Takes so much more, which has to be given back, and leaves `spare` of the principal's own limit.
     pub(super) fn take(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
-        let own = self.add(amount);
+        let taken = self.add(amount, spare);
+        if taken.is_err() {
+            self.give_back(amount);
+        }
+        taken
+    }
+
+    /// Adds so much, which has to be given back even if it is too much.
+    pub(super) fn add(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
+        let own = self.count(amount);
         let used = self.pool.used.fetch_add(amount, Ordering::Relaxed) + amount;
-        let denied = if own > spare.of(self.most.load(Ordering::Relaxed)) {
-            Denied::Principal(own - amount)
-        } else if !self.pool.permits(own, used) {
-            Denied::Shared
-        } else {
-            return Ok(());
-        };
-        self.give_back(amount);
-        Err(denied)
+        if own > spare.of(self.most.load(Ordering::Relaxed)) {
+            return Err(Denied::Principal(own - amount));
+        }
+        if self.pool.permits(own, used) { Ok(()) } else { Err(Denied::Shared) }
     }
 
     /// Whether so much could be taken if nothing else was.
@@ -80,8 +84,13 @@ impl Part {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_unused(&self) -> bool {
+        self.used.load(Ordering::Relaxed) == 0 && self.pool.used.load(Ordering::Relaxed) == 0
+    }
+
     /// Counts, and says how much it is then. Every change from and to nothing is one of the pool's users.
-    fn add(&self, amount: usize) -> usize {
+    fn count(&self, amount: usize) -> usize {
         let before = self.used.fetch_add(amount, Ordering::Relaxed);
         if before == 0 {
             self.pool.users.fetch_add(1, Ordering::Relaxed);

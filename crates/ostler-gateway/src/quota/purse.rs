@@ -10,6 +10,9 @@ use super::{Account, Denied};
 
 /// Bytes of one session's requests that may wait. A request that waits alone may be larger.
 const BYTES_OF_SESSION: usize = 64 << 20;
+/// Of these, so many count for the session only. Small calls then change no counter that other sessions change as
+/// well, which would make processors wait for each other.
+const FREE: usize = 16 << 10;
 /// What it takes to keep a request, beside its bytes.
 const OVERHEAD: usize = 1 << 10;
 /// A request that is larger has to leave room for others.
@@ -63,17 +66,32 @@ impl Purse {
 
     fn take(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
         let before = self.used.fetch_add(amount, Ordering::Relaxed);
-        let is_granted = before == 0 || before + amount <= spare.of(BYTES_OF_SESSION);
-        let taken = if is_granted {
-            self.account.bytes.take(amount, spare)
-        } else {
-            Err(Denied::Session(before))
+        let shared = beyond_free(before + amount) - beyond_free(before);
+        let taken = match shared {
+            0 => Ok(()),
+            shared => self.account.bytes.add(shared, spare),
         };
+        let is_granted = before == 0 || before + amount <= spare.of(BYTES_OF_SESSION);
+        let taken = if is_granted { taken } else { Err(Denied::Session(before)) };
         if taken.is_err() {
-            self.used.fetch_sub(amount, Ordering::Relaxed);
+            self.give_back(amount);
         }
         taken
     }
+
+    /// Every change takes from the account, or gives back to it, by how much it changes what is beyond the free bytes.
+    /// So in whatever order changes come, the account has what all sessions have beyond their free bytes.
+    fn give_back(&self, amount: usize) {
+        let before = self.used.fetch_sub(amount, Ordering::Relaxed);
+        match beyond_free(before) - beyond_free(before - amount) {
+            0 => {}
+            shared => self.account.bytes.give_back(shared),
+        }
+    }
+}
+
+fn beyond_free(bytes: usize) -> usize {
+    bytes.saturating_sub(FREE)
 }
 
 impl Charge {
@@ -112,8 +130,7 @@ fn spare(bytes: usize) -> Spare {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.purse.account.bytes.give_back(self.amount);
-        self.purse.used.fetch_sub(self.amount, Ordering::Relaxed);
+        self.purse.give_back(self.amount);
     }
 }
 
@@ -162,7 +179,7 @@ mod tests {
             }
         };
         assert!(matches!(denied, Denied::Principal(_)), "{denied:?}");
-        assert_eq!(of_session.len() + more.len(), 6);
+        assert_eq!(of_session.len() + more.len(), 7);
         let others: Vec<Charge> =
             (0..4).flat_map(|_| fill(&Purse::new(Arc::clone(&second)), BODY).0).collect();
         assert!(others.len() >= 4);
@@ -195,5 +212,27 @@ mod tests {
         drop(line.clone());
         drop(line);
         assert_eq!(purse.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_sessions_change_at_the_same_time_adds_up_to_nothing_in_the_end() {
+        let quotas = Quotas::default();
+        let account = quotas.account(&Principal::named("a"));
+        let purse = Purse::new(Arc::clone(&account));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let purse = &purse;
+                scope.spawn(move || {
+                    for round in 0..2000 {
+                        let bytes =
+                            if (round + thread) % 3 == 0 { 2 * BYTES_OF_SESSION } else { 900 };
+                        let charges: Vec<_> = (0..6).map(|_| purse.charge(bytes)).collect();
+                        drop(charges);
+                    }
+                });
+            }
+        });
+        assert_eq!(purse.used.load(Ordering::Relaxed), 0);
+        assert!(account.bytes.is_unused());
     }
 }

@@ -1,7 +1,7 @@
 //! Clients on HTTP: where they are served, and whom.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,14 +15,22 @@ use crate::out::say;
 
 /// Where clients look for a gateway if nobody says otherwise.
 const USUAL: &str = "127.0.0.1:8639";
+/// Its port.
+const PORT: u16 = 8639;
 /// The token that is always there.
 const MAIN: &str = "main";
 
 /// What is said about clients on HTTP.
 #[derive(Debug, Args)]
 pub(super) struct HttpArguments {
-    /// Serve clients on HTTP as well, at this address [default: 127.0.0.1:8639]; port 0 is any that is free
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = USUAL)]
+    /// Serve clients on HTTP as well, at this address or port [default: 127.0.0.1:8639]; port 0 is any that is free
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        default_missing_value = USUAL,
+        value_parser = parse_address
+    )]
     listen: Option<SocketAddr>,
     /// Listen although other machines can connect to that address
     #[arg(long, requires = "listen")]
@@ -36,6 +44,21 @@ pub(super) struct HttpArguments {
     /// The key of that certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+}
+
+/// An address with a port, `localhost` with a port, an address alone, or a port alone.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Some(port) = text.strip_prefix("localhost:").unwrap_or(text).parse().ok() {
+        return Ok(SocketAddr::new(loopback, port));
+    }
+    let ip = if text == "localhost" { Some(loopback) } else { text.parse().ok() };
+    ip.map(|ip| SocketAddr::new(ip, PORT)).ok_or_else(|| {
+        format!("write an address with a port, such as {USUAL} or [::1]:{PORT}, or a port alone")
+    })
 }
 
 /// Why clients on HTTP are not served.
@@ -109,12 +132,35 @@ impl Http {
     pub(super) fn announce(&self) {
         let Self { address, token, settings, .. } = self;
         let scheme = if settings.identity.is_some() { "https" } else { "http" };
-        say(format_args!("serves {scheme}://{address}/mcp; the token is in {token}"));
+        say(format_args!("serves {scheme}://{address}/mcp (its token is in {token})"));
         if !address.ip().is_loopback() && settings.identity.is_none() {
             say(
                 "warning: whoever is on the way between a client and this machine can read all, tokens too; \
                  --tls-cert and --tls-key prevent that",
             );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_a_port_and_localhost_are_understood() {
+        for (text, expected) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("[::1]:0", "[::1]:0"),
+            ("8080", "127.0.0.1:8080"),
+            ("localhost:8080", "127.0.0.1:8080"),
+            ("localhost", USUAL),
+            ("0.0.0.0", "0.0.0.0:8639"),
+            ("::1", "[::1]:8639"),
+        ] {
+            assert_eq!(parse_address(text), Ok(expected.parse().unwrap()), "{text}");
+        }
+        for text in ["", "tools.example:80", "localhost:", "99999", ":8080", "127.0.0.1:"] {
+            assert!(parse_address(text).unwrap_err().contains(USUAL), "{text}");
         }
     }
 }

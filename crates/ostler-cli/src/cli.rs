@@ -7,6 +7,7 @@ use crate::commands::check::CheckArguments;
 use crate::commands::connect::ConnectArguments;
 use crate::commands::down::DownArguments;
 use crate::commands::events::EventsArguments;
+use crate::commands::example_server::ExampleServerArguments;
 use crate::commands::login::{LoginArguments, LogoutArguments};
 use crate::commands::ps::PsArguments;
 use crate::commands::reap::ReapArguments;
@@ -38,7 +39,7 @@ pub(crate) enum Command {
     Connect(ConnectArguments),
     /// The server that a gateway without a configuration offers
     #[command(hide = true)]
-    ExampleServer,
+    ExampleServer(ExampleServerArguments),
     /// Have every server list what it offers, before a client waits for it
     Warm(WarmArguments),
     /// List the servers that run, with what they use and whose they are

@@ -66,6 +66,11 @@ pub(crate) fn configuration_or_example(
     }
 }
 
+/// Where a client's gateway looks for a configuration, if there is none.
+pub(crate) fn why_no_configuration() -> Option<String> {
+    search(None, Asker::Client).err().map(|error| error.to_string())
+}
+
 fn search(given: Option<&Path>, asker: Asker) -> Result<PathBuf, NotFound> {
     let environment = Environment::of_process();
     let directory = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => commands::run::run(arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Connect(arguments) => commands::connect::run(&arguments),
-        Command::ExampleServer => commands::example_server::run(),
+        Command::ExampleServer(arguments) => commands::example_server::run(arguments),
         Command::Warm(arguments) => commands::warm::run(&arguments),
         Command::Ps(arguments) => commands::ps::run(&arguments),
         Command::Status(arguments) => commands::status::run(&arguments),

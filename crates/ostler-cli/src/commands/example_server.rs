@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use ostler::{Frame, Kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
@@ -26,8 +27,17 @@ const LONGEST_WAIT: Duration = Duration::from_mins(10);
 const INVALID_PARAMS: i32 = -32602;
 const METHOD_NOT_FOUND: i32 = -32601;
 
-pub(crate) fn run() -> ExitCode {
-    match Server::default().serve() {
+/// What `ostler example-server` is told.
+#[derive(Debug, Args)]
+pub(crate) struct ExampleServerArguments {
+    /// Why it is offered instead of the user's own servers, for its client to see
+    #[arg(long, value_name = "TEXT")]
+    instead_of: Option<String>,
+}
+
+pub(crate) fn run(arguments: ExampleServerArguments) -> ExitCode {
+    let server = Server { instead_of: arguments.instead_of, ..Server::default() };
+    match server.serve() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => crate::exit::FAILED.into(),
     }
@@ -40,6 +50,8 @@ struct Server {
     output: Vec<u8>,
     /// Calls that take time, with their ids.
     waiting: Vec<(Instant, Vec<u8>)>,
+    /// Why it is offered, if no configuration was found.
+    instead_of: Option<String>,
 }
 
 /// What a call of a tool says.
@@ -118,10 +130,12 @@ impl Server {
             (Kind::Request, b"tools/call") => self.call(frame),
             (Kind::Request, b"ping") => self.answer(frame.id(), b"{}"),
             (Kind::Request, b"initialize") => {
-                self.answer(frame.id(), initialize().to_string().as_bytes());
+                let result = initialize(self.instead_of.as_deref());
+                self.answer(frame.id(), result.to_string().as_bytes());
             }
             (Kind::Request, b"tools/list") => {
-                self.answer(frame.id(), tools().to_string().as_bytes());
+                let result = tools(self.instead_of.is_some());
+                self.answer(frame.id(), result.to_string().as_bytes());
             }
             (Kind::Request, _) => self.refuse(frame, METHOD_NOT_FOUND, "no such method"),
             (Kind::Notification, b"notifications/cancelled") => self.cancel(frame),
@@ -217,21 +231,25 @@ impl Server {
     }
 }
 
-fn initialize() -> Value {
+fn initialize(instead_of: Option<&str>) -> Value {
+    let usual = "This server is part of ostler, and shows that it works. Put your own servers into ostler.json.";
+    let instructions = instead_of.map_or(usual.to_owned(), |why| {
+        format!("Only an example: ostler found none of your own servers, because {why}. {usual}")
+    });
     json!({
         "protocolVersion": VERSION,
         "capabilities": { "tools": {} },
         "serverInfo": { "name": "ostler-example", "version": env!("CARGO_PKG_VERSION") },
-        "instructions": "This server is part of ostler, and shows that it works. Put your own servers \
-                         into ostler.json.",
+        "instructions": instructions,
     })
 }
 
-fn tools() -> Value {
+fn tools(is_instead: bool) -> Value {
+    let remark = if is_instead { " (only an example: ostler found no configuration)" } else { "" };
     let tool = |name: &str, description: &str, properties: Value, required: &[&str]| {
         json!({
             "name": name,
-            "description": description,
+            "description": format!("{description}{remark}"),
             "inputSchema": { "type": "object", "properties": properties, "required": required },
         })
     };

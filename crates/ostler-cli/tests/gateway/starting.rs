@@ -133,6 +133,8 @@ fn the_example_shows_working_tools_at_once() {
     let house = House::new(Stage::leaf());
     let mut command = house.command(house.program());
     let mut client = Client::start(command.args(["connect", "example"]).stderr(Stdio::null()));
+    let tools = client.0.call("tools/list", &json!({}));
+    assert!(tools.to_string().contains("ostler found no configuration"), "{tools}");
     let sum = client.tool("add", &json!({ "a": 1, "b": 2 }));
     assert_eq!(sum["structuredContent"]["sum"], 3.0);
     client.begin(900, "wait", &json!({ "ms": 200 }));

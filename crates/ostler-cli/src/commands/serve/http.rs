@@ -52,7 +52,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
-    if let Some(port) = text.strip_prefix("localhost:").unwrap_or(text).parse().ok() {
+    if let Ok(port) = text.strip_prefix("localhost:").unwrap_or(text).parse() {
         return Ok(SocketAddr::new(loopback, port));
     }
     let ip = if text == "localhost" { Some(loopback) } else { text.parse().ok() };

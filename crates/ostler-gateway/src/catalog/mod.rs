@@ -24,7 +24,7 @@ pub(crate) const LARGEST: usize = 16 << 20;
 /// Entries that are kept at most, on disk and in memory each.
 const MOST: usize = 2000;
 /// Views of one entry that are kept at most; the one that was learned first goes first.
-const MOST_VIEWS: usize = 16;
+const MOST_VIEWS: usize = 64;
 
 /// Whose server it is, and which.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

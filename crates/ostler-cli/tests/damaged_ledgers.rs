@@ -229,8 +229,15 @@ rows! {
         assert_eq!(said(&["reap", "--yes"]), (Some(0), NOTHING.into()));
         remains.assert_untouched();
 
+        // A file of somebody else is not read in a directory of ours either.
         for path in [&place, &place.join("owners")] {
             fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
+        }
+        assert_eq!(said(&["reap", "--yes"]), (Some(0), NOTHING.into()));
+        remains.assert_untouched();
+
+        for file in ["ledger", "owner.lock"] {
+            chown(directory.join(file), Some(uid_of(&stage)), None).unwrap();
         }
         assert_eq!(said(&["reap", "--yes"]).0, Some(0));
         stage.assert_empty_now();

@@ -138,6 +138,14 @@ impl Client {
     }
 
     /// False if it has said it before.
+    /// What decides what a server lists to this client: its capabilities, unless all clients are told the same.
+    pub(crate) fn list_profile(&self, sharing: Sharing) -> Arc<str> {
+        match sharing {
+            Sharing::All => self.profile(Sharing::All),
+            Sharing::Agent | Sharing::Session | Sharing::Call => self.profile(Sharing::Agent),
+        }
+    }
+
     /// What this client must have in common with others to share an instance with them.
     pub(crate) fn profile(&self, sharing: Sharing) -> Arc<str> {
         self.hello().map_or_else(|| Arc::from(""), |hello| hello.profile(sharing))

@@ -102,7 +102,7 @@ impl Visit {
             return false;
         };
         let is_shown = |server: &str| {
-            let profile = client.profile(menu.sharing(server));
+            let profile = client.list_profile(menu.sharing(server));
             menu.catalog_name(server, &self.who.principal, profile).as_ref() == Some(name)
         };
         match &self.route {

@@ -13,8 +13,9 @@ const CALLS: u64 = 12;
 const LARGE: usize = (16 << 20) - 1000;
 /// What they may cost all together, in KiB: far less than all of them.
 const COST: u64 = 128 << 10;
-/// What answers that clients don't read may cost, in KiB: those of one token, and one that comes.
-const UNREAD_COST: u64 = 224 << 10;
+/// What answers that clients don't read may cost, in KiB: the 128 MiB of one token, those on their way through the
+/// gateway, and what the allocator keeps. All of them together would be more.
+const UNREAD_COST: u64 = 288 << 10;
 
 /// A gateway with one server, and what it takes before anybody asks for anything.
 struct Scene {

@@ -36,7 +36,7 @@ pub(crate) struct Subject {
 /// To which clients a server shows itself like this.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct View {
-    /// What they have told it of themselves.
+    /// Their capabilities, as they have told it.
     pub(crate) profile: Arc<str>,
     /// Where it works, if that is the client's directory.
     pub(crate) directory: Option<Arc<Path>>,

@@ -293,7 +293,8 @@ impl Session {
 
     /// Where the catalog keeps what the server says to clients like this one.
     pub(super) fn catalog_name(&self, server: &str) -> Option<Name> {
-        self.menu.catalog_name(server, &self.scope.who().principal, self.profile(server))
+        let profile = self.client.list_profile(self.menu.sharing(server));
+        self.menu.catalog_name(server, &self.scope.who().principal, profile)
     }
 
     /// With whom this client shares a server: an agent without a name has only this session.

@@ -5,6 +5,7 @@
 //! by `ostler connect`, or on HTTP.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
+mod alone;
 mod cut;
 #[expect(dead_code, reason = "it is shared with other tests")]
 #[path = "../gateway/house.rs"]

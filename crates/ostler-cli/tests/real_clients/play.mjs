@@ -131,6 +131,9 @@ async function meet(client, call) {
   return {};
 }
 
+/** Only looks what there is. */
+const look = () => ({});
+
 /** Says when a long call has begun, and then what came of it. */
 async function cut(client, call) {
   wire.length = 0;
@@ -152,7 +155,7 @@ export async function run(client, callTool) {
       const tools = own((await client.listTools()).tools);
       return tools.length > 0 && tools;
     }),
-    ...(await { everything, time, meet, cut }[play](client, call)),
+    ...(await { everything, time, meet, cut, look }[play](client, call)),
   };
   await client.transport.terminateSession?.();
   await client.close();

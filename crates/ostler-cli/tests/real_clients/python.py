@@ -147,6 +147,11 @@ async def meet(_session, call):
     return {}
 
 
+async def look(_session, _call):
+    """Only looks what there is."""
+    return {}
+
+
 async def cut(_session, call):
     """Says when a long call has begun, and then what came of it."""
     steps = []
@@ -200,7 +205,7 @@ async def main():
         seen = {"server": plain(await session.initialize())}
         await session.send_ping()
         seen["tools"] = await until(tools)
-        plays = {"everything": everything, "time": time, "meet": meet, "cut": cut}
+        plays = {"everything": everything, "time": time, "meet": meet, "cut": cut, "look": look}
         seen.update(await plays[PLAY](session, call))
         print(json.dumps(seen), flush=True)
 

@@ -9,10 +9,10 @@ use ostler_testkit::{Launched, Stage};
 
 use crate::{PLAY, Reach, Seen, Transport, Way, node, sees_the_same, tools};
 
-const TYPESCRIPT_1: Script = Script::TypeScript("typescript-v1.mjs");
+pub(crate) const TYPESCRIPT_1: Script = Script::TypeScript("typescript-v1.mjs");
 const TYPESCRIPT_2: Script = Script::TypeScript("typescript-v2.mjs");
 const PYTHON_1: Script = Script::Python("mcp-1");
-const PYTHON_2: Script = Script::Python("mcp-2");
+pub(crate) const PYTHON_2: Script = Script::Python("mcp-2");
 
 /// All clients that are scripts.
 pub(crate) const SCRIPTED: [Script; 4] = [TYPESCRIPT_1, TYPESCRIPT_2, PYTHON_1, PYTHON_2];

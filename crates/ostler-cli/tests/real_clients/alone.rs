@@ -1,0 +1,85 @@
+//! Published servers that were never fetched before, behind a gateway that was never asked before. They fetch and start
+//! at the same time, which takes all of the machine.
+
+use std::collections::BTreeSet;
+
+use ostler_testkit::{Launched, Stage, wait_until};
+use serde_json::{Map, Value, json};
+
+use crate::house::{House, PATIENCE};
+use crate::scripts::{PYTHON_2, Script, TYPESCRIPT_1};
+use crate::{NPX, PLAY, Reach, Seen, Way};
+
+const NODE: [(&str, &str); 6] = [
+    ("everything", "@modelcontextprotocol/server-everything@2026.8.31"),
+    ("files", "@modelcontextprotocol/server-filesystem@2026.8.31"),
+    ("memory", "@modelcontextprotocol/server-memory@2026.8.31"),
+    ("thinking", "@modelcontextprotocol/server-sequential-thinking@2026.8.31"),
+    ("context7", "@upstash/context7-mcp@4.1.1"),
+    ("browser", "@playwright/mcp@0.0.83"),
+];
+const PYTHON: [(&str, &str); 4] = [
+    ("time", "mcp-server-time@2026.10.19"),
+    ("fetch", "mcp-server-fetch@2026.10.24"),
+    ("git", "mcp-server-git@2026.10.19"),
+    ("sum", "mcp-server-calculator@0.2.1"),
+];
+
+/// A gateway to all of them, with empty caches.
+fn cold() -> House {
+    let house = House::new(Stage::leaf());
+    let caches = json!({
+        "npm_config_cache": house.sandbox.file("npm"), "UV_CACHE_DIR": house.sandbox.file("uv"),
+    });
+    let node = NODE.map(|(name, package)| {
+        // One of them wants a directory, and the others don't mind.
+        let args = json!(["-y", package, "/"]);
+        (name, json!({ "command": "npx", "args": args, "env": caches }))
+    });
+    let python = PYTHON.map(|(name, package)| {
+        (name, json!({ "command": "uvx", "args": [package], "env": caches }))
+    });
+    house.configure(&node.into_iter().chain(python).collect::<Vec<_>>());
+    house
+}
+
+/// The servers whose tools a client sees that lists once and leaves.
+fn listed(script: Script, house: &House) -> BTreeSet<String> {
+    let reach = Reach::connect(house, None);
+    let way = Way { stage: house, server: &NPX, reach, prefix: String::new() };
+    let mut client = Launched::start(&mut script.command(&way, "look"));
+    let Ok(Some(line)) = client.line(PLAY) else { panic!("no list: {}", client.stderr()) };
+    assert!(client.wait_exit(PLAY).success(), "{}", client.stderr());
+    let seen: Seen = serde_json::from_slice::<Map<String, Value>>(&line).unwrap();
+    let tools = seen["tools"].as_array().unwrap();
+    let server = |tool: &Value| tool["name"].as_str()?.split_once("__").map(|(one, _)| one.into());
+    tools.iter().filter_map(server).collect()
+}
+
+fn starts(house: &House) -> usize {
+    let events = house.ostler(&["events", "--json"]);
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["event"] == "starting").count()
+}
+
+fn all_are_in_the_first_list(script: Script) {
+    let house = cold();
+    let all: BTreeSet<String> =
+        NODE.iter().chain(&PYTHON).map(|(name, _)| (*name).into()).collect();
+    assert_eq!(listed(script, &house), all);
+    house.expect_no_server();
+    wait_until("every start is told", PATIENCE, || starts(&house) == all.len());
+    assert_eq!(listed(script, &house), all);
+    assert_eq!(starts(&house), all.len(), "the second list starts nothing");
+    house.down();
+}
+
+#[test]
+fn ten_cold_servers_are_in_the_first_list_of_the_typescript_sdk() {
+    all_are_in_the_first_list(TYPESCRIPT_1);
+}
+
+#[test]
+fn ten_cold_servers_are_in_the_first_list_of_the_python_sdk() {
+    all_are_in_the_first_list(PYTHON_2);
+}

@@ -25,6 +25,9 @@ const PYTHON: [(&str, &str); 4] = [
     ("sum", "mcp-server-calculator@0.2.1"),
 ];
 
+/// A client that waits for its first list for as long as the SDKs do: how long the registries take is not ours.
+const PATIENT: &str = "gemini-cli-mcp-client";
+
 /// A gateway to all of them, with empty caches.
 fn cold() -> House {
     let house = House::new(Stage::leaf());
@@ -47,7 +50,7 @@ fn cold() -> House {
 fn listed(script: Script, house: &House) -> BTreeSet<String> {
     let reach = Reach::connect(house, None);
     let way = Way { stage: house, server: &NPX, reach, prefix: String::new() };
-    let mut client = Launched::start(&mut script.command(&way, "look"));
+    let mut client = Launched::start(script.command(&way, "look").env("CLIENT_NAME", PATIENT));
     let Ok(Some(line)) = client.line(PLAY) else { panic!("no list: {}", client.stderr()) };
     assert!(client.wait_exit(PLAY).success(), "{}", client.stderr());
     let seen: Seen = serde_json::from_slice::<Map<String, Value>>(&line).unwrap();

@@ -13,7 +13,7 @@ export function transportOf({ Stdio, Http, Sse }) {
 }
 
 /** What the client says of itself. */
-export const info = { name: "real-client", version: "1.0.0" };
+export const info = { name: process.env.CLIENT_NAME ?? "real-client", version: "1.0.0" };
 export const capabilities = { sampling: {}, elicitation: {}, roots: { listChanged: true } };
 
 /** What the server has asked, and what it has told. */

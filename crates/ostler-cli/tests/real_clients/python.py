@@ -193,7 +193,9 @@ async def main():
         "logging_callback": log,
         "message_handler": hear,
     }
-    async with reach() as streams, ClientSession(*streams, **handlers) as session:
+    name = os.environ.get("CLIENT_NAME")
+    info = types.Implementation(name=name, version="1.0.0") if name else None
+    async with reach() as streams, ClientSession(*streams, client_info=info, **handlers) as session:
 
         async def call(tool, progress_callback=None, **arguments):
             return plain(await session.call_tool(PREFIX + tool, arguments, progress_callback=progress_callback))

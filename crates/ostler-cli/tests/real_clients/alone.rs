@@ -35,8 +35,9 @@ fn cold() -> House {
         "npm_config_cache": house.sandbox.file("npm"), "UV_CACHE_DIR": house.sandbox.file("uv"),
     });
     let node = NODE.map(|(name, package)| {
-        // One of them wants a directory, and the others don't mind.
-        let args = json!(["-y", package, "/"]);
+        let mut args = vec!["-y", package];
+        // It serves a directory.
+        args.extend((name == "files").then_some("/"));
         (name, json!({ "command": "npx", "args": args, "env": caches }))
     });
     let python = PYTHON.map(|(name, package)| {

@@ -54,21 +54,17 @@ impl Part {
 
     /// Takes so much more, which has to be given back, and leaves `spare` of the principal's own limit.
     pub(super) fn take(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
-        let taken = self.add(amount, spare);
-        if taken.is_err() {
-            self.give_back(amount);
-        }
-        taken
-    }
-
-    /// Adds so much, which has to be given back even if it is too much.
-    pub(super) fn add(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
-        let own = self.count(amount);
+        let own = self.add(amount);
         let used = self.pool.used.fetch_add(amount, Ordering::Relaxed) + amount;
-        if own > spare.of(self.most.load(Ordering::Relaxed)) {
-            return Err(Denied::Principal(own - amount));
-        }
-        if self.pool.permits(own, used) { Ok(()) } else { Err(Denied::Shared) }
+        let denied = if own > spare.of(self.most.load(Ordering::Relaxed)) {
+            Denied::Principal(own - amount)
+        } else if !self.pool.permits(own, used) {
+            Denied::Shared
+        } else {
+            return Ok(());
+        };
+        self.give_back(amount);
+        Err(denied)
     }
 
     /// Whether so much could be taken if nothing else was.
@@ -90,7 +86,7 @@ impl Part {
     }
 
     /// Counts, and says how much it is then. Every change from and to nothing is one of the pool's users.
-    fn count(&self, amount: usize) -> usize {
+    fn add(&self, amount: usize) -> usize {
         let before = self.used.fetch_add(amount, Ordering::Relaxed);
         if before == 0 {
             self.pool.users.fetch_add(1, Ordering::Relaxed);

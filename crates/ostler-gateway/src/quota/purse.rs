@@ -1,12 +1,12 @@
 //! Bytes of requests that wait: to arrive, for a server to start, or for a server to read them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
 use super::pool::Spare;
 use super::{Account, Denied};
+use crate::gateway::lock;
 
 /// Bytes of one session's requests that may wait. A request that waits alone may be larger.
 const BYTES_OF_SESSION: usize = 64 << 20;
@@ -24,7 +24,8 @@ const LONG_ID: usize = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct Purse {
     account: Arc<Account>,
-    used: AtomicUsize,
+    /// The account has what is beyond the free bytes: both change together.
+    used: Mutex<usize>,
 }
 
 /// Bytes that count as long as this is held.
@@ -44,7 +45,7 @@ struct Charged {
 
 impl Purse {
     pub(crate) fn new(account: Arc<Account>) -> Arc<Self> {
-        Arc::new(Self { account, used: AtomicUsize::new(0) })
+        Arc::new(Self { account, used: Mutex::default() })
     }
 
     pub(crate) fn account(&self) -> &Arc<Account> {
@@ -65,28 +66,27 @@ impl Purse {
     }
 
     fn take(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
-        let before = self.used.fetch_add(amount, Ordering::Relaxed);
-        let shared = beyond_free(before + amount) - beyond_free(before);
-        let taken = match shared {
-            0 => Ok(()),
-            shared => self.account.bytes.add(shared, spare),
-        };
-        let is_granted = before == 0 || before + amount <= spare.of(BYTES_OF_SESSION);
-        let taken = if is_granted { taken } else { Err(Denied::Session(before)) };
-        if taken.is_err() {
-            self.give_back(amount);
+        let mut used = lock(&self.used);
+        let after = *used + amount;
+        if *used > 0 && after > spare.of(BYTES_OF_SESSION) {
+            return Err(Denied::Session(*used));
         }
-        taken
+        match beyond_free(after) - beyond_free(*used) {
+            0 => {}
+            shared => self.account.bytes.take(shared, spare)?,
+        }
+        *used = after;
+        Ok(())
     }
 
-    /// Every change takes from the account, or gives back to it, by how much it changes what is beyond the free bytes.
-    /// So in whatever order changes come, the account has what all sessions have beyond their free bytes.
     fn give_back(&self, amount: usize) {
-        let before = self.used.fetch_sub(amount, Ordering::Relaxed);
-        match beyond_free(before) - beyond_free(before - amount) {
+        let mut used = lock(&self.used);
+        let after = *used - amount;
+        match beyond_free(*used) - beyond_free(after) {
             0 => {}
             shared => self.account.bytes.give_back(shared),
         }
+        *used = after;
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
         assert!(others.len() >= 4);
         assert!(Purse::new(third).charge(BODY).is_ok(), "another token finds room");
         drop((of_session, more, others));
-        assert_eq!(purse.used.load(Ordering::Relaxed), 0);
+        assert_eq!(*lock(&purse.used), 0);
     }
 
     #[test]
@@ -203,15 +203,15 @@ mod tests {
         let mut charge = purse.charge(0).expect("room");
         charge.grow(BODY).expect("room");
         charge.grow(10).expect("no less");
-        assert_eq!(purse.used.load(Ordering::Relaxed), BODY + OVERHEAD);
+        assert_eq!(*lock(&purse.used), BODY + OVERHEAD);
         assert!(charge.grow(BYTES_OF_SESSION).is_err());
-        assert_eq!(purse.used.load(Ordering::Relaxed), BODY + OVERHEAD);
+        assert_eq!(*lock(&purse.used), BODY + OVERHEAD);
         let (line, kept) = Arc::new(charge).carry(Bytes::from_static(b"line"), b"1");
         assert!(kept.is_none());
-        assert_eq!(purse.used.load(Ordering::Relaxed), BODY + OVERHEAD);
+        assert_eq!(*lock(&purse.used), BODY + OVERHEAD);
         drop(line.clone());
         drop(line);
-        assert_eq!(purse.used.load(Ordering::Relaxed), 0);
+        assert_eq!(*lock(&purse.used), 0);
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(purse.used.load(Ordering::Relaxed), 0);
+        assert_eq!(*lock(&purse.used), 0);
         assert!(account.bytes.is_unused());
     }
 }

@@ -1,0 +1,55 @@
+//! The modules of each crate import each other as the tables in ARCHITECTURE.md allow, and in no circle.
+#![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
+
+mod graph;
+mod imports;
+mod table;
+
+use std::fs;
+use std::path::Path;
+
+use graph::{Sources, circles};
+use table::Table;
+
+/// Crates whose modules still import each other in a circle.
+const CIRCULAR: [&str; 1] = ["ostler-gateway"];
+
+fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn tables() -> Vec<Table> {
+    let document = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    table::read(&document).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn sources(krate: &str) -> Sources {
+    let src = workspace().join("crates").join(krate).join("src");
+    Sources::read(&src).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_import_is_one_that_the_table_allows() {
+    for table in tables() {
+        if let Err(forbidden) = sources(&table.krate).check(&table) {
+            let lines: Vec<_> = forbidden.iter().map(ToString::to_string).collect();
+            panic!("imports that the layers of {} don't allow:\n{}", table.krate, lines.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn no_modules_import_each_other_in_a_circle() {
+    for table in tables() {
+        let Ok(graph) = sources(&table.krate).check(&table) else {
+            panic!("{} has imports that its layers don't allow", table.krate);
+        };
+        let circles = circles(&graph);
+        assert_eq!(
+            CIRCULAR.contains(&table.krate.as_str()),
+            !circles.is_empty(),
+            "circles in {}: {circles:?}",
+            table.krate
+        );
+    }
+}

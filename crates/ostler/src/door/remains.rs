@@ -1,6 +1,6 @@
 //! Ending what is left behind the Doors of instances that nobody guards any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -218,7 +218,9 @@ fn pay(debts: Vec<Debt>, limits: &Limits, haste: Haste) -> BTreeMap<InstanceId, 
     if debts.is_empty() {
         return BTreeMap::new();
     }
-    let asked = block_on(pay_all(debts.clone(), *limits, haste));
+    let limits = *limits;
+    let pay_one = move |debt: Debt| async move { pay_one(&debt, limits, haste).await };
+    let asked = block_on(pay_all(debts.clone(), pay_one));
     asked.unwrap_or_else(|error| {
         debts.into_iter().map(|debt| (debt.instance, unasked(&debt.endpoint, &error))).collect()
     })
@@ -229,28 +231,33 @@ fn unasked(endpoint: &Endpoint, error: &io::Error) -> EngineResidue {
     EngineResidue::Unreachable(Unreachable { endpoint, reason })
 }
 
-async fn pay_all(
+/// Sees to all of them, a few at a time, and returns what is left.
+async fn pay_all<Paid>(
     debts: Vec<Debt>,
-    limits: Limits,
-    haste: Haste,
-) -> BTreeMap<InstanceId, EngineResidue> {
+    pay_one: impl Fn(Debt) -> Paid,
+) -> BTreeMap<InstanceId, EngineResidue>
+where
+    Paid: Future<Output = Result<(), EngineResidue>> + Send + 'static,
+{
     let (mut debts, mut tasks, mut left) = (debts.into_iter(), JoinSet::new(), BTreeMap::new());
+    let mut under_way = HashMap::new();
     loop {
         while tasks.len() < AT_A_TIME
             && let Some(debt) = debts.next()
         {
-            tasks.spawn(async move {
-                let paid = pay_one(&debt, limits, haste).await;
-                (debt, paid)
-            });
+            under_way.insert(tasks.spawn(pay_one(debt.clone())).id(), debt);
         }
-        match tasks.join_next().await {
-            Some(Ok((debt, Err(residue)))) => drop(left.insert(debt.instance, residue)),
-            // What can't be taken back is looked into again by the next sweep.
-            Some(Ok((debt, Ok(())))) => drop(Note::remove(&debt.note)),
-            // A task that was lost has proven nothing, and its note stays.
-            Some(Err(_)) => {}
+        let (task, paid) = match tasks.join_next_with_id().await {
+            Some(Ok((task, paid))) => (task, Ok(paid)),
+            Some(Err(error)) => (error.id(), Err(io::Error::from(error))),
             None => return left,
+        };
+        let Some(debt) = under_way.remove(&task) else { continue };
+        // A task that has panicked has proven nothing, and its note stays.
+        match paid.unwrap_or_else(|error| Err(unasked(&debt.endpoint, &error))) {
+            Err(residue) => drop(left.insert(debt.instance, residue)),
+            // What can't be taken back is looked into again by the next sweep.
+            Ok(()) => drop(Note::remove(&debt.note)),
         }
     }
 }
@@ -287,18 +294,16 @@ async fn pay_one(debt: &Debt, limits: Limits, haste: Haste) -> Result<(), Engine
 mod tests {
     use super::*;
 
+    fn debt_to(endpoint: Endpoint, instance: InstanceId) -> Debt {
+        let (note, made) = (PathBuf::new(), Made::from(Vec::new()));
+        Debt { instance, note, endpoint, creates: 0, execs: Vec::new(), made }
+    }
+
     /// A server of the same user may have written the ledger, and to reach this engine a program is executed.
     #[test]
     fn a_sweep_goes_through_ssh_to_no_engine_that_only_a_ledger_names() {
         let instance = InstanceId::random().unwrap();
-        let debt = |endpoint: &str| Debt {
-            instance,
-            note: PathBuf::new(),
-            endpoint: endpoint.parse().unwrap(),
-            creates: 0,
-            execs: Vec::new(),
-            made: Made::from(Vec::new()),
-        };
+        let debt = |endpoint: &str| debt_to(endpoint.parse().unwrap(), instance);
         let debts = || ["ssh://evil", "unix:///engine"].map(debt).into_iter();
         let (asked, refused) = sort(debts(), Haste::Sweeping);
         let asked: Vec<String> = asked.iter().map(|debt| debt.endpoint.to_string()).collect();
@@ -306,5 +311,31 @@ mod tests {
         assert!(refused[&instance].to_string().contains("DOCKER_HOST"), "{refused:?}");
         let (asked, refused) = sort(debts(), Haste::Waiting);
         assert_eq!((asked.len(), refused.len()), (2, 0), "the owner itself found these");
+    }
+
+    /// The engine has proven nothing to a task that was lost.
+    #[tokio::test]
+    async fn a_clearing_that_panics_leaves_a_residue_and_its_note() {
+        let directory = tempfile::tempdir().unwrap();
+        let [lost, cleared] = ["lost", "cleared"].map(|name| {
+            let note = directory.path().join(name);
+            fs::write(&note, "").unwrap();
+            let endpoint = format!("unix:///{name}").parse().unwrap();
+            Debt { note, ..debt_to(endpoint, InstanceId::random().unwrap()) }
+        });
+        let lost_id = lost.instance;
+        let left = pay_all(vec![lost.clone(), cleared.clone()], move |debt| async move {
+            assert_ne!(debt.instance, lost_id, "this clearing fails");
+            Ok(())
+        });
+        let left = left.await;
+        assert_eq!(left.len(), 1, "{left:?}");
+        let EngineResidue::Unreachable(residue) = &left[&lost.instance] else { panic!("{left:?}") };
+        assert_eq!(residue.endpoint, "unix:///lost");
+        assert!(lost.note.exists(), "the next sweep has to find it");
+        assert!(!cleared.note.exists());
+        let gone = Outcome::Gone(crate::fence::Proof::NoChild);
+        let outcome = gone.with_engine(Err(left[&lost.instance].clone()));
+        assert!(!End::from(&outcome).is_settled());
     }
 }

@@ -120,8 +120,11 @@ impl Work {
     }
 
     fn note(&mut self, ended: Result<Ended, tokio::task::JoinError>, done: &mut Done) {
-        // A task is never aborted but with all of this; whose it was is listed again if it is lost.
-        let Ok(ended) = ended else { return self.busy.clear() };
+        // After a panic it is not known whose task it was. All are listed again, after the pause.
+        let Ok(ended) = ended else {
+            done.all_went = false;
+            return self.busy.clear();
+        };
         let Ended { id, attempt } = ended;
         self.busy.retain(|busy| *busy != id);
         self.doubts.remove(&id);

@@ -33,7 +33,7 @@ impl Leaving {
         self.wait();
     }
 
-    pub(crate) fn wait(&mut self) {
+    fn wait(&mut self) {
         let Some(mut guardian) = self.guardian.take() else { return };
         if readable(&self.handle, self.limit).unwrap_or(false) {
             // An error means that the host has waited for it already.
@@ -41,7 +41,8 @@ impl Leaving {
         }
     }
 
-    fn has_left(&self) -> bool {
+    /// Whether it can be waited for without waiting.
+    pub(crate) fn has_left(&self) -> bool {
         readable(&self.handle, Duration::ZERO).unwrap_or(false)
     }
 }

@@ -19,9 +19,6 @@ use crate::ledger::{End, Ledger, Record, Start};
 use crate::level::Level;
 use crate::limits::Limits;
 
-/// How long a wait without a limit waits at a time.
-const ONE_WAIT: Duration = Duration::from_hours(1);
-
 /// A server with all that it causes.
 ///
 /// It needs no runtime: its descriptor polls as readable when [`Instance::next_event`] has something
@@ -213,17 +210,6 @@ impl Living {
         if let Some(leaving) = self.leaving.take() {
             leaving.reap();
         }
-    }
-
-    /// For one that was told to end: stays as long as that takes.
-    fn await_end(&mut self) {
-        while !self.is_over {
-            match self.wait_event(ONE_WAIT) {
-                Ok(Some(Event::GuardianLost)) | Err(_) => drop(self.rescue()),
-                Ok(_) => {}
-            }
-        }
-        self.see_off();
     }
 }
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::task::{JoinSet, spawn_blocking};
 
+use crate::containers::{ContainerView, Endpoint, Unreachable};
 use crate::door::remains::noted_engines;
 use crate::engine::clear::{block_on, list};
-use crate::engine::{ContainerView, Endpoint, Unreachable};
 use crate::fence::GuardianProgram;
 use crate::id::InstanceId;
 use crate::ledger::Book;

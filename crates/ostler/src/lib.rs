@@ -46,6 +46,7 @@
 pub mod backend;
 mod census;
 mod cgroup;
+mod containers;
 mod door;
 pub mod duration;
 mod engine;
@@ -82,7 +83,7 @@ mod ways;
 
 pub use census::{Census, Holding};
 pub use cgroup::{NoControl, NoLeaf};
-pub use engine::{
+pub use containers::{
     ContainerView, Endpoint, Engine, EngineResidue, EngineState, InvalidEndpoint, LeftContainer,
     LeftExec, NoEndpoint, RemovedContainer, Tls, UnknownEngine, Unreachable,
 };

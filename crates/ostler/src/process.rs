@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
+use crate::containers::Ways;
 use crate::fence::{Fence, Outcome, StartError, Terms};
 use crate::guardian::wire::Launch;
 use crate::guardians::{self, Claimants};
 use crate::id::InstanceId;
-use crate::ledger::{Entry, Intent, Ways};
+use crate::ledger::{Entry, Intent};
 use crate::level::Level;
 use crate::places::hidden;
 use crate::remains::{self, Remains};

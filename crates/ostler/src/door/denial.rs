@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::engine::Unreachable;
+use crate::containers::Unreachable;
 
 /// A request that is not passed on, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::binds::Sockets;
 use super::json::Object;
 use super::route::{Dialect, Thing};
-use crate::engine::label::{self, Labels, ReservedLabel};
+use crate::containers::label::{self, Labels, ReservedLabel};
 
 /// Why a request can't be changed as it must be.
 #[derive(Debug, thiserror::Error)]

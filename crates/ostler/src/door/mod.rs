@@ -49,12 +49,11 @@ use route::Thing;
 pub(crate) use traffic::Before;
 use traffic::{Flight, Traffic};
 
-use crate::engine::Endpoint;
+use crate::containers::label::Labels;
+use crate::containers::{Endpoint, Passage};
 use crate::engine::clear::list;
-use crate::engine::label::Labels;
 use crate::engine::proof::Made;
 use crate::engine::stream::open;
-use crate::ledger::Passage;
 
 /// How many connections a server may have at a time.
 const MOST_CONNECTIONS: usize = 256;

@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::note::Note;
+use crate::containers::{Endpoint, EngineResidue, Passage, Unreachable, Ways};
+use crate::engine::Tool;
 use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::{block_on, clear};
 use crate::engine::exec::end_execs;
 use crate::engine::proof::Made;
-use crate::engine::{Endpoint, EngineResidue, Tool, Unreachable};
 use crate::fence::{GuardianProgram, Outcome, Residue};
 use crate::id::InstanceId;
-use crate::ledger::{End, Passage, Ways};
+use crate::ledger::End;
 use crate::level::Level;
 use crate::limits::Limits;
 use crate::podman::{self, Clearance, Podman, Shelf};

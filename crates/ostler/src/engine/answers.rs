@@ -1,12 +1,13 @@
 //! What engines answer, as far as we read it.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::argv::detaches;
-use super::label::{self, LabelMap, Marks};
 use super::proof::Candidate;
-use crate::id::{InstanceId, OwnerId};
+use crate::containers::ContainerView;
+use crate::containers::label::{self, LabelMap, Marks};
+use crate::id::InstanceId;
 
 /// A container in a list.
 #[derive(Clone, Debug, Deserialize)]
@@ -27,27 +28,6 @@ pub(crate) struct Listed {
     created: Option<i64>,
     #[serde(default)]
     labels: Option<LabelMap>,
-}
-
-/// A container of ours, as its engine tells it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ContainerView {
-    /// Its id, in full.
-    pub id: String,
-    /// Its names.
-    pub names: Vec<String>,
-    /// The image it was made from.
-    pub image: String,
-    /// What runs in it.
-    pub command: String,
-    /// Its state, in the engine's words.
-    pub state: String,
-    /// Which instance caused it.
-    pub instance: InstanceId,
-    /// Whose instance that is, as far as its label can be read.
-    pub owner: Option<OwnerId>,
-    /// When it was created, in seconds since 1970.
-    pub created: i64,
 }
 
 impl Listed {

@@ -14,8 +14,8 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::endpoint::Endpoint;
 use super::stream::{NoStream, Stream, open};
+use crate::containers::Endpoint;
 
 /// Some thousand containers are listed in a tenth of it.
 const LARGEST_ANSWER: usize = 64 << 20;

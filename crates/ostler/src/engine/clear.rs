@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::answers::{ContainerView, Listed};
+use super::answers::Listed;
 use super::call::CallError;
-use super::claim::{
-    Claim, Cleared, EngineResidue, EngineState, News, RemovedContainer, Times, Unreachable,
-};
+use super::claim::{Claim, Cleared, News, Times};
 use super::client::Client;
-use super::endpoint::Endpoint;
 use super::proof::Candidate;
+use crate::containers::{
+    ContainerView, Endpoint, EngineResidue, EngineState, RemovedContainer, Unreachable,
+};
 use work::Work;
 
 /// Between two lists that have to be empty.

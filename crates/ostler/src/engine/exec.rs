@@ -4,41 +4,23 @@
 //! though, which means something on the machine of the engine only. The container itself stays.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use rustix::process::Signal;
-use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::answers::Exec;
 use super::call::CallError;
 use super::claim::Times;
 use super::client::Client;
-use super::endpoint::Endpoint;
+use crate::containers::{Endpoint, LeftExec};
 use crate::proctable::{Identity, Process};
 
 /// Between two looks at what is being ended.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-
-/// A command that could not be ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftExec {
-    /// The engine's id of it.
-    pub id: String,
-    /// Why it may still run.
-    pub reason: String,
-}
-
-impl fmt::Display for LeftExec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let short: String = self.id.chars().take(12).collect();
-        write!(f, "command {short} in a container: {}", self.reason)
-    }
-}
 
 /// Why a command goes on.
 #[derive(Debug, thiserror::Error)]

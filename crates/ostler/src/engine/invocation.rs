@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::choice::Engine;
 use super::flags::{Flags, Table, Valued};
+use crate::containers::Engine;
 use crate::spec::ServerSpec;
 
 /// Which command.

@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::answers::ContainerView;
 use super::client::Client;
-use super::label::{LabelMap, Marks};
+use crate::containers::ContainerView;
+use crate::containers::label::{LabelMap, Marks};
 
 /// How many ids are kept, the newest. What is older than that is proven by its image.
 const MOST_MADE: usize = 1024;

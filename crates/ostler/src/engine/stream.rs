@@ -8,7 +8,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::endpoint::Endpoint;
+use crate::containers::Endpoint;
 
 pub(crate) use ssh::SURROUNDINGS;
 pub(crate) use tls::NoTls;

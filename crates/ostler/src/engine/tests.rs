@@ -7,11 +7,10 @@ mod proof;
 use std::path::Path;
 use std::time::Duration;
 
-use super::claim::{Claim, Cleared, Creates, EngineResidue, News, RemovedContainer, Times};
+use super::claim::{Claim, Cleared, Creates, News, Times};
 use super::clear::clear_blocking;
-use super::endpoint::Endpoint;
-use super::label;
 use super::proof::Made;
+use crate::containers::{Endpoint, EngineResidue, RemovedContainer, label};
 use crate::id::InstanceId;
 
 /// Far more than any of this takes.

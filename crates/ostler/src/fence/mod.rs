@@ -25,13 +25,12 @@ pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Ter
 
 use crate::backend::{Hold, Whereabouts};
 use crate::cgroup::Leaf;
+use crate::containers::{EngineState, RemovedContainer, Ways};
 use crate::door;
 use crate::door::remains::{Haste, Removal};
-use crate::engine::{EngineState, RemovedContainer};
 use crate::guardian::wire::{Conn, Order, Received, Report};
 use crate::id::InstanceId;
 use crate::ladder::Step;
-use crate::ledger::Ways;
 use crate::level::Level;
 use crate::limits::Limits;
 use crate::proctable::Identity;

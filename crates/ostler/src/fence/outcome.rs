@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::EngineResidue;
+use crate::containers::EngineResidue;
 use crate::level::Level;
 use crate::proctable::Process;
 use crate::spec::ServerSpec;

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fence, Refusal};
 use crate::cgroup::{NoControl, NoLeaf};
-use crate::engine::{Engine, NoEndpoint};
+use crate::containers::{Engine, NoEndpoint, Ways};
 use crate::guardian::wire::{Conn, Launch, Order, Received, Report};
 use crate::guardian::{ROLE, has_asked_for_its_role};
 use crate::id::InstanceId;
-use crate::ledger::{Intent, NoLedger, Ways};
+use crate::ledger::{Intent, NoLedger};
 use crate::level::{Containment, Level};
 use crate::limits::Limits;
 use crate::resources::Resources;

@@ -16,8 +16,8 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
 use super::estate::Estate;
 use super::wire::{Conn, Received};
+use crate::containers::Ways;
 use crate::fence::readable;
-use crate::ledger::Ways;
 use crate::level::Level;
 use crate::podman::{self, Orders, Shelf};
 use crate::porter::ROLE;

@@ -32,9 +32,8 @@ use super::namespace::{self, NoNamespace, Side, Users};
 use super::root::Init;
 use super::wire::Launch;
 use crate::cgroup::Leaf;
-use crate::engine::Endpoint;
+use crate::containers::{Endpoint, Passage};
 use crate::fence::Refusal;
-use crate::ledger::Passage;
 use crate::level::Level;
 use crate::podman;
 

@@ -9,7 +9,7 @@ use super::estate::Estate;
 use super::gate::Gate;
 use super::notice::Notice;
 use super::wire::{Conn, Launch, Order, Received, Report};
-use crate::engine::EngineState;
+use crate::containers::EngineState;
 use crate::fence::{Outcome, Proof, Residue};
 use crate::ladder::{Climb, Ladder, Step};
 use crate::ledger::Patience;

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Control;
-use crate::engine::{EngineState, RemovedContainer};
+use crate::containers::{EngineState, RemovedContainer};
 use crate::fence::{Descriptors, Proof, Refusal, Residue};
 use crate::id::InstanceId;
 use crate::ladder::{Ladder, Step};

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::cause::{Cause, Ending};
 use super::key::{Key, Who};
 use super::principal::Principal;
-use crate::engine::RemovedContainer;
+use crate::containers::RemovedContainer;
 use crate::fence::{Proof, Residue};
 use crate::id::InstanceId;
 use crate::resources::Excess;

@@ -23,9 +23,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use crate::containers::{Passage, Ways};
 pub use book::{Book, Entry};
 pub(crate) use life_line::{LifeLine, Patience};
-pub use record::{Client, End, Intent, OwnerRecord, Passage, Record, Start, Ways};
+pub use record::{Client, End, Intent, OwnerRecord, Record, Start};
 
 use crate::id::{InstanceId, OwnerId};
 use crate::places::{Places, make_private};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Whereabouts;
-use crate::engine::Endpoint;
+use crate::containers::Ways;
 use crate::fence::{Outcome, Proof, Residue};
 use crate::id::{InstanceId, OwnerId};
 use crate::level::Level;
@@ -73,33 +73,6 @@ pub struct Intent {
     pub ways: Ways,
     /// Milliseconds since 1970.
     pub at: u64,
-}
-
-/// The ways of an instance to containers. It also goes to guardians, in a form that has no names: so
-/// nothing of it is left out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ways {
-    /// Its ways to engines.
-    #[serde(default)]
-    pub engines: Vec<Passage>,
-    /// The directory that may be made for a command of ours in the place of podman's.
-    #[serde(default)]
-    pub shelf: Option<PathBuf>,
-}
-
-impl Ways {
-    fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// The way of an instance to a container engine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Passage {
-    /// The engine.
-    pub endpoint: Endpoint,
-    /// The socket that may be made in its place.
-    pub socket: PathBuf,
 }
 
 /// What was started.

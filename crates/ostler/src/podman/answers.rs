@@ -3,9 +3,10 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::engine::label::{CALL, INSTANCE};
+use crate::containers::ContainerView;
+use crate::containers::label::{CALL, INSTANCE};
 use crate::engine::proof::Candidate;
-use crate::engine::{self, ContainerView};
+use crate::engine::{self};
 use crate::id::InstanceId;
 
 /// A container in podman's own words, most of which are docker's.

@@ -11,9 +11,10 @@ use super::answers::{Listed, Network, Pod};
 use super::command::{NoAnswer, Podman};
 use super::store::{Store, noted, remove_note};
 use super::whose::Whose;
+use crate::containers::label::{INSTANCE, LabelMap};
+use crate::containers::{ContainerView, EngineResidue, RemovedContainer, Unreachable};
 use crate::engine::argv::Thing;
-use crate::engine::label::{INSTANCE, LabelMap};
-use crate::engine::{ContainerView, Details, EngineResidue, Image, RemovedContainer, Unreachable};
+use crate::engine::{Details, Image};
 use crate::id::InstanceId;
 use crate::remains;
 

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::PODMAN;
 use super::command::Podman;
 use super::wrapper::ROLE;
-use crate::engine::label::Labels;
+use crate::containers::Passage;
+use crate::containers::label::Labels;
 use crate::id::InstanceId;
-use crate::ledger::Passage;
 use crate::spec::ServerSpec;
 
 /// What the wrapper has to know, beside it.

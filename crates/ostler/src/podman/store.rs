@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Endpoint;
+use crate::containers::Endpoint;
 use crate::engine::argv::Thing;
 use crate::id::InstanceId;
 use crate::places::is_private;

@@ -11,12 +11,12 @@ use super::command::Podman;
 use super::shelf::{Orders, Shelf};
 use super::store::{Files, Store};
 use super::{PODMAN, find_in, room};
+use crate::containers::label::{CALL, ReservedLabel};
+use crate::containers::{Endpoint, Passage};
 use crate::door::lead::{lead, release};
+use crate::engine::Tool;
 use crate::engine::argv::{Creation, global_words, is_remote};
 use crate::engine::image_command::clear_labels;
-use crate::engine::label::{CALL, ReservedLabel};
-use crate::engine::{Endpoint, Tool};
-use crate::ledger::Passage;
 use crate::spec::ServerSpec;
 use crate::visible::Visible;
 

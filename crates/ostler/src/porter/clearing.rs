@@ -10,11 +10,11 @@ use tokio::task::{JoinSet, spawn_blocking};
 use super::moods::{Mood, Moods};
 use super::role::Post;
 use super::wire::{Report, Service, Wrapped};
+use crate::containers::{EngineResidue, EngineState, RemovedContainer};
 use crate::door::note::Note;
 use crate::engine::claim::{Claim, Cleared, Creates, News, Times};
 use crate::engine::clear::clear;
 use crate::engine::exec::end_execs;
-use crate::engine::{EngineResidue, EngineState, RemovedContainer};
 use crate::podman::{self, Clearance};
 
 /// Until what is still there is looked at anew, after it was told once.

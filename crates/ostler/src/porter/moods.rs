@@ -6,7 +6,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::clearing::tell;
 use super::wire::Report;
-use crate::engine::EngineState;
+use crate::containers::EngineState;
 
 /// What is known of each of them.
 #[derive(Clone, Debug, Default)]

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::containers::label::Labels;
+use crate::containers::{EngineResidue, EngineState, Passage, RemovedContainer, Ways};
 use crate::door::DoorOrders;
 use crate::door::note::Note;
-use crate::engine::label::Labels;
-use crate::engine::{EngineResidue, EngineState, RemovedContainer};
-use crate::ledger::{Passage, Ways};
 use crate::podman::Podman;
 
 /// From the guardian to the porter.

@@ -21,10 +21,9 @@ use tokio::task::LocalSet;
 
 use super::note::Note;
 use super::{Before, Door, DoorOrders};
-use crate::engine::Endpoint;
-use crate::engine::label::Labels;
+use crate::containers::label::Labels;
+use crate::containers::{Endpoint, Passage};
 use crate::id::{InstanceId, OwnerId};
-use crate::ledger::Passage;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// More than any scene makes but one.

@@ -1,9 +1,9 @@
 //! Networks of an instance, once none of its containers is left.
 
 use super::Clearing;
+use crate::containers::EngineResidue;
 use crate::engine::answers::Network;
 use crate::engine::call::CallError;
-use crate::engine::claim::EngineResidue;
 use crate::engine::client::Client;
 
 impl Clearing<'_> {

@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::engine::answers::ContainerView;
-use crate::engine::claim::{LeftContainer, RemovedContainer};
+use crate::containers::{ContainerView, LeftContainer, RemovedContainer};
 use crate::engine::client::Client;
 use crate::engine::proof::{Candidate, Doubt, Made, Origin, prove};
 

@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{
     self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
-use crate::engine::endpoint::Tls;
+use crate::containers::Tls;
 
 /// Why a line can't be secured.
 #[derive(Debug, thiserror::Error)]

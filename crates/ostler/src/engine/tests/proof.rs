@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ostler_testkit::{Act, FakeEngine, wait_until};
 
 use super::*;
-use crate::engine::claim::LeftContainer;
+use crate::containers::LeftContainer;
 
 const IMAGE: &str = "GET /images/marked/json";
 

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use super::*;
+use crate::containers::label::Labels;
 use crate::engine::argv::Creation;
-use crate::engine::label::Labels;
 use crate::id::OwnerId;
 use crate::spec::ServerSpec;
 

@@ -3,8 +3,9 @@
 use ostler_testkit::wait_until;
 
 use super::*;
+use crate::containers::LeftExec;
 use crate::engine::clear::block_on;
-use crate::engine::exec::{LeftExec, end_execs};
+use crate::engine::exec::end_execs;
 
 fn end(scene: &Scene, ids: &[String]) -> Vec<LeftExec> {
     let times = Times { grace: Duration::from_millis(200), ..TIMES };

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use ostler_testkit::Authority;
 
 use super::*;
-use crate::engine::Tls;
+use crate::containers::Tls;
 
 /// An authority that has signed the certificates of an engine and of a client.
 fn authority() -> Authority {

@@ -1,15 +1,11 @@
 //! Where an engine listens.
 
-mod context;
-mod resolve;
-
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-
-pub use resolve::NoEndpoint;
 
 /// Where docker's engine listens unless somebody says otherwise.
 const DOCKER_SOCKET: &str = "/var/run/docker.sock";
@@ -52,8 +48,42 @@ pub struct Tls {
 #[error("'{0}' is not an engine's address: give unix://PATH, tcp://HOST:PORT or ssh://HOST")]
 pub struct InvalidEndpoint(String);
 
+/// Why nobody can say which engine a command would use. Docker itself fails there as well.
+#[derive(Debug, thiserror::Error)]
+pub enum NoEndpoint {
+    /// What is given as an address is none.
+    #[error(transparent)]
+    Address(#[from] InvalidEndpoint),
+    /// An address, name or path that is not text.
+    #[error("{0} is not valid UTF-8")]
+    NotText(&'static str),
+    /// There is no such context.
+    #[error("there is no docker context '{name}' in {}", .directory.display())]
+    Context {
+        /// As it was given.
+        name: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+    /// The docker command's configuration can't be read.
+    #[error("{} can't be read", .path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        error: io::Error,
+    },
+    /// The command line names more than one.
+    #[error("the command names more than one engine: give --host once, or --context")]
+    Contradiction,
+    /// Podman's named connections are not followed.
+    #[error("podman's connection '{0}' is not followed: give its address in CONTAINER_HOST")]
+    Connection(String),
+}
+
 impl Endpoint {
-    fn secured(self, files: Option<Tls>) -> Self {
+    pub(crate) fn secured(self, files: Option<Tls>) -> Self {
         match self {
             Self::Tcp { host, port, .. } => Self::Tcp { host, port, tls: files },
             other => other,
@@ -61,7 +91,7 @@ impl Endpoint {
     }
 
     /// With a path that means the same in any working directory.
-    fn anchored(self, base: &Path) -> Self {
+    pub(crate) fn anchored(self, base: &Path) -> Self {
         match self {
             Self::Unix(path) => Self::Unix(base.join(path)),
             other => other,

@@ -1,54 +1,22 @@
 //! Which engine a server's own docker or podman command would use.
 
+mod context;
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::process::getuid;
 
-use super::context::{self, existing};
-use super::{Endpoint, InvalidEndpoint, Tls};
-use crate::engine::flags::Flags;
-use crate::engine::invocation::{Invocation, Tool};
+use context::existing;
+
+use super::flags::Flags;
+use super::invocation::{Invocation, Tool};
+use crate::containers::{Endpoint, NoEndpoint, Tls};
 use crate::spec::ServerSpec;
 
 /// Where docker's engine listens with TLS unless somebody says otherwise.
 const DOCKER_TLS: &str = "tcp://localhost:2376";
-
-/// Why nobody can say which engine a command would use. Docker itself fails there as well.
-#[derive(Debug, thiserror::Error)]
-pub enum NoEndpoint {
-    /// What is given as an address is none.
-    #[error(transparent)]
-    Address(#[from] InvalidEndpoint),
-    /// An address, name or path that is not text.
-    #[error("{0} is not valid UTF-8")]
-    NotText(&'static str),
-    /// There is no such context.
-    #[error("there is no docker context '{name}' in {}", .directory.display())]
-    Context {
-        /// As it was given.
-        name: String,
-        /// Where it was looked for.
-        directory: PathBuf,
-    },
-    /// The docker command's configuration can't be read.
-    #[error("{} can't be read", .path.display())]
-    Unreadable {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        #[source]
-        error: io::Error,
-    },
-    /// The command line names more than one.
-    #[error("the command names more than one engine: give --host once, or --context")]
-    Contradiction,
-    /// Podman's named connections are not followed.
-    #[error("podman's connection '{0}' is not followed: give its address in CONTAINER_HOST")]
-    Connection(String),
-}
 
 impl Endpoint {
     /// The engine that `docker`, or `podman` as a client of a service, would use in the server's own

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Endpoint, NoEndpoint, Tls};
+use crate::containers::{Endpoint, NoEndpoint, Tls};
 
 /// The one that stands for the environment and for docker's own default.
 pub(super) const DEFAULT: &str = "default";

@@ -1,0 +1,19 @@
+//! What is said about containers, as values: which engine is meant and where it listens, the labels of what an
+//! instance causes, and what an engine may still have of it.
+//!
+//! Nothing here asks an engine. Guardians, ledgers and owners carry these values, also in a program that was built
+//! without the [engine part](crate::engine).
+
+mod choice;
+mod endpoint;
+pub(crate) mod label;
+mod left;
+mod ways;
+
+pub use choice::{Engine, UnknownEngine};
+pub use endpoint::{Endpoint, InvalidEndpoint, NoEndpoint, Tls};
+pub use left::{
+    ContainerView, EngineResidue, EngineState, LeftContainer, LeftExec, RemovedContainer,
+    Unreachable,
+};
+pub use ways::{Passage, Ways};

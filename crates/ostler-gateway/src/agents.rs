@@ -15,10 +15,18 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
 
-use crate::gateway::lock;
+use crate::mutex::lock;
 
 /// How long a found agent outlives its last session, unless the configuration says otherwise.
 pub(crate) const AGENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest name of an agent, in bytes.
+pub(crate) const LONGEST_NAME: usize = 128;
+
+/// Whether it can be the name of an agent.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&name.trim().len())
+}
 
 /// The agent that a client belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

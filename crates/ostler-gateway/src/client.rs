@@ -11,10 +11,10 @@ use ostler::keeper::{Ending, Sharing, Use};
 use tokio::sync::Notify;
 
 use crate::batches::{Answered, Batches};
-use crate::gateway::lock;
 use crate::hello::Hello;
 use crate::in_flight::InFlight;
 use crate::message::{self, code};
+use crate::mutex::lock;
 use crate::pending::Pending;
 use crate::quota::Account;
 use crate::tasks::TaskOwners;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use ostler::Owner;
@@ -15,33 +15,15 @@ use crate::catalog::{Catalog, Name};
 use crate::chronicle::{Chronicle, Presence};
 use crate::claims::Claims;
 use crate::client::{Client, Memory};
-use crate::config::Identity;
 use crate::hub::Hub;
-use crate::menu::{ClientVariables, Filled, Menu, Naming, Offers};
+use crate::menu::{ClientVariables, Filled, Menu, Naming, Offer, Offers};
 use crate::message;
+use crate::mutex::lock;
 use crate::quota::{Purse, Quotas};
-use crate::session::{Desk, Route, Session};
-use crate::tools::Tools;
+use crate::route::Route;
+use crate::session::{Desk, Session};
 use crate::transport::pipe::{Input, Output};
 use crate::transport::{About, Outlet, Weight};
-
-/// A server as the gateway offers it.
-#[derive(Clone, Debug)]
-pub struct Offer {
-    /// How it is run.
-    pub server: Server,
-    /// Which of its tools may be used.
-    pub tools: Tools,
-    /// What the configuration says of it.
-    pub identity: Identity,
-}
-
-impl Offer {
-    /// Of a server that no configuration names.
-    pub fn new(server: Server, tools: Tools) -> Self {
-        Self { identity: Identity::of(&server), server, tools }
-    }
-}
 
 /// Who a client is, and what it wants.
 #[derive(Clone, Debug)]
@@ -361,8 +343,4 @@ fn config_of(hub: &Arc<Hub>, servers: BTreeMap<Arc<str>, Server>, caps: Caps) ->
 fn attended(hub: &Arc<Hub>, mut server: Server) -> Server {
     (server.handshake, server.listener) = (Arc::clone(hub) as _, Arc::clone(hub) as _);
     server
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,23 +1,27 @@
 //! A gateway with all that it takes to run one: who is served with what, and how it ends.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use ostler::Owner;
 use ostler::keeper::{Changes, InstanceView, Principal};
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::TakenOver;
 use crate::agents::{AGENT_TIMEOUT, Agent};
+use crate::certificate::Identity;
 use crate::chronicle::{self, Chronicle, Happening};
 use crate::config::{self, Environment, LoadError, Names};
-use crate::front::http::{Identity, Pass};
-use crate::front::{ClientHello, Reserve};
-use crate::gateway::{Gateway, Visitor, lock};
-use crate::roster::{Guest, Roster, Supply, why};
-use crate::session::Route;
+use crate::gateway::{Gateway, Visitor};
+use crate::mutex::lock;
+use crate::pass::Pass;
+use crate::reason::why;
+use crate::reserve::Reserve;
+use crate::roster::{Guest, Roster, Supply};
+use crate::route::Route;
 
 /// A gateway, its configuration, and its clients.
 #[derive(Debug)]
@@ -35,6 +39,32 @@ pub struct House {
     closing: CancellationToken,
     closed: CancellationToken,
     left: OnceLock<Vec<InstanceView>>,
+}
+
+/// Who wants a session.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ClientHello {
+    /// The server that it wants, or all.
+    pub server: Option<String>,
+    /// The agent that it belongs to.
+    pub agent: Option<Agent>,
+    /// Where it works.
+    pub cwd: OsString,
+    /// Its variables, as far as the gateway has asked for them.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+/// Another configuration that is in force since.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenOver {
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// Servers that are different since.
+    pub changed: Vec<String>,
+    /// Servers that are not there any more.
+    pub removed: Vec<String>,
+    /// New servers.
+    pub added: Vec<String>,
 }
 
 /// Why a client gets no session.

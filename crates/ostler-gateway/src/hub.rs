@@ -5,31 +5,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ostler::keeper::{Greeting, Handshake, Listener, Talk, Whose};
+use ostler::keeper::{Greeting, Handshake, Lease, Listener, Talk, Whose};
 use ostler::{Frame, Kind};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
-use crate::catalog::Catalog;
-use crate::gateway::lock;
+use crate::catalog::{Catalog, Name};
 use crate::hello;
-use crate::listing::Listings;
+use crate::listing::{Begun, Failure, Listings};
+use crate::lists::LIST_LIMIT;
 use crate::message;
+use crate::mutex::lock;
 use crate::upstream::{Change, Upstream};
+use crate::variant;
 use crate::version;
 
 /// For an answer to the handshake; the server's own start limit is usually shorter.
 const HANDSHAKE_LIMIT: Duration = Duration::from_hours(1);
 
-/// For a server to list what it has.
-pub(crate) const LIST_LIMIT: Duration = Duration::from_mins(1);
-
-/// The lists that a server may have, with what it has to declare for each.
-pub(crate) const LISTS: [(&str, &str); 4] = [
-    ("tools/list", "tools"),
-    ("prompts/list", "prompts"),
-    ("resources/list", "resources"),
-    ("resources/templates/list", "resources"),
-];
+/// For all lists of a server, which are asked for at the same time.
+const ALL_LISTS: Duration = LIST_LIMIT.saturating_add(Duration::from_secs(5));
 
 /// All instances that are ready, and what is known of servers.
 #[derive(Debug)]
@@ -112,6 +107,37 @@ impl Hub {
         lock(&self.upstreams).insert(talk.number(), upstream);
         for method in lists {
             self.list_again(talk.number(), method);
+        }
+    }
+}
+
+impl Hub {
+    /// Carries a listing out: waits until its instance has listed what it offers, and lets go of it.
+    pub(crate) async fn list_all(&self, begun: Begun) {
+        let Begun { name, lease } = begun;
+        let lease = lease.await;
+        let result = match &lease {
+            Ok(lease) => self.hear_lists(lease, &name).await,
+            Err(error) => Err(error.into()),
+        };
+        self.listings.finish(&name, result);
+        self.catalog.announce();
+    }
+
+    async fn hear_lists(&self, lease: &Lease, name: &Name) -> Result<(), Failure> {
+        let ended = || Failure {
+            reason: "upstream_failed",
+            text: lease.ending().map_or_else(
+                || "it ended before it had listed what it offers".into(),
+                |ending| variant::readable(&ending.to_string()).into_owned(),
+            ),
+        };
+        let upstream = self.upstream(lease.instance()).ok_or_else(ended)?;
+        upstream.describe_as(name, &self.catalog);
+        tokio::select! {
+            // A list that does not come in time is asked for again when a client needs it.
+            _ = timeout(ALL_LISTS, upstream.listed()) => Ok(()),
+            () = lease.left() => Err(ended()),
         }
     }
 }

@@ -10,8 +10,8 @@ use ostler::{CallId, Frame};
 use serde::Deserialize;
 
 use crate::client::{Client, Topic};
-use crate::gateway::lock;
 use crate::message::code;
+use crate::mutex::lock;
 use crate::quota::Charge;
 use crate::tools::Tools;
 use crate::transport::{About, Weight};

@@ -7,22 +7,16 @@ use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use ostler::keeper::{AcquireError, Lease};
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 use crate::catalog::{Name, Subject};
-use crate::gateway::lock;
-use crate::hub::{Hub, LIST_LIMIT};
+use crate::mutex::lock;
 use crate::variant;
 
 /// Failures that are remembered at most. With more all of them are forgotten, and the servers tried again.
 const MOST_FAILURES: usize = 1024;
-
-/// For all lists of a server, which are asked for at the same time.
-const ALL_LISTS: Duration = LIST_LIMIT.saturating_add(Duration::from_secs(5));
 
 /// The listings of all servers.
 #[derive(Default)]
@@ -59,8 +53,8 @@ pub(crate) struct Failure {
 
 /// A listing that waits for its instance.
 pub(crate) struct Begun {
-    name: Name,
-    lease: Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>,
+    pub(crate) name: Name,
+    pub(crate) lease: Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>,
 }
 
 impl From<&AcquireError> for Failure {
@@ -110,7 +104,8 @@ impl Listings {
         }
     }
 
-    fn finish(&self, name: &Name, result: Result<(), Failure>) {
+    /// A listing is over.
+    pub(crate) fn finish(&self, name: &Name, result: Result<(), Failure>) {
         let mut attempts = lock(&self.attempts);
         attempts.remove(&subjects(name));
         if let Err(failure) = result {
@@ -118,37 +113,6 @@ impl Listings {
                 attempts.retain(|_, attempt| matches!(attempt, Attempt::Running { .. }));
             }
             attempts.insert(subjects(name), Attempt::Failed(failure));
-        }
-    }
-}
-
-impl Hub {
-    /// Carries a listing out: waits until its instance has listed what it offers, and lets go of it.
-    pub(crate) async fn list_all(&self, begun: Begun) {
-        let Begun { name, lease } = begun;
-        let lease = lease.await;
-        let result = match &lease {
-            Ok(lease) => self.hear_lists(lease, &name).await,
-            Err(error) => Err(error.into()),
-        };
-        self.listings.finish(&name, result);
-        self.catalog.announce();
-    }
-
-    async fn hear_lists(&self, lease: &Lease, name: &Name) -> Result<(), Failure> {
-        let ended = || Failure {
-            reason: "upstream_failed",
-            text: lease.ending().map_or_else(
-                || "it ended before it had listed what it offers".into(),
-                |ending| variant::readable(&ending.to_string()).into_owned(),
-            ),
-        };
-        let upstream = self.upstream(lease.instance()).ok_or_else(ended)?;
-        upstream.describe_as(name, &self.catalog);
-        tokio::select! {
-            // A list that does not come in time is asked for again when a client needs it.
-            _ = timeout(ALL_LISTS, upstream.listed()) => Ok(()),
-            () = lease.left() => Err(ended()),
         }
     }
 }

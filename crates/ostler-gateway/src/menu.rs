@@ -10,9 +10,27 @@ use ostler::keeper::{Principal, Server, Sharing, Surroundings};
 
 use crate::catalog::{Name, Subject, View};
 use crate::config::Identity;
-use crate::gateway::{Offer, lock};
+use crate::mutex::lock;
 use crate::tools::Tools;
 use crate::variant;
+
+/// A server as the gateway offers it.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// How it is run.
+    pub server: Server,
+    /// Which of its tools may be used.
+    pub tools: Tools,
+    /// What the configuration says of it.
+    pub identity: Identity,
+}
+
+impl Offer {
+    /// Of a server that no configuration names.
+    pub fn new(server: Server, tools: Tools) -> Self {
+        Self { identity: Identity::of(&server), server, tools }
+    }
+}
 
 /// For each server what a client can have of it: itself, or the reason why not.
 pub type Offers = BTreeMap<String, Result<Offer, String>>;

@@ -4,7 +4,6 @@
 //! only with a client, and changes for each of them when the configuration does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,10 +11,12 @@ use std::time::Duration;
 use ostler::keeper::{Caps, Changes, Departure, Principal};
 
 use crate::config::{self, Environment, Names, Resolved};
-use crate::front::http::Pass;
-use crate::gateway::{Gateway, Offer, lock};
-use crate::menu::{Menu, Offers};
+use crate::gateway::Gateway;
+use crate::menu::{Menu, Offer, Offers};
+use crate::mutex::lock;
+use crate::pass::Pass;
 use crate::quota::QuotaLimits;
+use crate::reason::why;
 
 /// Where servers come from.
 #[derive(Clone, Debug)]
@@ -266,15 +267,4 @@ fn changes(old: &Supply, new: &Supply) -> Changes {
         removed: before.difference(&after).cloned().collect(),
         added: after.difference(&before).cloned().collect(),
     }
-}
-
-/// The reason with all that caused it.
-pub(crate) fn why(reason: &dyn Error) -> String {
-    let mut text = reason.to_string();
-    let mut cause = reason.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

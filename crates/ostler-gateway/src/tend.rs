@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::catalog::LARGEST;
 use crate::gateway::Gateway;
-use crate::hub::LIST_LIMIT;
+use crate::lists::LIST_LIMIT;
 use crate::message;
 use crate::session::{each, field_of};
 use crate::upstream::Upstream;

@@ -1,15 +1,14 @@
 //! What operators ask a gateway, and what it answers.
 
-mod answer;
 mod view;
 
 use ostler::InstanceId;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use answer::answer;
 pub use view::{InstanceLine, Missing, Overview, ServerLine, SessionLine};
 
 pub use crate::chronicle::{Failure, Happening};
+pub use crate::house::TakenOver;
 
 /// What an operator asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,17 +74,4 @@ pub struct Reloaded {
     /// If nothing has changed: what was taken over before, when the file changed.
     #[serde(default)]
     pub before: Option<TakenOver>,
-}
-
-/// Another configuration that is in force since.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TakenOver {
-    /// When, in milliseconds since 1970.
-    pub at: u64,
-    /// Servers that are different since.
-    pub changed: Vec<String>,
-    /// Servers that are not there any more.
-    pub removed: Vec<String>,
-    /// New servers.
-    pub added: Vec<String>,
 }

@@ -11,7 +11,7 @@ use crate::chronicle::{Happening, client_name};
 use crate::config::Disabled;
 use crate::gateway::SessionView;
 use crate::house::House;
-use crate::session::Route;
+use crate::route::Route;
 use crate::variant;
 
 /// Everything that a gateway has.
@@ -115,7 +115,7 @@ pub struct SessionLine {
 }
 
 impl Overview {
-    pub(super) fn of(house: &House) -> Self {
+    pub(crate) fn of(house: &House) -> Self {
         let snapshot = house.gateway().keeper().snapshot();
         let missing = house.roster().missing();
         let off: BTreeSet<String> = house.roster().off().into_iter().collect();
@@ -147,7 +147,7 @@ impl Overview {
 }
 
 impl InstanceLine {
-    pub(super) fn all(views: &[InstanceView], house: &House) -> Vec<Self> {
+    pub(crate) fn all(views: &[InstanceView], house: &House) -> Vec<Self> {
         let sessions = house.gateway().sessions().into_iter();
         let named = |view: SessionView| {
             Some((view.who.session, client_name(view.info.as_deref()?.as_bytes())?))
@@ -201,7 +201,7 @@ fn key_of(view: &InstanceView) -> String {
 }
 
 impl SessionLine {
-    pub(super) fn all(house: &House) -> Vec<Self> {
+    pub(crate) fn all(house: &House) -> Vec<Self> {
         let instances = house.gateway().keeper().snapshot().instances;
         let line = |view: SessionView| {
             let held = instances.iter().filter(|instance| {

@@ -16,7 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 pub use self::failure::Failure;
 use self::lineage::Lineage;
 pub(crate) use self::visit::{Presence, client_name};
-use crate::gateway::lock;
+use crate::mutex::lock;
 use crate::variant;
 
 /// How much is remembered.

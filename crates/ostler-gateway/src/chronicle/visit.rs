@@ -8,7 +8,7 @@ use ostler::keeper::Who;
 use super::{Chronicle, Happening};
 use crate::agents::AgentSession;
 use crate::client::Client;
-use crate::session::Route;
+use crate::route::Route;
 
 /// The longest name of a client that is shown, in characters.
 const LONGEST_NAME: usize = 64;

@@ -10,7 +10,7 @@ use std::path::Path;
 use ostler::ServerSpec;
 use ostler::keeper::Ambient;
 
-use super::environment::{Environment, Names};
+use crate::environment::{Environment, Names};
 
 /// The ambient variables, unless the configuration sets them for a server.
 const AMBIENT: &[&str] = &["LANG", "LANGUAGE", "LC_*", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"];

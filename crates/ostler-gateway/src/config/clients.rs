@@ -9,13 +9,13 @@ use jsonc_parser::ast::ObjectProp;
 use jsonc_parser::common::{Range, Ranged};
 
 use super::client_times::{Milliseconds, Seconds, timeout};
-use super::environment::DEFAULTS;
 use super::form::{
     CapsForm, FileForm, LimitsForm, Named, OAuthForm, QuotasForm, ServerForm, ServersForm,
     TokenForm, ToolFilter, ToolsForm,
 };
 use super::reader::{At, Reader, Setting, name_of, put};
 use super::template::{Template, is_name};
+use crate::environment::DEFAULTS;
 
 /// Where other clients keep their servers.
 const ROOTS: &[&str] = &[

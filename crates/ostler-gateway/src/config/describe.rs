@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::doubts;
 use super::entry::{Launch, Reach, ServerEntry};
-use super::environment::Environment;
 use super::mask::masked;
 use super::resolve::{Disabled, resolve};
 use super::words::{Hold, Share};
+use crate::environment::Environment;
 
 /// What a server would run as for somebody, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

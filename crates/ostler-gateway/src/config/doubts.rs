@@ -12,8 +12,8 @@ use std::path::Path;
 use ostler::ServerSpec;
 
 use super::entry::File;
-use super::environment::{Environment, Names};
 use super::mask::masked_line;
+use crate::environment::{Environment, Names};
 
 /// Why a server would not start here: its program or its working directory is missing.
 pub(super) fn of_spec(spec: &ServerSpec) -> Vec<String> {

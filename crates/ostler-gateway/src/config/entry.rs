@@ -8,11 +8,12 @@ use std::time::Duration;
 use ostler::Resources;
 use ostler::keeper::{Caps, ServerLimits};
 
-use super::environment::{Inheritance, Names};
 use super::problem::Problem;
 use super::template::Template;
 use super::tokens::TokenEntry;
 use super::words::{Engine, Era, Hold, Share};
+use crate::environment::{Inheritance, Names};
+use crate::remote::Carrier;
 use crate::remote::VARIABLES;
 
 /// A configuration.
@@ -128,17 +129,6 @@ pub struct PinnedIssuer {
     pub name: Template,
     /// What proves to it who this client is.
     pub client_secret: Option<Template>,
-}
-
-/// How messages travel to a remote server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
-    /// By whatever it answers to.
-    Any,
-    /// By HTTP, as a stream if need be.
-    Http,
-    /// By HTTP, with a stream of events beside it.
-    Sse,
 }
 
 /// Which tools are there.

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::environment::Environment;
 use super::source::{self, Unreadable};
 use super::template::is_name;
+use crate::environment::Environment;
 
 /// More than that is no file of variables.
 const MAX_SIZE: u64 = 1 << 20;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::environment::Environment;
+use crate::environment::Environment;
 
 /// The name of the file in a directory that is looked at.
 const FILE_NAME: &str = "ostler.json";

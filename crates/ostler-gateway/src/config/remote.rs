@@ -6,10 +6,10 @@ use std::path::Path;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::entry::{OAuth, Remote};
-use super::environment::Environment;
 use super::resolve::{Disabled, check};
 use super::source;
 use super::template::{Filling, Template};
+use crate::environment::Environment;
 use crate::remote::oauth::{ClientSettings, PinnedIssuer, Store};
 use crate::remote::{Address, RemoteLimits, RemoteServer, RemoteSettings, Surroundings};
 

@@ -11,11 +11,11 @@ use ostler::{Limits, ServerSpec, Terms};
 use super::ambient;
 use super::entry::{Launch, Reach, ServerEntry};
 use super::env_file::{self, EnvFileError};
-use super::environment::Environment;
 use super::remote::resolve_remote;
 use super::source::Unreadable;
 use super::template::Filling;
 use super::words::Share;
+use crate::environment::Environment;
 use crate::remote::InvalidAddress;
 use crate::remote::oauth::NoStore;
 

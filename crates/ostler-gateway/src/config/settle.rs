@@ -12,7 +12,6 @@ use ostler::visible::is_hidden;
 use ostler::{Limits, Resources};
 
 use super::entry::{File, Launch, Reach, ServerEntry, Tools};
-use super::environment::{DEFAULTS, Inheritance, Names, OWN};
 use super::form::{CapsForm, FileForm, LimitsForm, Named, ServerForm, ToolsForm};
 use super::reader::{At, Reader};
 use super::stateful;
@@ -20,6 +19,7 @@ use super::tokens;
 use super::unbuilt;
 use super::values::SomeTime;
 use super::words::{Share, Transport};
+use crate::environment::{DEFAULTS, Inheritance, Names, OWN};
 
 /// The longest name of a server, in bytes.
 const LONGEST_NAME: usize = 128;

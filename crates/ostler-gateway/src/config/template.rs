@@ -8,8 +8,8 @@ use std::path::Path;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 
-use super::environment::Environment;
 use super::reader::{Reader, Setting};
+use crate::environment::Environment;
 
 /// A text whose variables have not been looked up yet. It may hold a secret.
 #[derive(Clone, PartialEq, Eq)]

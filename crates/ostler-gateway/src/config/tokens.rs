@@ -9,13 +9,14 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::common::{Range, Ranged};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::environment::{Environment, Names};
 use super::form::{QuotasForm, TokenForm};
 use super::reader::{Reader, Setting, name_of};
 use super::resolve::{Disabled, check};
 use super::template::{Filling, Template};
-use crate::front::http::{AGENT, SESSIONS, TokenError, check_token, is_agent};
-use crate::quota::{LEAST_BYTES, MOST_BYTES, QuotaLimits};
+use crate::agents::{self, LONGEST_NAME};
+use crate::environment::{Environment, Names};
+use crate::quota::{LEAST_BYTES, MOST_BYTES, MOST_SESSIONS, QuotaLimits};
+use crate::token::{self, TokenError};
 
 /// What a token's requests that wait may be allowed to have.
 const WAITING_BYTES: RangeInclusive<u64> = LEAST_BYTES as u64..=MOST_BYTES as u64;
@@ -46,7 +47,7 @@ impl TokenEntry {
         let secret = self.token.fill(&mut filling).into_string();
         check(filling)?;
         let secret = secret.map_err(|_| TokenError::Unfit)?;
-        check_token(&secret)?;
+        token::check(&secret)?;
         Ok(secret)
     }
 }
@@ -73,15 +74,15 @@ pub(super) fn settle(form: TokensForm, reader: &mut Reader<'_>) -> Vec<TokenEntr
 }
 
 fn one(name: String, key: Range, form: TokenForm, reader: &mut Reader<'_>) -> Option<TokenEntry> {
-    if let Some(agent) = form.agent.as_ref().filter(|agent| !is_agent(&agent.value)) {
-        let message = format!("an agent's name has 1 to {AGENT} characters");
+    if let Some(agent) = form.agent.as_ref().filter(|agent| !agents::is_name(&agent.value)) {
+        let message = format!("an agent's name has 1 to {LONGEST_NAME} characters");
         reader.within("agent", |reader| reader.wrong_word(agent.range, &message));
     }
     let Some(token) = form.token else {
         reader.wrong_word(key, "it has no `token`");
         return None;
     };
-    let is_unfit = |text: &str| check_token(text).is_err();
+    let is_unfit = |text: &str| token::check(text).is_err();
     if token.value.is_literal() && token.value.beginning().is_some_and(is_unfit) {
         let message = TokenError::Unfit.to_string();
         reader.within("token", |reader| reader.wrong(token.range, &message));
@@ -94,8 +95,8 @@ fn one(name: String, key: Range, form: TokenForm, reader: &mut Reader<'_>) -> Op
 }
 
 fn quotas(form: &QuotasForm, reader: &mut Reader<'_>) -> QuotaLimits {
-    if let Some(sessions) = form.sessions.as_ref().filter(|at| at.value.get() > SESSIONS) {
-        let message = format!("the gateway has at most {SESSIONS} sessions");
+    if let Some(sessions) = form.sessions.as_ref().filter(|at| at.value.get() > MOST_SESSIONS) {
+        let message = format!("the gateway has at most {MOST_SESSIONS} sessions");
         reader.within("sessions", |reader| reader.wrong_word(sessions.range, &message));
     }
     let waiting = form.waiting_bytes.as_ref().map(|at| (at.range, at.value.0.0.get()));

@@ -1,11 +1,9 @@
 //! What is said on a connection before, or instead of, a session: lines of JSON.
 
-use std::ffi::OsString;
-
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Request;
-use crate::agents::Agent;
+use crate::house::ClientHello;
 
 /// Beyond that a line is no hello.
 pub(super) const LONGEST: usize = 4 << 20;
@@ -29,19 +27,6 @@ pub enum Hello {
     Client(ClientHello),
     /// Something about the gateway itself.
     Admin(Request),
-}
-
-/// Who wants a session.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ClientHello {
-    /// The server that it wants, or all.
-    pub server: Option<String>,
-    /// The agent that it belongs to.
-    pub agent: Option<Agent>,
-    /// Where it works.
-    pub cwd: OsString,
-    /// Its variables, as far as the gateway has asked for them.
-    pub variables: Vec<(OsString, OsString)>,
 }
 
 /// Whether there will be a session.

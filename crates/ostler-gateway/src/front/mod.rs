@@ -14,10 +14,9 @@ mod dial;
 mod hear;
 mod hello;
 pub mod http;
-mod lock;
 mod newcomers;
+mod operator;
 mod place;
-mod reserve;
 mod stdio;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,18 +31,17 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+pub use crate::house::ClientHello;
 pub use dial::{DialError, Dialled};
 pub use hear::HearError;
-pub use hello::{Admission, ClientHello, Farewell, Greeting, Hello};
-pub use lock::Lock;
+pub use hello::{Admission, Farewell, Greeting, Hello};
 pub use place::{Place, PlaceError, Seat, remove_stale};
 pub use stdio::is_usable;
 
-use crate::admin;
+pub use crate::file_lock::Lock;
 use crate::gateway::Visitor;
 use crate::house::House;
 use newcomers::{Newcomer, Newcomers};
-pub(crate) use reserve::Reserve;
 pub(crate) use stdio::hung_up;
 use stdio::{Input, Output, open_both};
 
@@ -125,7 +123,7 @@ async fn receive(
         Ok((Hello::Client(hello), descriptors)) => {
             admit(stream, hello, descriptors, peer.pid(), house).await;
         }
-        Ok((Hello::Admin(request), _)) => admin::answer(stream, request, house).await,
+        Ok((Hello::Admin(request), _)) => operator::answer(stream, request, house).await,
         Err(error) => {
             say(&mut stream, &Admission::Refused(error.to_string())).await;
         }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use ostler::keeper::Fingerprint;
 use ostler::{InstanceId, Places};
 
-use super::lock::Lock;
+use crate::file_lock::Lock;
 
 /// What the kernel takes as the name of a socket, with room for the name that it has while it is made.
 const LONGEST: usize = 100;

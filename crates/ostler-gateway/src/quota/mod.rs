@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 
 use ostler::keeper::Principal;
 
-use crate::gateway::lock;
+use crate::mutex::lock;
 use count::Count;
 pub(crate) use count::InFlightRequest;
 use pool::{Part, Pool, Spare};
@@ -39,6 +39,9 @@ const BYTES_OF_PRINCIPAL: usize = 128 << 20;
 pub(crate) const MOST_BYTES: usize = BYTES - BYTES / pool::RESERVED;
 /// Less could not hold a request of a usual size.
 pub(crate) const LEAST_BYTES: usize = 64 << 10;
+
+/// Sessions on HTTP at one time, of all principals together.
+pub(crate) const MOST_SESSIONS: usize = 4096;
 
 /// The limits of one principal; what is not set has none of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::pool::Spare;
 use super::{Account, Denied};
-use crate::gateway::lock;
+use crate::mutex::lock;
 
 /// Bytes of one session's requests that may wait. A request that waits alone may be larger.
 const BYTES_OF_SESSION: usize = 64 << 20;

@@ -11,11 +11,11 @@ use tokio::io::DuplexStream;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::Carrier;
 use super::exchange::{attempt, exchange};
 use super::failure::Failure;
 use super::link::Link;
 use super::{old, stream};
-use crate::config::Carrier;
 use crate::message;
 
 /// One conversation, with all that it has begun.

@@ -20,7 +20,7 @@ use super::address::Address;
 use super::dial::Dialler;
 use super::limits::RemoteLimits;
 use super::surroundings::Surroundings;
-use crate::roster::why;
+use crate::reason::why;
 
 /// What all conversations with one server have in common.
 #[derive(Clone, Debug)]

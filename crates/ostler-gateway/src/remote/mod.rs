@@ -34,7 +34,17 @@ use self::http::Way;
 use self::link::{Link, State};
 use self::oauth::{ClientSettings, Keyring, Store};
 use self::outlet::Outlet;
-use crate::config::Carrier;
+
+/// How messages travel to a remote server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// By whatever it answers to.
+    Any,
+    /// By HTTP, as a stream if need be.
+    Http,
+    /// By HTTP, with a stream of events beside it.
+    Sse,
+}
 
 /// A server that somebody else runs.
 #[derive(Debug)]

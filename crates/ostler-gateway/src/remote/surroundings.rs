@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use hyper::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 
-use crate::config::Environment;
+use crate::environment::Environment;
 
 /// The variables that say it.
 pub(crate) const VARIABLES: [&str; 10] = [

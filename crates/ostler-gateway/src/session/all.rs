@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 use super::Session;
 use super::gather::{Path, Wants};
 use super::parcel::Parcel;
-use crate::gateway::lock;
-use crate::hub::LISTS;
+use crate::lists::LISTS;
 use crate::message::{self, code};
+use crate::mutex::lock;
 use crate::terms;
 use crate::uris::{self, Style};
 

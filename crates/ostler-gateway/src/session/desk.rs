@@ -16,7 +16,8 @@ use super::gather::News;
 use super::reach::Errand;
 use crate::catalog::Catalog;
 use crate::client::{Client, Memory};
-use crate::gateway::{Gateway, lock};
+use crate::gateway::Gateway;
+use crate::mutex::lock;
 use crate::transport::{End, Source, Words};
 
 /// For answers to calls that were read before the client's input ended.

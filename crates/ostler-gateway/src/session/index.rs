@@ -10,8 +10,8 @@ use bytes::Bytes;
 
 use super::Session;
 use crate::catalog::Known;
-use crate::gateway::lock;
 use crate::message;
+use crate::mutex::lock;
 use crate::names::{self, Names};
 
 /// Of the catalog, and of the client's menu.

@@ -39,15 +39,7 @@ use crate::listing::Failure;
 use crate::menu::Menu;
 use crate::message::{self, code};
 use crate::quota::Purse;
-
-/// Which servers a client wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// One, with its names as they are.
-    One(Arc<str>),
-    /// All, with names that say which.
-    All,
-}
+use crate::route::Route;
 
 /// One client's connection.
 pub(crate) struct Session {

@@ -13,7 +13,7 @@ use super::{Route, Session, cancel, version_of};
 use crate::batch;
 use crate::catalog::{Found, Name};
 use crate::hello::Hello;
-use crate::hub::LISTS;
+use crate::lists::LISTS;
 use crate::log_level;
 use crate::message::{self, code};
 use crate::params;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Upstream;
 use crate::catalog::{Catalog, Name};
-use crate::gateway::lock;
+use crate::mutex::lock;
 
 /// What one instance has listed.
 #[derive(Debug, Default)]

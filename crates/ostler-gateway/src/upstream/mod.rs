@@ -21,11 +21,11 @@ pub(crate) use self::questions::ASK_LIMIT;
 use self::questions::Question;
 use self::subscribers::Subscribers;
 use crate::client::Client;
-use crate::gateway::lock;
-use crate::hub::LISTS;
 use crate::in_flight::Attachment;
+use crate::lists::LISTS;
 use crate::log_level;
 use crate::message::{self, code};
+use crate::mutex::lock;
 use crate::params;
 use crate::transport::{About, Weight};
 

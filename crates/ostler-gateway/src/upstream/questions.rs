@@ -7,9 +7,9 @@ use ostler::Frame;
 
 use super::Upstream;
 use crate::client::{Asked, Client};
-use crate::gateway::lock;
 use crate::in_flight::Attachment;
 use crate::message::{self, code};
+use crate::mutex::lock;
 use crate::transport::{About, Weight};
 
 /// For a client to answer what a server asks.

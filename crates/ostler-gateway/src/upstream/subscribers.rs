@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::Upstream;
 use crate::client::Client;
-use crate::gateway::lock;
 use crate::message;
+use crate::mutex::lock;
 use crate::transport::{About, Weight};
 use crate::uris::Style;
 

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use jsonc_parser::common::Range;
 
-use crate::config::entry::{Carrier, OAuth, PinnedIssuer, Remote};
+use crate::config::entry::{OAuth, PinnedIssuer, Remote};
 use crate::config::form::{OAuthForm, ServerForm};
 use crate::config::reader::{At, Reader};
 use crate::config::template::Template;
 use crate::config::words::Transport;
+use crate::remote::Carrier;
 
 /// Said about a client secret without an issuer.
 const NO_ISSUER: &str = "write `issuer` beside it: the url of the authorization server that this secret is for, and the only one that gets it";

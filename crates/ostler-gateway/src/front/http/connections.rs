@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::limits::DESCRIPTORS;
 use super::refusal::Refusal;
-use crate::gateway::lock;
+use crate::mutex::lock;
 use crate::quota::Account;
 
 /// Of what a connection may be unused for: how often that is looked at.

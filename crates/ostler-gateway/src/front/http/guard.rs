@@ -6,9 +6,9 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 use super::head::Head;
-use super::limits::AGENT;
-use super::pass::Pass;
 use super::refusal::Refusal;
+use crate::agents;
+use crate::pass::Pass;
 
 /// Where a client says which agent it belongs to.
 const AGENT_HEADER: &str = "ostler-agent";
@@ -90,12 +90,7 @@ fn agent(head: &Head<'_>) -> Result<Option<String>, Refusal> {
         return Ok(None);
     }
     let agent = head.only(AGENT_HEADER).map(str::trim).ok_or(Refusal::Agent)?;
-    if is_agent(agent) { Ok(Some(agent.to_owned())) } else { Err(Refusal::Agent) }
-}
-
-/// Whether it can be the name of an agent.
-pub(crate) fn is_agent(name: &str) -> bool {
-    (1..=AGENT).contains(&name.trim().len())
+    if agents::is_name(agent) { Ok(Some(agent.to_owned())) } else { Err(Refusal::Agent) }
 }
 
 fn without_port(host: &str) -> &str {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::quota::MOST_SESSIONS;
+
 /// How long anything may take, and how many there may be of whatever a client can make more of.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -42,13 +44,11 @@ impl Default for Limits {
             detach: Duration::from_secs(10),
             expiry: Duration::from_mins(30),
             connections: 4096,
-            sessions: SESSIONS,
+            sessions: MOST_SESSIONS,
         }
     }
 }
 
-/// Sessions at one time.
-pub(crate) const SESSIONS: usize = 4096;
 /// Of the body of one request.
 pub(super) const BODY: u32 = 16 << 20;
 /// A body that is not larger has most often come together with its head.
@@ -68,8 +68,6 @@ pub(super) const INBOX: usize = 64;
 pub(super) const REQUESTS: usize = 256;
 /// Streams of one client on which it only listens. The oldest gives way.
 pub(super) const LISTENERS: usize = 8;
-/// The longest name of an agent, in bytes.
-pub(crate) const AGENT: usize = 128;
 
 /// What may wait for a client that does not read. Beyond half of it only what is needed is kept.
 pub(super) const BACKLOG: usize = 16 << 20;

@@ -14,8 +14,8 @@ use tokio_rustls::server::TlsStream;
 use super::Http;
 use super::connections::{Connection, Connections};
 use super::limits::Limits;
-use super::tls::Identity;
 use super::turns::answer_all;
+use crate::certificate::Identity;
 
 /// After a connection could not be taken, for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);

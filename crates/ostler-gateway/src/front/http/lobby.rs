@@ -14,11 +14,11 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio_util::task::TaskTracker;
 
 use super::limits::Limits;
-use super::pass::Pass;
 use super::refusal::Refusal;
 use super::stay::{Arrival, Stay};
-use crate::gateway::lock;
 use crate::house::House;
+use crate::mutex::lock;
+use crate::pass::Pass;
 
 /// All stays.
 #[derive(Debug, Default)]

@@ -23,15 +23,12 @@ mod listen;
 mod lobby;
 mod mail;
 mod old;
-mod pass;
 mod path;
 mod refusal;
 mod requests;
 mod said;
 mod stay;
 mod stream;
-mod tls;
-mod token;
 mod track;
 mod turns;
 mod wire;
@@ -41,16 +38,13 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 pub use limits::Limits;
-pub use pass::Pass;
-pub use tls::{Identity, IdentityError};
-pub(crate) use token::check as check_token;
-pub use token::{Token, TokenError, VARIABLE as TOKEN_VARIABLE};
 
+pub use crate::certificate::{Identity, IdentityError};
 use crate::house::House;
+pub use crate::pass::Pass;
+pub use crate::token::{Token, TokenError, VARIABLE as TOKEN_VARIABLE};
 use guard::Guard;
-pub(crate) use guard::is_agent;
 use limits::PENDING;
-pub(crate) use limits::{AGENT, SESSIONS};
 use lobby::Lobby;
 
 /// Who is let in.

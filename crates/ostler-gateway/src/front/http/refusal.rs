@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use hyper::StatusCode;
 
 use super::answer::Answer;
-use super::limits::{AGENT, BODY, HEAD, HEADERS};
+use super::limits::{BODY, HEAD, HEADERS};
+use crate::agents::LONGEST_NAME;
 use crate::house::NotWelcome;
 use crate::message::{self, code};
 use crate::quota::Denied;
@@ -32,7 +33,7 @@ pub(super) enum Refusal {
     Token,
     #[error("this token belongs to another agent")]
     ForeignAgent,
-    #[error("the name of an agent has 1 to {AGENT} characters that can be seen")]
+    #[error("the name of an agent has 1 to {LONGEST_NAME} characters that can be seen")]
     Agent,
     #[error("no such path: servers are at /mcp, /mcp/NAME and /sse")]
     Path,

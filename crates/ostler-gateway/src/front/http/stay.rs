@@ -16,11 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::{INBOX, Limits, REQUESTS};
 use super::mail::{Expected, Mail};
-use super::pass::Pass;
 use super::refusal::Refusal;
 use crate::client::Memory;
-use crate::gateway::{Visitor, lock};
+use crate::gateway::Visitor;
 use crate::house::House;
+use crate::mutex::lock;
+use crate::pass::Pass;
 use crate::quota::{Account, Purse};
 use crate::session::Desk;
 use crate::transport::{Silence, Words};

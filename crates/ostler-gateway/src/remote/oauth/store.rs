@@ -12,7 +12,7 @@ use ostler::keeper::Fingerprint;
 use serde::{Deserialize, Serialize};
 
 use super::client::Client;
-use crate::front::Lock;
+use crate::file_lock::Lock;
 
 /// Between two tries to get a lock that another process has.
 const TRY_AGAIN: Duration = Duration::from_millis(20);

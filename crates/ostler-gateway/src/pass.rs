@@ -15,11 +15,11 @@ pub struct Pass {
     /// The party that its clients belong to.
     pub(crate) principal: Principal,
     /// What people call it. Sessions belong to it.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The token itself.
-    pub(super) token: String,
+    pub(crate) token: String,
     /// The agent that all of its clients belong to.
-    pub(super) agent: Option<String>,
+    pub(crate) agent: Option<String>,
     /// The servers that they may use; all, if that is not said.
     pub(crate) servers: Option<Names>,
     /// What is on offer for them.
@@ -81,7 +81,7 @@ impl Pass {
     }
 
     /// Cancelled when it is withdrawn.
-    pub(super) fn withdrawn(&self) -> &CancellationToken {
+    pub(crate) fn withdrawn(&self) -> &CancellationToken {
         &self.withdrawn
     }
 
@@ -100,7 +100,7 @@ impl Pass {
     }
 
     /// What its principal uses of the gateway.
-    pub(super) fn account(&self, quotas: &Quotas) -> &Arc<Account> {
+    pub(crate) fn account(&self, quotas: &Quotas) -> &Arc<Account> {
         self.account.get_or_init(|| quotas.account(&self.principal))
     }
 

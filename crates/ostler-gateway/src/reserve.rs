@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::gateway::lock;
+use crate::mutex::lock;
 
 /// Descriptors that are kept: a connection of an operator takes one or two.
 const KEPT: usize = 8;

@@ -7,13 +7,13 @@ use ostler::keeper::InstanceView;
 use tokio::net::UnixStream;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Answer, InstanceLine, Overview, Reloaded, Request, SessionLine};
-use crate::front::{hung_up, say};
+use super::{hung_up, say};
+use crate::admin::{Answer, InstanceLine, Overview, Reloaded, Request, SessionLine};
 use crate::house::{House, is_same};
 use crate::variant;
 
 /// Answers one request; the connection ends with it.
-pub(crate) async fn answer(mut stream: UnixStream, request: Request, house: &Arc<House>) {
+pub(super) async fn answer(mut stream: UnixStream, request: Request, house: &Arc<House>) {
     if let Request::Events { follow } = request {
         return tell_events(stream, follow, house).await;
     }

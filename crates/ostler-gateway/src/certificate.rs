@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig, crypto};
 use tokio_rustls::server::TlsStream;
 
-use crate::gateway::lock;
+use crate::mutex::lock;
 
 /// What is spoken then, the better one first.
 const PROTOCOLS: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
@@ -65,7 +65,7 @@ impl Identity {
     }
 
     /// Secures a connection.
-    pub(super) async fn secure(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn secure(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let current = Arc::clone(&lock(&self.current));
         TlsAcceptor::from(current).accept(stream).await
     }

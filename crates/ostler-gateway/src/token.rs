@@ -73,6 +73,7 @@ impl Token {
     }
 }
 
+/// Whether a text can be a token.
 pub(crate) fn check(secret: &str) -> Result<(), TokenError> {
     let is_fit = secret.len() >= SHORTEST && secret.bytes().all(|byte| byte.is_ascii_graphic());
     if is_fit { Ok(()) } else { Err(TokenError::Unfit) }

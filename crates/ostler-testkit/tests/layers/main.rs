@@ -3,13 +3,17 @@
 
 mod graph;
 mod imports;
+mod picture;
 mod table;
 
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 use graph::{Sources, circles};
 use table::Table;
+
+/// Set by scripts/graph: the pictures are drawn anew instead of being compared.
+const DRAW: &str = "OSTLER_DRAW_GRAPH";
 
 /// Crates whose modules still import each other in a circle.
 const CIRCULAR: [&str; 1] = ["ostler-gateway"];
@@ -18,9 +22,12 @@ fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
+fn document() -> String {
+    fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap()
+}
+
 fn tables() -> Vec<Table> {
-    let document = fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
-    table::read(&document).unwrap_or_else(|error| panic!("{error}"))
+    table::read(&document()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn sources(krate: &str) -> Sources {
@@ -50,6 +57,32 @@ fn no_modules_import_each_other_in_a_circle() {
             !circles.is_empty(),
             "circles in {}: {circles:?}",
             table.krate
+        );
+    }
+}
+
+#[test]
+fn the_pictures_show_the_modules_as_they_are() {
+    let document = document();
+    let mut drawn = document.clone();
+    for table in tables() {
+        if CIRCULAR.contains(&table.krate.as_str()) {
+            continue;
+        }
+        let Ok(graph) = sources(&table.krate).check(&table) else {
+            panic!("{} has imports that its layers don't allow", table.krate);
+        };
+        let picture = picture::draw(&table, &graph);
+        drawn = picture::put(&drawn, &table.krate, &picture).unwrap_or_else(|| {
+            panic!("ARCHITECTURE.md has no place for a picture of {}", table.krate)
+        });
+    }
+    if env::var_os(DRAW).is_some() {
+        fs::write(workspace().join("ARCHITECTURE.md"), drawn).unwrap();
+    } else {
+        assert!(
+            drawn == document,
+            "a picture in ARCHITECTURE.md is out of date: run scripts/graph"
         );
     }
 }

@@ -10,6 +10,9 @@ use ostler::keeper::Sharing;
 use crate::message;
 use crate::version;
 
+/// The longest name of a client that is shown, in characters.
+const LONGEST_NAME: usize = 64;
+
 /// The largest capabilities and client information, together, in bytes. They become part of an instance's key;
 /// icons in them may be whole pictures.
 const LARGEST: usize = 256 << 10;
@@ -112,6 +115,16 @@ pub(crate) fn to_server(profile: &str) -> Bytes {
     Bytes::from(format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{latest}",{said}{own}}}}}"#
     ))
+}
+
+/// The name that a client gave in its handshake, cut to a length that people read.
+pub(crate) fn client_name(info: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Info {
+        name: String,
+    }
+    let Info { name } = serde_json::from_slice(info).ok()?;
+    Some(name.chars().take(LONGEST_NAME).collect())
 }
 
 #[cfg(test)]

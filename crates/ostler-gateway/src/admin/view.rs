@@ -7,9 +7,10 @@ use ostler::InstanceId;
 use ostler::keeper::{Books, InstanceState, InstanceView, Who};
 use serde::{Deserialize, Serialize};
 
-use crate::chronicle::{Happening, client_name};
+use crate::chronicle::Happening;
 use crate::config::Disabled;
 use crate::gateway::SessionView;
+use crate::hello::client_name;
 use crate::house::House;
 use crate::route::Route;
 use crate::variant;

@@ -2,7 +2,6 @@
 
 mod failure;
 mod lineage;
-mod visit;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -15,7 +14,6 @@ use tokio::sync::broadcast::error::RecvError;
 
 pub use self::failure::Failure;
 use self::lineage::Lineage;
-pub(crate) use self::visit::{Presence, client_name};
 use crate::mutex::lock;
 use crate::variant;
 
@@ -132,7 +130,7 @@ impl Chronicle {
         id.map(|id| variant::name(&id).to_owned())
     }
 
-    fn add(&self, happening: Happening) {
+    pub(crate) fn add(&self, happening: Happening) {
         let happening = Arc::new(happening);
         let mut pages = lock(&self.pages);
         if pages.lately.len() == LATELY {
@@ -160,7 +158,7 @@ impl Pages {
 
 impl Happening {
     /// Something that happens now and is about no instance.
-    fn now(event: &str, server: Option<String>, detail: String) -> Self {
+    pub(crate) fn now(event: &str, server: Option<String>, detail: String) -> Self {
         let at = millis(SystemTime::now());
         Self { at, event: event.to_owned(), server, number: None, detail, failure: None }
     }

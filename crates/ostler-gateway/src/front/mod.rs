@@ -31,7 +31,6 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-pub use crate::house::ClientHello;
 pub use dial::{DialError, Dialled};
 pub use hear::HearError;
 pub use hello::{Admission, Farewell, Greeting, Hello};
@@ -40,6 +39,7 @@ pub use stdio::is_usable;
 
 pub use crate::file_lock::Lock;
 use crate::gateway::Visitor;
+pub use crate::house::ClientHello;
 use crate::house::House;
 use newcomers::{Newcomer, Newcomers};
 pub(crate) use stdio::hung_up;

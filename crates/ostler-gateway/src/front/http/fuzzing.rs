@@ -18,9 +18,8 @@ use super::said;
 use super::turns::answer_all;
 use super::wire::{self, NoBody, Wire};
 use super::{Http, Limits, Pass, Settings};
-use crate::house::House;
+use crate::house::{House, Supply};
 use crate::quota::{Purse, Quotas};
-use crate::roster::Supply;
 
 /// The token that lets everybody in.
 const TOKEN: &str = "0123456789abcdef";

@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 use super::head::Head;
 use super::refusal::Refusal;
 use crate::agents;
-use crate::pass::Pass;
+use crate::house::Pass;
 
 /// Where a client says which agent it belongs to.
 const AGENT_HEADER: &str = "ostler-agent";

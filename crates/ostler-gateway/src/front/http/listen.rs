@@ -15,7 +15,7 @@ use super::Http;
 use super::connections::{Connection, Connections};
 use super::limits::Limits;
 use super::turns::answer_all;
-use crate::certificate::Identity;
+use crate::house::Identity;
 
 /// After a connection could not be taken, for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -16,9 +16,8 @@ use tokio_util::task::TaskTracker;
 use super::limits::Limits;
 use super::refusal::Refusal;
 use super::stay::{Arrival, Stay};
-use crate::house::House;
+use crate::house::{House, Pass};
 use crate::mutex::lock;
-use crate::pass::Pass;
 
 /// All stays.
 #[derive(Debug, Default)]

@@ -39,9 +39,8 @@ use std::sync::Arc;
 
 pub use limits::Limits;
 
-pub use crate::certificate::{Identity, IdentityError};
 use crate::house::House;
-pub use crate::pass::Pass;
+pub use crate::house::{Identity, IdentityError, Pass};
 pub use crate::token::{Token, TokenError, VARIABLE as TOKEN_VARIABLE};
 use guard::Guard;
 use limits::PENDING;

@@ -5,13 +5,11 @@ use std::time::Instant;
 
 use ostler::keeper::Who;
 
-use super::{Chronicle, Happening};
 use crate::agents::AgentSession;
+use crate::chronicle::{Chronicle, Happening};
 use crate::client::Client;
+use crate::hello::client_name;
 use crate::route::Route;
-
-/// The longest name of a client that is shown, in characters.
-const LONGEST_NAME: usize = 64;
 
 /// A connected client. Writes down that it has connected, and on drop that it has disconnected.
 #[derive(Debug)]
@@ -58,14 +56,4 @@ impl Drop for Presence {
         let detail = format!("{}{name}, after {seconds} s", self.who);
         self.chronicle.add(Happening::now("disconnected", self.server.take(), detail));
     }
-}
-
-/// The name that a client gave in its handshake, cut to a length that people read.
-pub(crate) fn client_name(info: &[u8]) -> Option<String> {
-    #[derive(serde::Deserialize)]
-    struct Info {
-        name: String,
-    }
-    let Info { name } = serde_json::from_slice(info).ok()?;
-    Some(name.chars().take(LONGEST_NAME).collect())
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use ostler::keeper::{Caps, Changes, Departure, Principal};
 
+use super::pass::Pass;
 use crate::config::{self, Environment, Names, Resolved};
 use crate::gateway::Gateway;
 use crate::menu::{Menu, Offer, Offers};
 use crate::mutex::lock;
-use crate::pass::Pass;
 use crate::quota::QuotaLimits;
 use crate::reason::why;
 

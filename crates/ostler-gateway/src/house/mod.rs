@@ -1,5 +1,10 @@
 //! A gateway with all that it takes to run one: who is served with what, and how it ends.
 
+mod certificate;
+mod pass;
+mod reserve;
+mod roster;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -11,16 +16,17 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
+pub use self::certificate::{Identity, IdentityError};
+pub use self::pass::Pass;
+use self::reserve::Reserve;
+pub use self::roster::Supply;
+use self::roster::{Guest, Roster};
 use crate::agents::{AGENT_TIMEOUT, Agent};
-use crate::certificate::Identity;
 use crate::chronicle::{self, Chronicle, Happening};
 use crate::config::{self, Environment, LoadError, Names};
 use crate::gateway::{Gateway, Visitor};
 use crate::mutex::lock;
-use crate::pass::Pass;
 use crate::reason::why;
-use crate::reserve::Reserve;
-use crate::roster::{Guest, Roster, Supply};
 use crate::route::Route;
 
 /// A gateway, its configuration, and its clients.

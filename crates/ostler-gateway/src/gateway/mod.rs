@@ -1,5 +1,7 @@
 //! The gateway: servers, clients, and what is known.
 
+mod tend;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::agents::{Agent, AgentSession, FoundAgents, Origin};
 use crate::catalog::{Catalog, Name};
-use crate::chronicle::{Chronicle, Presence};
+use crate::chronicle::Chronicle;
 use crate::claims::Claims;
 use crate::client::{Client, Memory};
 use crate::hub::Hub;
@@ -21,7 +23,7 @@ use crate::message;
 use crate::mutex::lock;
 use crate::quota::{Purse, Quotas};
 use crate::route::Route;
-use crate::session::{Desk, Session};
+use crate::session::{Desk, Presence, Session};
 use crate::transport::pipe::{Input, Output};
 use crate::transport::{About, Outlet, Weight};
 

@@ -10,8 +10,8 @@ use ostler::keeper::What;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
+use super::Gateway;
 use crate::catalog::LARGEST;
-use crate::gateway::Gateway;
 use crate::lists::LIST_LIMIT;
 use crate::message;
 use crate::session::{each, field_of};

@@ -13,60 +13,16 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::fence::{Event, Leaving, Outcome, ServerStdio, StartError, Terms};
+use crate::event::Event;
+use crate::fence::{Leaving, ServerStdio, StartError};
 use crate::id::{InstanceId, OwnerId};
 use crate::ladder::Step;
 use crate::ledger::{Entry, Intent};
-use crate::proctable::{Identity, Process};
+use crate::outcome::Outcome;
+use crate::proctable::Process;
 use crate::spec::ServerSpec;
-
-/// Where an instance is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Whereabouts {
-    /// On this machine.
-    Process {
-        /// The parent of all that it causes.
-        guardian: Identity,
-        /// The server itself.
-        server: Identity,
-    },
-    /// Elsewhere, run by somebody else.
-    Remote {
-        /// For people to see.
-        place: String,
-    },
-}
-
-impl Whereabouts {
-    /// The guardian that stays with it as long as anything is left, if it is on this machine.
-    pub fn guardian(&self) -> Option<Identity> {
-        match self {
-            Self::Process { guardian, .. } => Some(*guardian),
-            Self::Remote { .. } => None,
-        }
-    }
-
-    /// The server's own process, if it is on this machine.
-    pub fn server(&self) -> Option<Identity> {
-        match self {
-            Self::Process { server, .. } => Some(*server),
-            Self::Remote { .. } => None,
-        }
-    }
-}
-
-impl fmt::Display for Whereabouts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Process { server, .. } => write!(f, "process {}", server.pid),
-            Self::Remote { place } => f.write_str(place),
-        }
-    }
-}
+use crate::terms::Terms;
+pub use crate::whereabouts::Whereabouts;
 
 /// What is to be started.
 #[derive(Debug)]

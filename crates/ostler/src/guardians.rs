@@ -11,11 +11,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use crate::cgroup::{Leaf, is_in_cgroup};
-use crate::guardian::ROLE;
 use crate::id::{INSTANCE_VARIABLE, InstanceId};
 use crate::ledger::Entry;
-use crate::porter;
 use crate::proctable::Process;
+use crate::roles::{GUARDIAN, PORTER};
 
 /// The guardian that the ledger names, if it lives.
 pub(crate) fn recorded(entry: &Entry) -> Option<Process> {
@@ -35,7 +34,7 @@ impl Claimants {
     pub(crate) fn of<'e>(mut entries: impl Iterator<Item = &'e Entry>) -> Self {
         let mut claimants = Self::default();
         if entries.any(|entry| entry.start.is_none()) {
-            for (process, words) in Process::called(ROLE) {
+            for (process, words) in Process::called(GUARDIAN) {
                 if let Some(id) = claim_of(&words) {
                     claimants.0.entry(id).or_default().push(process);
                 }
@@ -73,7 +72,7 @@ pub fn instances_around(pid: i32) -> Vec<InstanceId> {
 
 /// Whether this child of a guardian is its porter, and not an orphan that the guardian has adopted.
 pub(crate) fn is_porter(process: &Process, guardian: &Process, id: InstanceId) -> bool {
-    process.name == porter::ROLE
+    process.name == PORTER
         && process.parent() == guardian.pid
         && is_free_of(process, id)
         && is_same_program(process, guardian)
@@ -82,7 +81,7 @@ pub(crate) fn is_porter(process: &Process, guardian: &Process, id: InstanceId) -
 /// The instance that a command line claims to guard: its words are the role, the owner's pid, and the id.
 fn claim_of(words: &[String]) -> Option<InstanceId> {
     match words {
-        [role, _, id, ..] if role == ROLE => id.parse().ok(),
+        [role, _, id, ..] if role == GUARDIAN => id.parse().ok(),
         _ => None,
     }
 }

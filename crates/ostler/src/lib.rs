@@ -50,6 +50,7 @@ mod containers;
 mod door;
 pub mod duration;
 mod engine;
+mod event;
 mod fence;
 mod frame;
 pub mod guardian;
@@ -65,21 +66,28 @@ mod ladder;
 pub mod ledger;
 mod level;
 mod limits;
+mod notice;
+mod outcome;
 pub mod pipe;
 mod places;
 mod podman;
+mod poll;
 mod porter;
 mod process;
 mod proctable;
 mod records;
 mod remains;
 mod resources;
+mod roles;
 mod signals;
 mod snapshot;
 mod spec;
 pub mod sweep;
+mod terms;
 pub mod visible;
 mod ways;
+mod whereabouts;
+mod wire;
 
 pub use census::{Census, Holding};
 pub use cgroup::{NoControl, NoLeaf};
@@ -87,10 +95,8 @@ pub use containers::{
     ContainerView, Endpoint, Engine, EngineResidue, EngineState, InvalidEndpoint, LeftContainer,
     LeftExec, NoEndpoint, RemovedContainer, Tls, UnknownEngine, Unreachable,
 };
-pub use fence::{
-    Descriptors, Event, GuardianProgram, Leaving, Outcome, Pipe, Proof, Refusal, Residue,
-    ServerStdio, StartError, Terms,
-};
+pub use event::Event;
+pub use fence::{Leaving, Pipe, ServerStdio, StartError};
 pub use frame::{CallId, Frame, InvalidFrame, Kind};
 pub use guardians::instances_around;
 pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidId, OwnerId};
@@ -98,6 +104,7 @@ pub use instance::{Instance, Owner};
 pub use ladder::{Climb, Ladder, Step};
 pub use level::{Containment, Level, UnknownContainment};
 pub use limits::Limits;
+pub use outcome::{Outcome, Proof, Refusal, Residue};
 pub use places::Places;
 pub use process::Processes;
 pub use proctable::{Identity, Process};
@@ -105,3 +112,4 @@ pub use resources::{Bytes, Cpus, Excess, InvalidResource, Resources};
 pub use signals::Ignored;
 pub use snapshot::{State, View, snapshot};
 pub use spec::ServerSpec;
+pub use terms::{Descriptors, GuardianProgram, Terms};

@@ -8,16 +8,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
 use crate::containers::Ways;
-use crate::fence::{Fence, Outcome, StartError, Terms};
-use crate::guardian::wire::Launch;
+use crate::fence::{Fence, StartError};
 use crate::guardians::{self, Claimants};
 use crate::id::InstanceId;
 use crate::ledger::{Entry, Intent};
 use crate::level::Level;
+use crate::outcome::Outcome;
 use crate::places::hidden;
 use crate::remains::{self, Remains};
 use crate::spec::ServerSpec;
+use crate::terms::Terms;
 use crate::ways::Found;
+use crate::wire::guardian::Launch;
 
 /// Starts servers as processes, each below a guardian of its own.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cgroup::{Leaf, Watch, remove_tree};
-use crate::fence::{Outcome, Proof, Residue};
 use crate::id::{INSTANCE_VARIABLE, InstanceId};
+use crate::outcome::{Outcome, Proof, Residue};
 use crate::proctable::Process;
 
 /// Between two looks at the process table, in which a process that is being forked can appear.

@@ -14,14 +14,15 @@ use std::time::Duration;
 use crate::backend::{Backend, Evidence};
 use crate::door;
 use crate::door::remains::{Haste, Removal, is_noted};
-use crate::fence::{GuardianProgram, Outcome, Proof};
 use crate::id::InstanceId;
 use crate::ledger::{
     Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, remove, unfinished,
 };
 use crate::limits::Limits;
+use crate::outcome::{Outcome, Proof};
 use crate::places::{Places, is_private};
 use crate::proctable::{Identity, boot_id};
+use crate::terms::GuardianProgram;
 
 /// An owner that is dead, and whose ledger is ours to settle.
 #[derive(Debug)]

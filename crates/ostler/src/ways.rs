@@ -14,15 +14,16 @@ use crate::door::remains::{is_door, socket_name};
 use crate::engine::Tool;
 use crate::engine::argv::{is_remote, podman_program};
 use crate::engine::stream::SURROUNDINGS;
-use crate::fence::{StartError, Terms};
+use crate::fence::StartError;
 use crate::id::{InstanceId, OwnerId};
 use crate::ledger::Intent;
 use crate::level::Level;
 use crate::limits::Limits;
 use crate::places::{script_path, socket_path};
 use crate::podman::{self, Podman, Shelf};
-use crate::porter::wire::{Service, Wrapped};
 use crate::spec::ServerSpec;
+use crate::terms::Terms;
+use crate::wire::porter::{Service, Wrapped};
 
 /// Said of a server whose ostler runs inside of another server: what it creates is that one's.
 const ENCLOSED: &str = "they end with the server that this ostler runs in";

@@ -15,13 +15,14 @@ use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::{block_on, clear};
 use crate::engine::exec::end_execs;
 use crate::engine::proof::Made;
-use crate::fence::{GuardianProgram, Outcome, Residue};
 use crate::id::InstanceId;
 use crate::ledger::End;
 use crate::level::Level;
 use crate::limits::Limits;
+use crate::outcome::{Outcome, Residue};
 use crate::podman::{self, Clearance, Podman, Shelf};
 use crate::spec::ServerSpec;
+use crate::terms::GuardianProgram;
 
 /// How many instances are seen to at a time. For each, several containers are removed at a time.
 const AT_A_TIME: usize = 4;
@@ -335,7 +336,7 @@ mod tests {
         assert_eq!(residue.endpoint, "unix:///lost");
         assert!(lost.note.exists(), "the next sweep has to find it");
         assert!(!cleared.note.exists());
-        let gone = Outcome::Gone(crate::fence::Proof::NoChild);
+        let gone = Outcome::Gone(crate::outcome::Proof::NoChild);
         let outcome = gone.with_engine(Err(left[&lost.instance].clone()));
         assert!(!End::from(&outcome).is_settled());
     }

@@ -4,19 +4,22 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::{Event, Fence, GuardianProgram, Outcome, ServerStdio, StartError, Terms, readable};
+use super::{Fence, ServerStdio, StartError};
 use crate::backend::Hold;
 use crate::cgroup::Leaf;
 use crate::containers::Ways;
-use crate::fence::Descriptors;
-use crate::guardian::wire::Launch;
+use crate::event::Event;
 use crate::id::InstanceId;
 use crate::ladder::{Ladder, Step};
 use crate::ledger::Intent;
 use crate::level::{Containment, Level};
 use crate::limits::Limits;
+use crate::outcome::{Outcome, Refusal, Residue};
 use crate::places::hidden;
+use crate::poll::readable;
 use crate::spec::ServerSpec;
+use crate::terms::{Descriptors, GuardianProgram, Terms};
+use crate::wire::guardian::Launch;
 
 /// From TERM to KILL for processes that the command has left behind.
 const GRACE: Duration = Duration::from_millis(200);
@@ -45,11 +48,11 @@ enum NotRun {
     #[error(transparent)]
     Start(#[from] StartError),
     #[error("{0}")]
-    Refused(super::Refusal),
+    Refused(Refusal),
     #[error("its guardian was killed")]
     GuardianLost,
     #[error("{0} is left of it")]
-    Remaining(super::Residue),
+    Remaining(Residue),
     #[error(transparent)]
     Control(#[from] io::Error),
 }

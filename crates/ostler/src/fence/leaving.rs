@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::readable;
 use crate::instance::bury;
+use crate::poll::readable;
 
 /// A guardian that may go, and that somebody has to wait for so that no zombie stays.
 ///

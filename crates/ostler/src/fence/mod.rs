@@ -5,7 +5,6 @@
 
 mod call;
 mod leaving;
-mod outcome;
 mod start;
 
 use std::collections::BTreeMap;
@@ -14,59 +13,29 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
-use std::time::Duration;
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 pub(crate) use call::{Fenced, run_fenced};
 pub use leaving::Leaving;
-pub use outcome::{Outcome, Proof, Refusal, Residue};
-pub use start::{Descriptors, GuardianProgram, Pipe, ServerStdio, StartError, Terms};
+pub use start::{Pipe, ServerStdio, StartError};
 
-use crate::backend::{Hold, Whereabouts};
+use crate::backend::Hold;
 use crate::cgroup::Leaf;
-use crate::containers::{EngineState, RemovedContainer, Ways};
+use crate::containers::Ways;
 use crate::door;
 use crate::door::remains::{Haste, Removal};
-use crate::guardian::wire::{Conn, Order, Received, Report};
+use crate::event::Event;
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::level::Level;
 use crate::limits::Limits;
+use crate::outcome::{Outcome, Proof, Residue};
+use crate::poll::readable;
 use crate::proctable::Identity;
 use crate::remains::{self, Remains};
-use crate::resources::Excess;
-
-/// What happens to an instance.
-#[derive(Debug)]
-pub enum Event {
-    /// The server runs.
-    Started {
-        /// Where it is.
-        whereabouts: Whereabouts,
-        /// How firmly it is held.
-        level: Level,
-    },
-    /// The server was not started; nothing else will happen.
-    Refused(Refusal),
-    /// The server itself has ended; what it caused is ended now.
-    Exited(ExitStatus),
-    /// KILL has not emptied the fence within its limit; the guardian goes on.
-    Remaining(Residue),
-    /// A limit on what it may use has had its effect. Told when nothing is left of it.
-    Exceeded(Excess),
-    /// Containers that the server may cause can't be followed, and why. Told after its start.
-    Unfollowed(String),
-    /// A container that was started to go on by itself was removed.
-    Removed(RemovedContainer),
-    /// Containers can't be created any more and are being removed, and how their engine takes it. Told
-    /// whenever that changes, if there may be any.
-    Clearing(EngineState),
-    /// Nothing is left; nothing else will happen.
-    Empty(Proof),
-    /// The guardian was killed; what it has left must be ended without it.
-    GuardianLost,
-}
+use crate::terms::GuardianProgram;
+use crate::whereabouts::Whereabouts;
+use crate::wire::guardian::{Order, Report};
+use crate::wire::{Conn, Received};
 
 /// One server with all that it causes.
 #[derive(Debug)]
@@ -180,15 +149,5 @@ impl Hold for Fence {
 impl AsFd for Fence {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.conn.as_fd()
-    }
-}
-
-/// Whether `fd` becomes readable within `limit`.
-pub(crate) fn readable(fd: impl AsFd, limit: Duration) -> io::Result<bool> {
-    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
-    match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(true),
-        Err(error) => Err(error.into()),
     }
 }

@@ -3,59 +3,21 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use serde::{Deserialize, Serialize};
 
-use super::{Fence, Refusal};
+use super::Fence;
 use crate::cgroup::{NoControl, NoLeaf};
-use crate::containers::{Engine, NoEndpoint, Ways};
-use crate::guardian::wire::{Conn, Launch, Order, Received, Report};
-use crate::guardian::{ROLE, has_asked_for_its_role};
+use crate::containers::{NoEndpoint, Ways};
 use crate::id::InstanceId;
 use crate::ledger::{Intent, NoLedger};
-use crate::level::{Containment, Level};
-use crate::limits::Limits;
-use crate::resources::Resources;
-
-/// On what terms an instance is held.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Terms {
-    /// The level of containment.
-    pub containment: Containment,
-    /// How long its end may take.
-    pub limits: Limits,
-    /// What to execute as its guardian.
-    pub guardian: GuardianProgram,
-    /// What the server gets beside its stdio.
-    pub descriptors: Descriptors,
-    /// How much of the machine it may use.
-    pub resources: Resources,
-    /// Whose containers belong to it.
-    pub engine: Engine,
-}
-
-/// What becomes of descriptors that a host has open without close-on-exec.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Descriptors {
-    /// The server gets its stdin, stdout and stderr and nothing else.
-    #[default]
-    StdioOnly,
-    /// The server inherits them, as it would without a fence.
-    Inherited,
-}
-
-/// What to execute as a guardian.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GuardianProgram {
-    /// This very program, which calls [`run_if_asked`](crate::guardian::run_if_asked) first.
-    #[default]
-    Myself,
-    /// Another program that does.
-    At(PathBuf),
-}
+use crate::level::Level;
+use crate::outcome::Refusal;
+use crate::roles::{GUARDIAN, has_asked_for_its_role};
+use crate::terms::{GuardianProgram, Terms};
+use crate::wire::guardian::{Launch, Order, Report};
+use crate::wire::{Conn, Received};
 
 /// The server's own descriptors. They are closed here once the guardian has them.
 #[derive(Debug)]
@@ -129,7 +91,7 @@ impl Fence {
     /// Starts a guardian, which leaves again if it is told nothing.
     pub(crate) fn spawn(id: InstanceId, name: &str, terms: &Terms) -> Result<Self, StartError> {
         // A host that forgot the role would start itself for ever.
-        if std::env::args_os().next().is_some_and(|name| name == ROLE) {
+        if std::env::args_os().next().is_some_and(|name| name == GUARDIAN) {
             return Err(StartError::NoRole);
         }
         Self::spawn_guarded(id, name, terms)
@@ -208,7 +170,7 @@ fn spawn_guardian(id: InstanceId, name: &str, terms: &Terms) -> io::Result<(Conn
     };
     // Nothing of the server's environment may reach the guardian's loader.
     let guardian = Command::new(program)
-        .arg0(ROLE)
+        .arg0(GUARDIAN)
         .args([std::process::id().to_string(), id.to_string(), name.to_owned()])
         .env_clear()
         .stdin(theirs)

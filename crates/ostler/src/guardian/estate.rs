@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, wait};
 use super::line::Listener;
 use super::root::Root;
 use crate::cgroup::{Control, Leaf, Watch};
-use crate::fence::Proof;
+use crate::outcome::Proof;
 use crate::proctable::Process;
 use crate::resources::Excess;
 

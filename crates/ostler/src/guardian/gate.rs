@@ -15,13 +15,13 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
 use super::estate::Estate;
-use super::wire::{Conn, Received};
 use crate::containers::Ways;
-use crate::fence::readable;
 use crate::level::Level;
 use crate::podman::{self, Orders, Shelf};
-use crate::porter::ROLE;
-use crate::porter::wire::{Order, Report, Service};
+use crate::poll::readable;
+use crate::roles::PORTER;
+use crate::wire::porter::{Order, Report, Service};
+use crate::wire::{Conn, Received};
 
 /// Before a porter is started again that could not be.
 const SUMMON_RETRY: Duration = Duration::from_secs(1);
@@ -208,7 +208,7 @@ impl Gate {
         set_socket_timeout(&conn, Timeout::Send, Some(PORTER_LIMIT))?;
         let labels = &self.service.labels;
         let porter = Command::new("/proc/self/exe")
-            .arg0(ROLE)
+            .arg0(PORTER)
             .args([labels.instance.to_string(), labels.server.clone()])
             .env_clear()
             .envs(self.service.surroundings.iter().map(|(name, value)| (name, value)))

@@ -30,12 +30,12 @@ use super::launch::Start;
 use super::line::{self, Listener, Speaker, Word};
 use super::namespace::{self, NoNamespace, Side, Users};
 use super::root::Init;
-use super::wire::Launch;
 use crate::cgroup::Leaf;
 use crate::containers::{Endpoint, Passage};
-use crate::fence::Refusal;
 use crate::level::Level;
+use crate::outcome::Refusal;
 use crate::podman;
+use crate::wire::guardian::Launch;
 
 /// Starts the server below an init of its own.
 pub(super) fn launch(start: Start<'_>) -> Result<Init, Refusal> {

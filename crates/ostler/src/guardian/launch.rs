@@ -12,11 +12,12 @@ use rustix::process::{
 };
 
 use super::fork::{Birth, Side, close, fork, ignore, leave};
-use super::wire::Launch;
 use crate::cgroup::{Control, Leaf};
-use crate::fence::{Descriptors, Refusal};
 use crate::id::INSTANCE_VARIABLE;
+use crate::outcome::Refusal;
 use crate::signals::Ignored;
+use crate::terms::Descriptors;
+use crate::wire::guardian::Launch;
 
 /// The descriptors that the server gets as its own.
 pub(super) struct Stdio {

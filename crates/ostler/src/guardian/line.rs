@@ -18,7 +18,7 @@ use rustix::net::{
 use rustix::process::{Pid, getgid, getuid};
 use serde::{Deserialize, Serialize};
 
-use crate::fence::Refusal;
+use crate::outcome::Refusal;
 
 /// Above the longest path in a refusal.
 const LARGEST_PACKET: usize = 16 << 10;

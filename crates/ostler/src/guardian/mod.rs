@@ -36,30 +36,16 @@ mod init;
 mod launch;
 mod line;
 mod namespace;
-pub(crate) mod notice;
 mod role;
 mod root;
 mod watch;
-pub(crate) mod wire;
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::podman;
 use crate::porter;
-
-/// The name under which the role is asked for. Never a path, so that no ordinary start of the
-/// binary can be taken for it.
-pub(crate) const ROLE: &str = "ostler-guardian";
-
-/// Set by [`run_if_asked`].
-static ASKED: AtomicBool = AtomicBool::new(false);
-
-/// Whether this program becomes a guardian when it is executed as one.
-pub(crate) fn has_asked_for_its_role() -> bool {
-    ASKED.load(Ordering::Relaxed)
-}
+use crate::roles;
 
 /// Becomes a guardian, the porter of one or the wrapper of a server's podman command, and never returns,
 /// if the library has started this process as such, or has put it in that command's place.
@@ -68,15 +54,15 @@ pub(crate) fn has_asked_for_its_role() -> bool {
 /// runtime or signal handler exists: not in an `async fn main` with `#[tokio::main]`, which has a
 /// runtime already. A guardian that finds threads refuses to start anything.
 pub fn run_if_asked() {
-    ASKED.store(true, Ordering::Relaxed);
+    roles::ask();
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
-    let code = if name == ROLE {
+    let code = if name == roles::GUARDIAN {
         let owner: Option<OsString> = arguments.next();
         role::run(owner.as_deref().unwrap_or_default())
-    } else if name == porter::ROLE {
+    } else if name == roles::PORTER {
         porter::run()
-    } else if Path::new(&name).file_name().is_some_and(|name| name == podman::ROLE) {
+    } else if Path::new(&name).file_name().is_some_and(|name| name == roles::PODMAN) {
         podman::run(&name, arguments)
     } else {
         return;

@@ -14,14 +14,15 @@ use super::estate::Estate;
 use super::gate::{Gate, NoGate};
 use super::init;
 use super::launch::{Inherited, Start, Stdio};
-use super::notice::Notice;
 use super::root::Root;
 use super::watch::{Charge, Guardian};
-use super::wire::{Conn, Launch, Order, Received, Report};
 use crate::cgroup::{Control, Leaf, Watch};
-use crate::fence::Refusal;
 use crate::level::Level;
+use crate::notice::Notice;
+use crate::outcome::Refusal;
 use crate::signals::Ignored;
+use crate::wire::guardian::{Launch, Order, Report};
+use crate::wire::{Conn, Received};
 
 const DONE: i32 = 0;
 /// Nothing was started.

@@ -7,15 +7,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::estate::Estate;
 use super::gate::Gate;
-use super::notice::Notice;
-use super::wire::{Conn, Launch, Order, Received, Report};
 use crate::containers::EngineState;
-use crate::fence::{Outcome, Proof, Residue};
 use crate::ladder::{Climb, Ladder, Step};
 use crate::ledger::Patience;
-use crate::porter::wire as porter;
+use crate::notice::Notice;
+use crate::outcome::{Outcome, Proof, Residue};
 use crate::process::Processes;
 use crate::sweep::DeadOwner;
+use crate::wire::guardian::{Launch, Order, Report};
+use crate::wire::{Conn, Received, porter};
 
 /// Between two rounds of KILL if nothing else happens: what resists (an uninterruptible wait, a
 /// frozen cgroup) is tried again without a busy loop.

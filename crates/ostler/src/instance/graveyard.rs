@@ -18,7 +18,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
 use super::Living;
-use crate::fence::{Event, Leaving};
+use crate::event::Event;
+use crate::fence::Leaving;
 
 /// As many instances without a guardian are ended at a time.
 const RESCUERS: usize = 4;

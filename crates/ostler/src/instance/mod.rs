@@ -11,13 +11,17 @@ use std::time::{Duration, Instant};
 pub(crate) use graveyard::bury;
 pub use owner::Owner;
 
-use crate::backend::{Hold, Whereabouts};
-use crate::fence::{Event, Leaving, Outcome, Proof, Residue, readable};
+use crate::backend::Hold;
+use crate::event::Event;
+use crate::fence::Leaving;
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::ledger::{End, Ledger, Record, Start};
 use crate::level::Level;
 use crate::limits::Limits;
+use crate::outcome::{Outcome, Proof, Residue};
+use crate::poll::readable;
+use crate::whereabouts::Whereabouts;
 
 /// A server with all that it causes.
 ///

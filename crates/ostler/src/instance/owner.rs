@@ -7,13 +7,14 @@ use rustix::process::getppid;
 
 use super::Instance;
 use crate::backend::{Backend, StartOrder};
-use crate::fence::{ServerStdio, StartError, Terms};
+use crate::fence::{ServerStdio, StartError};
 use crate::id::{InstanceId, OwnerId};
 use crate::ledger::{Client, End, Ledger, OwnerRecord, Record};
 use crate::places::Places;
 use crate::process::Processes;
 use crate::proctable::{Identity, Process, boot_id};
 use crate::spec::ServerSpec;
+use crate::terms::Terms;
 
 /// One that starts servers, and writes down what it starts before it does.
 ///

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::fence::Refusal;
+use crate::outcome::Refusal;
 use crate::spec::ServerSpec;
 
 /// Which variables of a server's environment are ambient.

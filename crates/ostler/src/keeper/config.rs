@@ -13,8 +13,8 @@ use super::key::{Fingerprint, Sharing};
 use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
 use super::remote::Remote;
 use crate::engine::argv::Creation;
-use crate::fence::Terms;
 use crate::spec::ServerSpec;
+use crate::terms::Terms;
 
 /// All servers, by name, and what they may use together.
 #[derive(Clone, Debug, Default)]

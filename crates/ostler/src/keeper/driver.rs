@@ -19,10 +19,11 @@ use super::phase::{Act, Phase, Sign};
 use super::plan::Manner;
 use super::shell::Shell;
 use super::starter::{Life, Notice, Started};
-use crate::backend::Whereabouts;
-use crate::fence::{Event, Outcome, Proof};
+use crate::event::Event;
 use crate::id::InstanceId;
 use crate::ladder::Step;
+use crate::outcome::{Outcome, Proof};
+use crate::whereabouts::Whereabouts;
 
 /// What an instance is told while it lives.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use super::cause::{Cause, Ending};
 use super::key::{Key, Who};
 use super::principal::Principal;
 use crate::containers::RemovedContainer;
-use crate::fence::{Proof, Residue};
 use crate::id::InstanceId;
+use crate::outcome::{Proof, Residue};
 use crate::resources::Excess;
 
 /// A decision of a keeper, or what became of it.

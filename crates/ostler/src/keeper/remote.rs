@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::key::Fingerprint;
 use super::starter::{BoxFuture, Life, Notice, Started};
-use crate::fence::{Outcome, Proof};
 use crate::id::InstanceId;
 use crate::ladder::Step;
+use crate::outcome::{Outcome, Proof};
 
 /// As much as a pipe of the kernel holds.
 const PIPE: usize = 64 << 10;

@@ -19,8 +19,8 @@ use super::plan::{AcquireError, Action, Plan};
 use super::principal::Principal;
 use super::scope::ScopeState;
 use super::starter::Starter;
-use crate::backend::Whereabouts;
 use crate::id::InstanceId;
+use crate::whereabouts::Whereabouts;
 
 /// Who listens late misses the oldest.
 const EVENTS: usize = 1024;

@@ -6,9 +6,9 @@ use super::books::Books;
 use super::key::{Key, Sharing, Who};
 use super::plan::{Member, State};
 use super::shell::{Desk, Reins};
-use crate::backend::Whereabouts;
 use crate::id::{INSTANCE_VARIABLE, InstanceId};
 use crate::proctable::Process;
+use crate::whereabouts::Whereabouts;
 
 /// Everything that a keeper has and knows.
 #[derive(Clone, Debug)]

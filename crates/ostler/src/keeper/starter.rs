@@ -17,10 +17,12 @@ use super::config::{Server, Target};
 use super::line::Input;
 use super::readiness::Readiness;
 use super::remote;
-use crate::fence::{Event, Outcome, Pipe, Residue, ServerStdio, StartError};
+use crate::event::Event;
+use crate::fence::{Pipe, ServerStdio, StartError};
 use crate::id::InstanceId;
 use crate::instance::{Instance, Owner};
 use crate::ladder::Step;
+use crate::outcome::{Outcome, Residue};
 
 pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Our end of a server's output.

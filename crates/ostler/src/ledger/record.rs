@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Whereabouts;
 use crate::containers::Ways;
-use crate::fence::{Outcome, Proof, Residue};
 use crate::id::{InstanceId, OwnerId};
 use crate::level::Level;
+use crate::outcome::{Outcome, Proof, Residue};
 use crate::proctable::Identity;
+use crate::whereabouts::Whereabouts;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,11 +3,11 @@ use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
 use super::*;
-use crate::backend::Whereabouts;
-use crate::fence::{Proof, Residue};
 use crate::id::OwnerId;
 use crate::level::Level;
+use crate::outcome::{Proof, Residue};
 use crate::proctable::Identity;
+use crate::whereabouts::Whereabouts;
 
 const SOMEBODY: Identity = Identity { pid: 1, start: 1 };
 

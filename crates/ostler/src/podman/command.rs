@@ -16,14 +16,16 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use serde::{Deserialize, Serialize};
 
 use super::store::{Files, Store};
 use super::{PODMAN, Shelf, find_in};
-use crate::fence::{Fenced, GuardianProgram, ServerStdio, readable, run_fenced};
+use crate::fence::{Fenced, ServerStdio, run_fenced};
 use crate::id::InstanceId;
 use crate::level::Level;
+use crate::poll::readable;
 use crate::spec::ServerSpec;
+use crate::terms::GuardianProgram;
+pub(crate) use crate::wire::porter::{Podman, Way};
 
 /// For one call, on a machine under load.
 const CALL: Duration = Duration::from_secs(10);
@@ -64,25 +66,6 @@ pub(super) enum NoAnswer {
     Unreadable(#[from] serde_json::Error),
 }
 
-/// The podman command, and how ostler calls it. Nothing of it comes from a server.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Podman {
-    /// `None`: there is no such command.
-    program: Option<PathBuf>,
-    env: Vec<(OsString, OsString)>,
-    /// Whether that is the environment that the server was started with.
-    is_servers: bool,
-    way: Way,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Way {
-    /// As a child: the caller is inside the server's fence.
-    Direct,
-    /// In a fence of its own, of at least this level.
-    Fenced(Level, GuardianProgram),
-}
-
 impl Podman {
     /// The command that was found for a server before its start, in the environment that the server starts with.
     pub(crate) fn of(program: PathBuf, spec: &ServerSpec, level: Level) -> Self {
@@ -111,14 +94,6 @@ impl Podman {
             env.into_iter().filter(|(name, _)| name != "PATH").collect()
         };
         sorted(self.env.clone()) == sorted(surroundings(env.iter().cloned()))
-    }
-
-    /// The level of the fence in which it runs.
-    pub(crate) fn level(&self) -> Level {
-        match self.way {
-            Way::Direct => Level::Tree,
-            Way::Fenced(level, _) => level,
-        }
     }
 
     /// What podman prints. Whatever it leaves behind carries the instance's mark.

@@ -23,10 +23,9 @@ mod whose;
 mod wrapper;
 
 pub(crate) use clear::{Clearance, clear, list};
-pub(crate) use command::Podman;
 pub(crate) use shelf::{Orders, Shelf};
 pub(crate) use store::{Store, is_noted, make_note, noted, path as note_path, remove_unused_note};
-pub(crate) use wrapper::{ROLE, run};
+pub(crate) use wrapper::run;
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -34,6 +33,7 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::argv::podman_program;
 use crate::spec::ServerSpec;
+pub(crate) use crate::wire::porter::Podman;
 
 /// The name of the command, and of the wrapper.
 const PODMAN: &str = "podman";

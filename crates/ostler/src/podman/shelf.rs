@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::PODMAN;
 use super::command::Podman;
-use super::wrapper::ROLE;
 use crate::containers::Passage;
 use crate::containers::label::Labels;
 use crate::id::InstanceId;
+use crate::roles::PODMAN as ROLE;
 use crate::spec::ServerSpec;
 
 /// What the wrapper has to know, beside it.

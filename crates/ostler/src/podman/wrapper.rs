@@ -20,9 +20,6 @@ use crate::engine::image_command::clear_labels;
 use crate::spec::ServerSpec;
 use crate::visible::Visible;
 
-/// The name under which the role is asked for, which is the last part of a path.
-pub(crate) const ROLE: &str = "ostler-podman";
-
 /// What podman itself exits with when it is not its container that has failed.
 const NOT_DONE: i32 = 125;
 

@@ -9,13 +9,13 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 use super::moods::{Mood, Moods};
 use super::role::Post;
-use super::wire::{Report, Service, Wrapped};
 use crate::containers::{EngineResidue, EngineState, RemovedContainer};
 use crate::door::note::Note;
 use crate::engine::claim::{Claim, Cleared, Creates, News, Times};
 use crate::engine::clear::clear;
 use crate::engine::exec::end_execs;
 use crate::podman::{self, Clearance};
+use crate::wire::porter::{Report, Service, Wrapped};
 
 /// Until what is still there is looked at anew, after it was told once.
 const LATER_LIMIT: Duration = Duration::from_secs(30);

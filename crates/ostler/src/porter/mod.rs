@@ -15,9 +15,5 @@
 mod clearing;
 mod moods;
 mod role;
-pub(crate) mod wire;
 
 pub(crate) use role::run;
-
-/// The name under which the role is asked for. Never a path, like the guardian's.
-pub(crate) const ROLE: &str = "ostler-porter";

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::clearing::tell;
-use super::wire::Report;
 use crate::containers::EngineState;
+use crate::wire::porter::Report;
 
 /// What is known of each of them.
 #[derive(Clone, Debug, Default)]

@@ -19,11 +19,11 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::clearing::{self, Lost, Tree};
-use super::wire::{Order, Report, Service};
 use crate::door::note::Note;
 use crate::door::{Before, Door, DoorOrders};
-use crate::guardian::notice::Notice;
-use crate::guardian::wire::{Conn, Received};
+use crate::notice::Notice;
+use crate::wire::porter::{Order, Report, Service};
+use crate::wire::{Conn, Received};
 
 /// How long a porter without a guardian tries before it leaves the rest to the next sweep.
 const ALONE: Duration = Duration::from_hours(1);
@@ -112,6 +112,16 @@ impl Post {
     }
 }
 
+/// What each Door is made of, in the order of their sockets.
+fn doors_of(service: &Service) -> impl Iterator<Item = DoorOrders> {
+    service.ways.engines.iter().map(|passage| DoorOrders {
+        note: Note::path(&service.book, &passage.socket),
+        passage: passage.clone(),
+        labels: service.labels.clone(),
+        cap: service.cap,
+    })
+}
+
 struct Porter {
     service: Rc<Service>,
     posts: Vec<Rc<Post>>,
@@ -141,7 +151,7 @@ impl Porter {
         let ear = UnixStream::from_std(copy)?;
         let post = |orders| Rc::new(Post::new(orders, service.late_create));
         Ok(Self {
-            posts: service.doors().map(post).collect(),
+            posts: doors_of(&service).map(post).collect(),
             service: Rc::new(service),
             conn,
             ear,

@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
-use crate::fence::readable;
+use crate::poll::readable;
 
 /// What the docker and ssh commands have to know of their surroundings. Nothing that a loader heeds.
 pub(crate) const SURROUNDINGS: [&str; 7] =

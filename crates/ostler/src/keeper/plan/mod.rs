@@ -35,7 +35,7 @@ use super::event::What;
 use super::key::{Caller, Fingerprint, Key, Whose};
 use super::principal::Principal;
 use super::usage::Usage;
-use crate::fence::{Outcome, Residue};
+use crate::outcome::{Outcome, Residue};
 
 /// What has to be done about a decision.
 #[derive(Debug)]

@@ -12,11 +12,12 @@ use tokio::time::Sleep;
 use super::fate::{Beginning, Rescue};
 use super::flow::Found;
 use super::world::{Flaw, World};
-use crate::fence::{Outcome, Proof, Residue, StartError};
+use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::keeper::config::Server;
 use crate::keeper::starter::{BoxFuture, Life, Notice, Started, Starter};
 use crate::ladder::Step;
+use crate::outcome::{Outcome, Proof, Residue};
 
 /// How much fits into the pipe to a server that does not read.
 const PIPE: usize = 64;

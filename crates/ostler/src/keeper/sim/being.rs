@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use super::fate::{Beginning, Burial, Fate, GRACE, LINGER, PROOF, Rescue};
 use super::flow::Flow;
-use crate::backend::Whereabouts;
-use crate::fence::{Event, Proof, Refusal, Residue};
+use crate::event::Event;
 use crate::keeper::config::Server;
 use crate::level::Level;
+use crate::outcome::{Proof, Refusal, Residue};
 use crate::proctable::Identity;
+use crate::whereabouts::Whereabouts;
 
 /// A server that exists, or has existed.
 #[derive(Debug)]

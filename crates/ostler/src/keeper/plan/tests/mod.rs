@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{AcquireError, Action, Ask, Asked, Changes, Manner, Plan, Purpose, State};
-use crate::fence::{Outcome, Proof};
 use crate::keeper::cause::{Cause, Ending};
 use crate::keeper::config::{Caps, Config, Server};
 use crate::keeper::dice::Dice;
 use crate::keeper::key::{Caller, Sharing, Who};
 use crate::keeper::principal::Principal;
+use crate::outcome::{Outcome, Proof};
 use crate::spec::ServerSpec;
 
 /// A plan with a clock that stands still unless somebody moves it.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AcquireError, Caps, Cause, Desk, Manner, Sharing, caps, few, server};
-use crate::fence::{Outcome, Proof, Residue};
 use crate::keeper::cause::Fault;
+use crate::outcome::{Outcome, Proof, Residue};
 
 #[test]
 fn places_go_to_who_has_waited_longest() {

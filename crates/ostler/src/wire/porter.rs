@@ -8,10 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::containers::label::Labels;
-use crate::containers::{EngineResidue, EngineState, Passage, RemovedContainer, Ways};
-use crate::door::DoorOrders;
-use crate::door::note::Note;
-use crate::podman::Podman;
+use crate::containers::{EngineResidue, EngineState, RemovedContainer, Ways};
+use crate::level::Level;
+use crate::terms::GuardianProgram;
 
 /// From the guardian to the porter.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,15 +60,33 @@ pub(crate) struct Wrapped {
     pub(crate) is_local: bool,
 }
 
-impl Service {
-    /// What each Door is made of, in the order of their sockets.
-    pub(crate) fn doors(&self) -> impl Iterator<Item = DoorOrders> {
-        self.ways.engines.iter().map(|passage: &Passage| DoorOrders {
-            note: Note::path(&self.book, &passage.socket),
-            passage: passage.clone(),
-            labels: self.labels.clone(),
-            cap: self.cap,
-        })
+/// The podman command, and how ostler calls it. Nothing of it comes from a server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Podman {
+    /// `None`: there is no such command.
+    pub(crate) program: Option<PathBuf>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// Whether that is the environment that the server was started with.
+    pub(crate) is_servers: bool,
+    pub(crate) way: Way,
+}
+
+/// How a podman command is run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Way {
+    /// As a child: the caller is inside the server's fence.
+    Direct,
+    /// In a fence of its own, of at least this level.
+    Fenced(Level, GuardianProgram),
+}
+
+impl Podman {
+    /// The level of the fence in which it runs.
+    pub(crate) fn level(&self) -> Level {
+        match self.way {
+            Way::Direct => Level::Tree,
+            Way::Fenced(level, _) => level,
+        }
     }
 }
 

@@ -11,13 +11,13 @@ use serde::Serialize;
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::containers::{ContainerView, Endpoint, Unreachable};
-use crate::door::remains::noted_engines;
 use crate::engine::clear::{block_on, list};
 use crate::id::InstanceId;
 use crate::ledger::Book;
 use crate::level::Level;
 use crate::podman::{self, Podman, Store};
 use crate::terms::GuardianProgram;
+use crate::ways::remains::noted_engines;
 
 /// For an engine to say what it has. Somebody is waiting for it at a terminal.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);

@@ -5,11 +5,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::door::remains::is_noted;
 use crate::guardians::{Claimants, is_porter};
 use crate::id::InstanceId;
 use crate::ledger::{Book, End, Entry, OwnerRecord};
 use crate::level::Level;
+use crate::notes::is_noted;
 use crate::outcome::Residue;
 use crate::places::Places;
 use crate::process::leaf_of;

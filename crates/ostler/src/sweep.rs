@@ -12,17 +12,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::backend::{Backend, Evidence};
-use crate::door;
-use crate::door::remains::{Haste, Removal, is_noted};
 use crate::id::InstanceId;
 use crate::ledger::{
     Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, remove, unfinished,
 };
 use crate::limits::Limits;
+use crate::notes::is_noted;
 use crate::outcome::{Outcome, Proof};
 use crate::places::{Places, is_private};
 use crate::proctable::{Identity, boot_id};
 use crate::terms::GuardianProgram;
+use crate::ways;
+use crate::ways::remains::{Haste, Removal};
 
 /// An owner that is dead, and whose ledger is ours to settle.
 #[derive(Debug)]
@@ -100,7 +101,7 @@ impl DeadOwner {
         let limits = Limits { proof: limit, ..Limits::default() };
         let guardian = GuardianProgram::Myself;
         let removal = Removal { limits, haste: Haste::Sweeping, guardian };
-        door::remains::end(&self.book.directory, ways, &mut outcomes, &removal);
+        ways::remains::end(&self.book.directory, ways, &mut outcomes, &removal);
         for (id, outcome) in &outcomes {
             self.note(*id, outcome);
         }

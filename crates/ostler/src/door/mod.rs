@@ -20,11 +20,9 @@ mod denial;
 mod edit;
 mod head;
 mod json;
-pub(crate) mod lead;
 pub(crate) mod note;
 mod query;
 mod relay;
-pub(crate) mod remains;
 mod route;
 mod stream;
 #[cfg(test)]

@@ -38,11 +38,6 @@ impl Note {
         Self { creates, execs: Vec::new(), made: Vec::new() }
     }
 
-    /// Where it is for the Door that has this socket: beside the ledger, and called like that.
-    pub(crate) fn path(book: &Path, socket: &Path) -> PathBuf {
-        book.join(socket.file_name().unwrap_or_default()).with_extension("door")
-    }
-
     /// `None`: the instance has never had a container there.
     pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
         match records::read(path) {

@@ -22,6 +22,7 @@ mod flags;
 pub(crate) mod image_command;
 pub(crate) mod instruction;
 mod invocation;
+pub(crate) mod lead;
 pub(crate) mod proof;
 mod resolve;
 pub(crate) mod stream;

@@ -21,8 +21,6 @@ pub use start::{Pipe, ServerStdio, StartError};
 use crate::backend::Hold;
 use crate::cgroup::Leaf;
 use crate::containers::Ways;
-use crate::door;
-use crate::door::remains::{Haste, Removal};
 use crate::event::Event;
 use crate::id::InstanceId;
 use crate::ladder::Step;
@@ -33,6 +31,8 @@ use crate::poll::readable;
 use crate::proctable::Identity;
 use crate::remains::{self, Remains};
 use crate::terms::GuardianProgram;
+use crate::ways;
+use crate::ways::remains::{Haste, Removal};
 use crate::whereabouts::Whereabouts;
 use crate::wire::guardian::{Order, Report};
 use crate::wire::{Conn, Received};
@@ -141,7 +141,7 @@ impl Hold for Fence {
         let one = [(self.id, &self.ways, self.level)];
         let (limits, guardian) = (self.limits, self.program.clone());
         let removal = Removal { limits, haste: Haste::Waiting, guardian };
-        door::remains::end(book, one, &mut outcomes, &removal);
+        ways::remains::end(book, one, &mut outcomes, &removal);
         outcomes.remove(&self.id).unwrap_or(Outcome::Unverified(Residue::Unwatched))
     }
 }

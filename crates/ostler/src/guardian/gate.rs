@@ -17,9 +17,10 @@ use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 use super::estate::Estate;
 use crate::containers::Ways;
 use crate::level::Level;
-use crate::podman::{self, Orders, Shelf};
+use crate::notes::{is_podman_noted, make_podman_note, remove_unused_podman_note};
 use crate::poll::readable;
 use crate::roles::PORTER;
+use crate::shelf::{Orders, Shelf};
 use crate::wire::porter::{Order, Report, Service};
 use crate::wire::{Conn, Received};
 
@@ -100,8 +101,7 @@ impl Gate {
         // The server sees the directory no more, only the note.
         if podman.podman.level() == Level::Strict {
             let Service { book, labels, .. } = &self.service;
-            podman::make_note(book, labels.instance)
-                .map_err(|error| NoGate(book.clone(), error))?;
+            make_podman_note(book, labels.instance).map_err(|error| NoGate(book.clone(), error))?;
         }
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Gate {
     pub(super) fn emptied(&mut self) {
         self.is_emptied = true;
         let Service { labels, book, .. } = &self.service;
-        if self.passage == Passage::Unused && podman::is_noted(book, labels.instance) {
+        if self.passage == Passage::Unused && is_podman_noted(book, labels.instance) {
             self.passage = Passage::Used;
             // Nobody has knocked, so that nothing else would wake us.
             self.retry_at = Some(Instant::now());
@@ -259,7 +259,7 @@ impl Gate {
         }
         if let Some(place) = &ways.shelf {
             Shelf::at(place).clear(labels.instance);
-            podman::remove_unused_note(book, labels.instance);
+            remove_unused_podman_note(book, labels.instance);
         }
     }
 }

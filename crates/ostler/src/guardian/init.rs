@@ -33,8 +33,8 @@ use super::root::Init;
 use crate::cgroup::Leaf;
 use crate::containers::{Endpoint, Passage};
 use crate::level::Level;
+use crate::notes::podman_note;
 use crate::outcome::Refusal;
-use crate::podman;
 use crate::wire::guardian::Launch;
 
 /// Starts the server below an init of its own.
@@ -120,7 +120,7 @@ fn hide(orders: &Launch) -> Result<(), Refusal> {
     let ways = service.map(|service| &service.ways);
     let sockets = ways.into_iter().flat_map(|ways| &ways.engines).map(|way| way.socket.clone());
     let shelf = ways.and_then(|ways| ways.shelf.clone());
-    let note = service.map(|service| podman::note_path(&service.book, service.labels.instance));
+    let note = service.map(|service| podman_note(&service.book, service.labels.instance));
     let kept: Vec<PathBuf> = sockets.chain(shelf).chain(note).collect();
     hide::hide(&orders.hidden, &kept).map_err(refusal)
 }

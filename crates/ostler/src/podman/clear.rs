@@ -9,13 +9,14 @@ use serde::de::DeserializeOwned;
 
 use super::answers::{Listed, Network, Pod};
 use super::command::{NoAnswer, Podman};
-use super::store::{Store, noted, remove_note};
+use super::store::{Store, noted};
 use super::whose::Whose;
 use crate::containers::label::{INSTANCE, LabelMap};
 use crate::containers::{ContainerView, EngineResidue, RemovedContainer, Unreachable};
 use crate::engine::argv::Thing;
 use crate::engine::{Details, Image};
 use crate::id::InstanceId;
+use crate::notes::remove_podman_note;
 use crate::remains;
 
 /// Between two lists that have to be empty, and after a removal that has not succeeded.
@@ -57,7 +58,7 @@ pub(crate) fn clear(
     if let Some(failure) = failures.into_iter().next() {
         return Err(failure);
     }
-    remove_note(book, instance);
+    remove_podman_note(book, instance);
     Ok(())
 }
 

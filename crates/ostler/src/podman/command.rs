@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::find_in;
 use super::store::{Files, Store};
-use super::{PODMAN, Shelf, find_in};
 use crate::fence::{Fenced, ServerStdio, run_fenced};
 use crate::id::InstanceId;
 use crate::level::Level;
 use crate::poll::readable;
+use crate::shelf::{PODMAN, Shelf};
 use crate::spec::ServerSpec;
 use crate::terms::GuardianProgram;
 pub(crate) use crate::wire::porter::{Podman, Way};

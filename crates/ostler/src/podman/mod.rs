@@ -23,8 +23,7 @@ mod whose;
 mod wrapper;
 
 pub(crate) use clear::{Clearance, clear, list};
-pub(crate) use shelf::{Orders, Shelf};
-pub(crate) use store::{Store, is_noted, make_note, noted, path as note_path, remove_unused_note};
+pub(crate) use store::{Store, noted};
 pub(crate) use wrapper::run;
 
 use std::ffi::OsStr;
@@ -32,11 +31,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::engine::argv::podman_program;
+use crate::shelf::PODMAN;
 use crate::spec::ServerSpec;
 pub(crate) use crate::wire::porter::Podman;
-
-/// The name of the command, and of the wrapper.
-const PODMAN: &str = "podman";
 
 /// The podman command that a server would find, if there is one.
 pub(crate) fn find(spec: &ServerSpec) -> Option<PathBuf> {

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use super::answers::Listed;
 use super::clear::listed;
 use super::command::{NoAnswer, Podman};
-use super::shelf::Shelf;
 use super::store::noted;
 use crate::id::InstanceId;
 use crate::proctable::Identity;
+use crate::shelf::Shelf;
 
 /// For podman to say how many there are.
 const COUNT_LIMIT: Duration = Duration::from_secs(10);

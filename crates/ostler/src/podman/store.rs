@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::containers::Endpoint;
 use crate::engine::argv::Thing;
 use crate::id::InstanceId;
+use crate::notes::podman_note;
 use crate::places::is_private;
 use crate::records;
 
@@ -153,8 +154,11 @@ impl Store {
         let line = serde_json::to_string(&Line { thing, store })?;
         let mut options = File::options();
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let mut file =
-            options.create(true).append(true).custom_flags(flags).open(path(book, instance))?;
+        let mut file = options
+            .create(true)
+            .append(true)
+            .custom_flags(flags)
+            .open(podman_note(book, instance))?;
         // Whoever wrote before may not have come to the end of its line.
         file.write_all(format!("\n{line}\n").as_bytes())?;
         file.sync_all()?;
@@ -182,7 +186,7 @@ impl fmt::Display for Store {
 /// All stores in which an instance may have something. A line that can't be read may have named the default store,
 /// and anything in it.
 pub(crate) fn noted(book: &Path, instance: InstanceId) -> io::Result<Noted> {
-    let text = match records::read(&path(book, instance)) {
+    let text = match records::read(&podman_note(book, instance)) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         // The server has put something else in its place.
@@ -202,41 +206,13 @@ pub(crate) fn noted(book: &Path, instance: InstanceId) -> io::Result<Noted> {
     Ok(noted)
 }
 
-/// Whether it is noted that the instance may have anything. At `strict` an empty note is there from the start.
-pub(crate) fn is_noted(book: &Path, instance: InstanceId) -> bool {
-    let note = path(book, instance);
-    fs::symlink_metadata(note).is_ok_and(|found| !found.is_file() || found.len() > 0)
-}
-
-/// Makes an empty note that outlives a power failure, for a server that can't make one itself.
-pub(crate) fn make_note(book: &Path, instance: InstanceId) -> io::Result<PathBuf> {
-    let path = path(book, instance);
-    File::options().write(true).create_new(true).open(&path)?.sync_all()?;
-    crate::ledger::sync(book)?;
-    Ok(path)
-}
-
-/// Takes the note back: nothing is there. What can't be taken back is looked into again.
-pub(super) fn remove_note(book: &Path, instance: InstanceId) {
-    let _ = fs::remove_file(path(book, instance));
-}
-
-/// Removes a note that says nothing.
-pub(crate) fn remove_unused_note(book: &Path, instance: InstanceId) {
-    if !is_noted(book, instance) {
-        remove_note(book, instance);
-    }
-}
-
-pub(crate) fn path(book: &Path, instance: InstanceId) -> PathBuf {
-    book.join(format!("{instance}.podman"))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::notes::{is_podman_noted, remove_podman_note};
 
     fn store(root: &str) -> Store {
         let (root, runroot, driver) = (root.into(), "/r".into(), "vfs".into());
@@ -253,13 +229,13 @@ mod tests {
     fn a_note_that_was_cut_off_still_says_the_rest() {
         let (directory, instance) = book();
         let book = directory.path();
-        assert!(!is_noted(book, instance));
+        assert!(!is_podman_noted(book, instance));
         for (root, thing) in [("/a", Thing::Container), ("/a", Thing::Pod), ("/a", Thing::Pod)] {
             store(root).note(thing, book, instance).unwrap();
         }
-        let text = fs::read_to_string(path(book, instance)).unwrap();
+        let text = fs::read_to_string(podman_note(book, instance)).unwrap();
         assert_eq!(text.lines().filter(|line| !line.is_empty()).count(), 2);
-        fs::write(path(book, instance), text + "{\"thing\":\"cont").unwrap();
+        fs::write(podman_note(book, instance), text + "{\"thing\":\"cont").unwrap();
         store("/c").note(Thing::Network, book, instance).unwrap();
         let of_a = BTreeSet::from([Thing::Container, Thing::Pod]);
         let of_c = BTreeSet::from([Thing::Network]);
@@ -267,8 +243,8 @@ mod tests {
         let expected =
             Noted::from([(store("/a"), of_a), (store("/c"), of_c), (Store::Default, all)]);
         assert_eq!(noted(book, instance).unwrap(), expected);
-        remove_note(book, instance);
-        assert!(!is_noted(book, instance));
+        remove_podman_note(book, instance);
+        assert!(!is_podman_noted(book, instance));
     }
 
     #[test]
@@ -287,7 +263,7 @@ mod tests {
         ];
         for store in hostile {
             let line = format!("{{\"thing\":\"container\",\"store\":{store}}}\n");
-            fs::write(path(book, instance), line).unwrap();
+            fs::write(podman_note(book, instance), line).unwrap();
             let noted = noted(book, instance).unwrap();
             assert_eq!(noted.keys().collect::<Vec<_>>(), [&Store::Default], "{store}");
         }
@@ -307,7 +283,7 @@ mod tests {
     fn what_is_no_regular_file_is_not_read() {
         let (directory, instance) = book();
         let book = directory.path();
-        let note = path(book, instance);
+        let note = podman_note(book, instance);
         fs::write(book.join("other"), "{}").unwrap();
         symlink(book.join("other"), &note).unwrap();
         assert_eq!(noted(book, instance).unwrap().keys().collect::<Vec<_>>(), [&Store::Default]);
@@ -322,6 +298,6 @@ mod tests {
         )
         .unwrap();
         assert_eq!(noted(book, instance).unwrap().keys().collect::<Vec<_>>(), [&Store::Default]);
-        assert!(is_noted(book, instance));
+        assert!(is_podman_noted(book, instance));
     }
 }

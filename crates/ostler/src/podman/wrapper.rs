@@ -8,15 +8,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::command::Podman;
-use super::shelf::{Orders, Shelf};
 use super::store::{Files, Store};
-use super::{PODMAN, find_in, room};
+use super::{find_in, room};
 use crate::containers::label::{CALL, ReservedLabel};
 use crate::containers::{Endpoint, Passage};
-use crate::door::lead::{lead, release};
 use crate::engine::Tool;
 use crate::engine::argv::{Creation, global_words, is_remote};
 use crate::engine::image_command::clear_labels;
+use crate::engine::lead::{lead, release};
+use crate::shelf::{Orders, PODMAN, Shelf};
 use crate::spec::ServerSpec;
 use crate::visible::Visible;
 

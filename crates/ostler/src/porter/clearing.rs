@@ -14,6 +14,7 @@ use crate::door::note::Note;
 use crate::engine::claim::{Claim, Cleared, Creates, News, Times};
 use crate::engine::clear::clear;
 use crate::engine::exec::end_execs;
+use crate::notes::is_podman_noted;
 use crate::podman::{self, Clearance};
 use crate::wire::porter::{Report, Service, Wrapped};
 
@@ -111,7 +112,7 @@ impl Rounds {
         let Ok(Tree::Empty { since }) = known else { return };
         let instance = self.service.labels.instance;
         let Some(Wrapped { podman, .. }) = self.service.podman.clone() else { return };
-        while podman::is_noted(&self.service.book, instance) {
+        while is_podman_noted(&self.service.book, instance) {
             if self.told.is_none() {
                 self.mood.set(EngineState::Answering, &self.reports);
             }

@@ -21,6 +21,7 @@ use tokio::task::{JoinSet, LocalSet};
 use super::clearing::{self, Lost, Tree};
 use crate::door::note::Note;
 use crate::door::{Before, Door, DoorOrders};
+use crate::notes::door_note;
 use crate::notice::Notice;
 use crate::wire::porter::{Order, Report, Service};
 use crate::wire::{Conn, Received};
@@ -115,7 +116,7 @@ impl Post {
 /// What each Door is made of, in the order of their sockets.
 fn doors_of(service: &Service) -> impl Iterator<Item = DoorOrders> {
     service.ways.engines.iter().map(|passage| DoorOrders {
-        note: Note::path(&service.book, &passage.socket),
+        note: door_note(&service.book, &passage.socket),
         passage: passage.clone(),
         labels: service.labels.clone(),
         cap: service.cap,

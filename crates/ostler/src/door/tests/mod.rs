@@ -24,6 +24,7 @@ use super::{Before, Door, DoorOrders};
 use crate::containers::label::Labels;
 use crate::containers::{Endpoint, Passage};
 use crate::id::{InstanceId, OwnerId};
+use crate::notes::door_note;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// More than any scene makes but one.
@@ -62,7 +63,7 @@ impl House {
         let endpoint = Endpoint::Unix(path("engine.sock"));
         let cap = NonZeroUsize::new(CAP);
         let passage = Passage { endpoint, socket: path("door.sock") };
-        let note = Note::path(&path("book"), &passage.socket);
+        let note = door_note(&path("book"), &passage.socket);
         let orders = DoorOrders { passage, note, labels, cap };
         let door = Rc::new(Door::new(orders, Before::default()));
         (Self { door, engine, instance, directory }, listener)

@@ -1,5 +1,7 @@
 //! A server's ways to containers: which there are, and how it is led to them.
 
+pub(crate) mod remains;
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -9,10 +11,9 @@ use std::path::{Path, PathBuf};
 
 use crate::containers::label::Labels;
 use crate::containers::{Endpoint, Engine, Passage, Ways};
-use crate::door::lead::{lead, stamp};
-use crate::door::remains::{is_door, socket_name};
 use crate::engine::Tool;
 use crate::engine::argv::{is_remote, podman_program};
+use crate::engine::lead::{lead, stamp};
 use crate::engine::stream::SURROUNDINGS;
 use crate::fence::StartError;
 use crate::id::{InstanceId, OwnerId};
@@ -20,10 +21,12 @@ use crate::ledger::Intent;
 use crate::level::Level;
 use crate::limits::Limits;
 use crate::places::{script_path, socket_path};
-use crate::podman::{self, Podman, Shelf};
+use crate::podman::{self, Podman};
+use crate::shelf::Shelf;
 use crate::spec::ServerSpec;
 use crate::terms::Terms;
 use crate::wire::porter::{Service, Wrapped};
+use remains::{is_door, socket_name};
 
 /// Said of a server whose ostler runs inside of another server: what it creates is that one's.
 const ENCLOSED: &str = "they end with the server that this ostler runs in";

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::Tool;
+use super::argv::{Creation, forget_engine};
 use crate::containers::Passage;
 use crate::containers::label::Labels;
-use crate::engine::Tool;
-use crate::engine::argv::{Creation, forget_engine};
 use crate::spec::ServerSpec;
 
 /// If a server's own command makes a container, that has its labels from there on, and an init.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::note::Note;
 use crate::containers::{Endpoint, EngineResidue, Passage, Unreachable, Ways};
+use crate::door::note::Note;
 use crate::engine::Tool;
 use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::{block_on, clear};
@@ -19,8 +19,10 @@ use crate::id::InstanceId;
 use crate::ledger::End;
 use crate::level::Level;
 use crate::limits::Limits;
+use crate::notes::{door_note, is_podman_noted, remove_unused_podman_note};
 use crate::outcome::{Outcome, Residue};
-use crate::podman::{self, Clearance, Podman, Shelf};
+use crate::podman::{self, Clearance, Podman};
+use crate::shelf::Shelf;
 use crate::spec::ServerSpec;
 use crate::terms::GuardianProgram;
 
@@ -66,13 +68,6 @@ struct Debt {
     made: Made,
 }
 
-/// Whether it is noted that the instance may have containers.
-pub(crate) fn is_noted(book: &Path, instance: InstanceId, ways: &Ways) -> bool {
-    let note = |passage: &Passage| Note::path(book, &passage.socket);
-    let is_noted = |passage: &Passage| !matches!(Note::read(&note(passage)), Ok(None));
-    ways.engines.iter().any(is_noted) || podman::is_noted(book, instance)
-}
-
 /// Removes what the notes beside a ledger tell of, and the sockets of all that is settled then.
 pub(crate) fn end<'w>(
     book: &Path,
@@ -107,8 +102,8 @@ fn clear_podman(
     level: Level,
 ) -> Result<(), EngineResidue> {
     let has_processes = matches!(outcome, Outcome::Unverified(Residue::Processes(_)));
-    podman::remove_unused_note(book, instance);
-    if has_processes || !podman::is_noted(book, instance) {
+    remove_unused_podman_note(book, instance);
+    if has_processes || !is_podman_noted(book, instance) {
         return Ok(());
     }
     let Removal { limits, haste, guardian } = removal;
@@ -182,7 +177,7 @@ fn debts(book: &Path, instance: InstanceId, ways: &Ways) -> impl Iterator<Item =
 fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
     // One that is there and can't be read may have said anything.
     let unread = |_| Some(Note::new(1));
-    let note = Note::path(book, &passage.socket);
+    let note = door_note(book, &passage.socket);
     let Note { creates, execs, made } = Note::read(&note).unwrap_or_else(unread)?;
     let endpoint = passage.endpoint.clone();
     Some(Debt { instance, note, endpoint, creates, execs, made: made.into() })

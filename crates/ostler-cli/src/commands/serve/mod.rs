@@ -3,6 +3,7 @@
 mod example;
 mod http;
 mod life;
+mod memory;
 mod watch;
 
 use std::io;
@@ -122,6 +123,7 @@ fn step_aside() -> io::Result<ExitCode> {
 }
 
 fn serve(arguments: &ServeArguments) -> Result<ExitCode, ServeError> {
+    memory::return_large_blocks();
     let requests = Requests::listen(Ignored::now()?)?;
     let path = if arguments.no_config {
         None

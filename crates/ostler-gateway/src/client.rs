@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ostler::Frame;
-use ostler::keeper::{Ending, Sharing, Use};
+use ostler::keeper::{Demand, Ending, Sharing, Use};
 use tokio::sync::Notify;
 
 use crate::batches::{Answered, Batches};
@@ -17,6 +17,7 @@ use crate::message::{self, code};
 use crate::mutex::lock;
 use crate::pending::Pending;
 use crate::quota::Account;
+use crate::roots::{RootList, Roots};
 use crate::tasks::TaskOwners;
 use crate::transport::{About, Outlet, Weight};
 use crate::upstream::{ASK_LIMIT, Upstream};
@@ -34,6 +35,7 @@ pub(crate) struct Client {
     account: Arc<Account>,
     /// What it has said of itself; set by its handshake.
     hello: OnceLock<Hello>,
+    roots: Roots,
     /// The version of the protocol that was agreed upon with its server.
     version: OnceLock<String>,
     is_initialized: AtomicBool,
@@ -66,6 +68,7 @@ pub(crate) type Topic = (Arc<str>, String);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     hello: Option<Hello>,
+    roots: Option<RootList>,
     version: Option<String>,
     is_initialized: bool,
     log_level: u8,
@@ -109,6 +112,7 @@ impl Client {
             out,
             account,
             hello: memory.hello.map_or_else(OnceLock::new, OnceLock::from),
+            roots: Roots::known(memory.roots),
             version: memory.version.map_or_else(OnceLock::new, OnceLock::from),
             is_initialized: AtomicBool::new(memory.is_initialized),
             tasks: Mutex::default(),
@@ -126,6 +130,7 @@ impl Client {
     pub(crate) fn memory(&self) -> Memory {
         Memory {
             hello: self.hello().cloned(),
+            roots: self.roots.told(),
             version: self.version.get().cloned(),
             is_initialized: self.is_initialized(),
             log_level: self.log_level(),
@@ -137,7 +142,6 @@ impl Client {
         self.hello.get()
     }
 
-    /// False if it has said it before.
     /// What decides what a server lists to this client: its capabilities, unless all clients are told the same.
     pub(crate) fn list_profile(&self, sharing: Sharing) -> Arc<str> {
         match sharing {
@@ -151,6 +155,36 @@ impl Client {
         self.hello().map_or_else(|| Arc::from(""), |hello| hello.profile(sharing))
     }
 
+    /// What is known of its roots.
+    pub(crate) fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// Whether it has roots that it can be asked for.
+    pub(crate) fn has_roots(&self) -> bool {
+        self.hello().is_some_and(Hello::has_roots)
+    }
+
+    /// Asks it for its roots, which it has so long to tell.
+    pub(crate) fn ask_roots(&self, limit: Duration) {
+        let number = self.next_question();
+        self.roots.expect(number, limit);
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"roots/list"}}"#) + "\n";
+        self.send(line.into(), About::Nothing, Weight::Needed);
+    }
+
+    /// What it demands of an instance that it shares with its agent, and the roots that it has as long as it uses it.
+    /// Waits for its roots.
+    pub(crate) async fn demand_in_agent(&self) -> (Demand, Option<RootList>) {
+        let Some(hello) = self.hello().filter(|hello| hello.has_roots()) else {
+            return (Demand::profile(self.profile(Sharing::Agent)), None);
+        };
+        let roots = self.roots.settled().await;
+        let demand = roots.as_ref().map(|roots| hello.demand_with(roots));
+        (demand.unwrap_or_else(|| hello.demand_alone()), roots)
+    }
+
+    /// Takes note of what it says of itself. False if it has said it before.
     pub(crate) fn introduce(&self, hello: Hello) -> bool {
         self.hello.set(hello).is_ok()
     }
@@ -298,9 +332,14 @@ impl Client {
 
     /// Notes what a server asks it. Returns the number under which the client is asked.
     pub(crate) fn expect_answer(&self, asked: Asked) -> u64 {
-        let number = self.last_asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.next_question();
         self.asked().insert(number, asked);
         number
+    }
+
+    /// The number of the next request to it.
+    fn next_question(&self) -> u64 {
+        self.last_asked.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The client has answered what a server asked.

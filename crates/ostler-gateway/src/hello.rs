@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ostler::Frame;
-use ostler::keeper::Sharing;
+use ostler::keeper::{Demand, Sharing};
 
 use crate::message;
+use crate::roots::RootList;
 use crate::version;
 
 /// The longest name of a client that is shown, in characters.
@@ -16,6 +17,8 @@ const LONGEST_NAME: usize = 64;
 /// The largest capabilities and client information, together, in bytes. They become part of an instance's key;
 /// icons in them may be whole pictures.
 const LARGEST: usize = 256 << 10;
+/// The name of the capability, and where a profile has the roots themselves.
+const ROOTS: &str = "roots";
 
 /// What a client says of itself in its handshake.
 #[derive(Clone, Debug)]
@@ -99,13 +102,48 @@ impl Hello {
     }
 }
 
+impl Hello {
+    /// Whether the client has roots that it can be asked for.
+    pub(crate) fn has_roots(&self) -> bool {
+        has_roots(&self.of_agent)
+    }
+
+    /// What a client with these roots demands of an instance of its agent. The first one gets an instance that was
+    /// started before any client had told its roots.
+    pub(crate) fn demand_with(&self, roots: &RootList) -> Demand {
+        let said = self.of_agent.strip_suffix('}').unwrap_or_default();
+        let profile = format!(r#"{said},"{ROOTS}":{roots}}}"#).into();
+        Demand { profile, unsettled: Some(Arc::clone(&self.of_agent)), is_alone: false }
+    }
+
+    /// What a client demands that has not told its roots: an instance of its own.
+    pub(crate) fn demand_alone(&self) -> Demand {
+        Demand { is_alone: true, ..Demand::profile(Arc::clone(&self.of_session)) }
+    }
+}
+
+/// Whether clients with this profile have roots that they can be asked for.
+pub(crate) fn has_roots(profile: &str) -> bool {
+    let path = ["capabilities", ROOTS];
+    message::find(profile.as_bytes(), 0..profile.len(), &path).is_some()
+}
+
+/// The roots of all clients with this profile, as far as it says.
+pub(crate) fn roots(profile: &str) -> Option<RootList> {
+    let edges = message::find(profile.as_bytes(), 0..profile.len(), &[ROOTS])?;
+    profile.get(edges).map(Into::into)
+}
+
 fn is_object(json: &[u8]) -> bool {
     json.first() == Some(&b'{')
 }
 
 /// Our handshake with a server, as the profile says: as the only client that will use the instance, or as ourselves.
 pub(crate) fn to_server(profile: &str) -> Bytes {
-    let said = profile.strip_prefix('{').and_then(|said| said.strip_suffix('}'));
+    // A server is told its clients' roots when it asks for them.
+    let said = message::without(Bytes::copy_from_slice(profile.as_bytes()), &[], ROOTS);
+    let said = String::from_utf8_lossy(&said);
+    let said = said.strip_prefix('{').and_then(|said| said.strip_suffix('}'));
     let said = said.unwrap_or(r#""capabilities":{}"#);
     let own =
         concat!(r#","clientInfo":{"name":"ostler","version":""#, env!("CARGO_PKG_VERSION"), "\"}");
@@ -179,5 +217,16 @@ mod tests {
         assert_eq!(told(nested)["clientInfo"]["name"], "ostler");
         let own = r#"{"capabilities":{},"clientInfo":{"name":"me"}}"#;
         assert_eq!(told(own)["clientInfo"]["name"], "me");
+    }
+
+    #[test]
+    fn roots_are_part_of_a_profile_and_not_of_what_a_server_is_told_first() {
+        let hello = read(r#"{"capabilities":{"roots":{}}}"#).unwrap();
+        let demand = hello.demand_with(&r#"[{"uri":"file:///a"}]"#.into());
+        assert_eq!(roots(&demand.profile).as_deref(), Some(r#"[{"uri":"file:///a"}]"#));
+        assert_eq!(roots(&hello.of_agent), None);
+        assert!(has_roots(&demand.profile) && has_roots(&hello.of_session) && !has_roots(""));
+        let told = |profile: &str| Frame::parse(to_server(profile)).unwrap();
+        assert_eq!(told(&demand.profile).body(), told(&hello.of_agent).body());
     }
 }

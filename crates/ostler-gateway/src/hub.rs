@@ -96,18 +96,15 @@ impl Hub {
         let initialized = message::notification("notifications/initialized", None);
         let initialized = Frame::parse(initialized.slice(..initialized.len() - 1));
         let initialized = initialized.map_err(|error| error.to_string())?;
-        talk.notify(&initialized).map_err(|error| error.to_string())?;
-        self.welcome(talk, result);
-        Ok(())
-    }
-
-    fn welcome(&self, talk: &Talk, result: Bytes) {
+        // Known before it is told that it may ask, so that nothing that it asks is lost.
         let upstream = Arc::new(Upstream::new(talk.clone(), result));
         let lists = upstream.lists();
         lock(&self.upstreams).insert(talk.number(), upstream);
+        talk.notify(&initialized).map_err(|error| error.to_string())?;
         for method in lists {
             self.list_again(talk.number(), method);
         }
+        Ok(())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::message;
 use crate::mutex::lock;
 use crate::quota::{Purse, Quotas};
 use crate::route::Route;
-use crate::session::{Desk, Presence, Session};
+use crate::session::{Desk, Presence, Session, SessionLimits};
 use crate::transport::pipe::{Input, Output};
 use crate::transport::{About, Outlet, Weight};
 
@@ -65,6 +65,7 @@ pub struct Gateway {
     claims: Mutex<HashMap<Principal, Arc<Mutex<Claims>>>>,
     /// What each principal uses.
     quotas: Quotas,
+    limits: SessionLimits,
     last_client: AtomicU64,
 }
 
@@ -123,6 +124,17 @@ impl Gateway {
         caps: Caps,
         catalog: Option<PathBuf>,
     ) -> Arc<Self> {
+        Self::with_limits(owner, offers, caps, catalog, SessionLimits::default())
+    }
+
+    /// The same with other limits for its sessions.
+    pub fn with_limits(
+        owner: Owner,
+        offers: BTreeMap<String, Offer>,
+        caps: Caps,
+        catalog: Option<PathBuf>,
+        limits: SessionLimits,
+    ) -> Arc<Self> {
         let hub = Arc::new(Hub::new(Catalog::new(catalog)));
         let menu = Arc::new(Menu::default());
         let servers = menu.fill(plain(offers), Naming::Plain).servers;
@@ -136,6 +148,7 @@ impl Gateway {
             chronicle: Arc::default(),
             claims: Mutex::default(),
             quotas: Quotas::default(),
+            limits,
             last_client: AtomicU64::new(0),
         })
     }
@@ -296,6 +309,10 @@ impl Gateway {
 
     pub(crate) fn chronicle(&self) -> &Chronicle {
         &self.chronicle
+    }
+
+    pub(crate) fn limits(&self) -> SessionLimits {
+        self.limits
     }
 
     pub(crate) fn quotas(&self) -> &Quotas {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ostler::keeper::{CallError, Lease};
+use ostler::keeper::CallError;
 
 use super::Session;
 use super::parcel::{Parcel, Place};
-use super::reach::{Errand, NoLease};
+use super::reach::{Errand, Grant, NoLease};
 use crate::message::code;
 
 impl Session {
@@ -22,15 +22,15 @@ impl Session {
         &mut self,
         server: &Arc<str>,
         parcel: Parcel,
-        lease: Result<Lease, NoLease>,
+        granted: Result<Grant, NoLease>,
     ) {
         self.waiting.remove(&parcel.id());
-        let lease = match lease {
-            Ok(lease) => lease,
+        let grant = match granted {
+            Ok(grant) => grant,
             Err(reason) => return self.refuse(server, [parcel], &reason),
         };
-        let turn = lease.try_turn();
-        let (Some(held), Some(turn)) = (self.hold_lease(server, lease), turn) else {
+        let turn = grant.lease.try_turn();
+        let (Some(held), Some(turn)) = (self.hold_lease(server, grant), turn) else {
             // It has ended since.
             return self.forward_alone(server, parcel);
         };

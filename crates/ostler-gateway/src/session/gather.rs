@@ -210,9 +210,9 @@ impl Session {
         let (Some(id), Some(name)) = (self.menu.id(server), self.catalog_name(server)) else {
             return;
         };
-        let profile = self.profile(server);
+        let demand = self.listing_demand(server);
         let listings = &self.gateway.hub().listings;
-        listings.begin(name, || self.scope.acquire_to_list(&id, &profile));
+        listings.begin(name, || self.scope.acquire_to_list(&id, &demand));
     }
 
     /// A server that was shown as others see it is listed once for clients like this one.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ostler::Frame;
-use ostler::keeper::{AcquireError, CallError, Lease, Scope, Sharing, Turn};
+use ostler::keeper::{AcquireError, CallError, Demand, Lease, Scope, Sharing, Turn};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -17,6 +17,7 @@ use crate::lists::{LIST_LIMIT, LISTS};
 use crate::log_level;
 use crate::menu::Menu;
 use crate::message::{self, code};
+use crate::roots::RootList;
 use crate::tools::Tools;
 
 /// Whether the client has an instance of a server.
@@ -33,6 +34,14 @@ pub(super) struct Held {
     pub(super) attachment: Arc<Attachment>,
     limit: Duration,
     tools: Arc<Tools>,
+    /// Ends the task that waits for the end of the instance, and has the lease as long as it does.
+    watch: Option<AbortHandle>,
+}
+
+/// A lease, and the roots that its holder had when it was asked for.
+pub(super) struct Grant {
+    pub(super) lease: Lease,
+    roots: Option<RootList>,
 }
 
 /// Why the client gets no instance.
@@ -44,9 +53,9 @@ pub(super) enum NoLease {
 
 /// What is waited for on the client's behalf.
 pub(super) enum Errand {
-    Lease(Arc<str>, Result<Lease, NoLease>),
+    Lease(Arc<str>, Result<Grant, NoLease>),
     /// An instance for one call.
-    Alone(Arc<str>, Parcel, Result<Lease, NoLease>),
+    Alone(Arc<str>, Parcel, Result<Grant, NoLease>),
     /// A turn at a server that takes only so many calls at a time, or how long it was waited for in vain.
     Turn(Arc<str>, Parcel, Result<Turn, Duration>),
     /// An instance goes.
@@ -146,9 +155,9 @@ impl Session {
 
     pub(super) fn done(&mut self, errand: Errand) {
         match errand {
-            Errand::Lease(server, Ok(lease)) => self.take_over(&server, lease),
+            Errand::Lease(server, Ok(grant)) => self.take_over(&server, grant),
             Errand::Lease(server, Err(reason)) => self.refuse_waiting(&server, &reason),
-            Errand::Alone(server, parcel, lease) => self.call_alone(&server, parcel, lease),
+            Errand::Alone(server, parcel, granted) => self.call_alone(&server, parcel, granted),
             Errand::Turn(server, parcel, Err(waited)) => {
                 self.waiting.remove(&parcel.id());
                 let text = format!(
@@ -171,24 +180,40 @@ impl Session {
         self.for_lease(server, Errand::Lease);
     }
 
-    /// Asks for a lease, for whatever is to be done with it.
+    /// Asks for a lease, for whatever is to be done with it. If the client's roots decide which instance it gets, they
+    /// are waited for.
     pub(super) fn for_lease(
         &mut self,
         server: &Arc<str>,
-        then: impl FnOnce(Arc<str>, Result<Lease, NoLease>) -> Errand + Send + 'static,
+        then: impl FnOnce(Arc<str>, Result<Grant, NoLease>) -> Errand + Send + 'static,
     ) -> AbortHandle {
         let (scope, server) = (Arc::clone(&self.scope), Arc::clone(server));
-        let (menu, profile) = (Arc::clone(&self.menu), self.profile(&server));
+        let (menu, client) = (Arc::clone(&self.menu), Arc::clone(&self.client));
+        let is_in_agent = self.shares(&server) == Sharing::Agent;
+        if is_in_agent {
+            self.ask_roots_once();
+        }
+        let profile = client.profile(menu.sharing(&server));
         self.errands.spawn(async move {
-            let lease = acquire(&scope, &menu, &server, &profile).await;
-            then(server, lease)
+            let (demand, roots) = if is_in_agent {
+                client.demand_in_agent().await
+            } else {
+                (Demand::profile(profile), None)
+            };
+            let lease = acquire(&scope, &menu, &server, &demand).await;
+            then(server, lease.map(|lease| Grant { lease, roots }))
         })
     }
 
-    fn take_over(&mut self, server: &Arc<str>, lease: Lease) {
-        self.await_leave(server, lease.clone());
+    fn take_over(&mut self, server: &Arc<str>, grant: Grant) {
+        // The client's roots may have changed since it was asked for.
+        if self.shares(server) == Sharing::Agent && !self.client.roots().are(grant.roots.as_ref()) {
+            return self.ask_for_lease(server);
+        }
+        let watch = self.await_leave(server, grant.lease.clone());
         // If it has ended since, what waits for it waits for the next one.
-        let Some(held) = self.hold_lease(server, lease) else { return };
+        let Some(mut held) = self.hold_lease(server, grant) else { return };
+        held.watch = Some(watch);
         self.resubscribe(server, &held);
         let waiting = self.dequeue(server);
         self.reach.insert(Arc::clone(server), Reach::Held(held));
@@ -211,25 +236,30 @@ impl Session {
     }
 
     /// The instance of a lease, as long as it is there.
-    pub(super) fn hold_lease(&self, server: &Arc<str>, lease: Lease) -> Option<Held> {
+    pub(super) fn hold_lease(&self, server: &Arc<str>, grant: Grant) -> Option<Held> {
+        let Grant { lease, roots } = grant;
         let hub = self.gateway.hub();
         let upstream = hub.upstream(lease.instance())?;
         if let Some(name) = self.catalog_name(server) {
             upstream.describe_as(&name, &hub.catalog);
         }
+        if let Some(roots) = &roots {
+            upstream.settle_roots(roots);
+        }
         let attachment = upstream.attach(&self.client);
         let limit = self.menu.call_limit(server);
-        let held = Held { lease, attachment, limit, tools: self.menu.tools(server) };
+        let tools = self.menu.tools(server);
+        let held = Held { lease, attachment, limit, tools, watch: None };
         merge_levels(&held);
         Some(held)
     }
 
-    fn await_leave(&mut self, server: &Arc<str>, lease: Lease) {
+    fn await_leave(&mut self, server: &Arc<str>, lease: Lease) -> AbortHandle {
         let (server, number) = (Arc::clone(server), lease.instance());
         self.errands.spawn(async move {
             lease.left().await;
             Errand::Left(server, number)
-        });
+        })
     }
 
     /// An instance goes. Another one is asked for only if somebody needs it.
@@ -310,6 +340,13 @@ impl Session {
 }
 
 impl Held {
+    /// Nothing has to be done any more when the instance ends.
+    pub(super) fn unwatch(&self) {
+        if let Some(watch) = &self.watch {
+            watch.abort();
+        }
+    }
+
     pub(super) fn send(&self, parcel: &Parcel, turn: Turn) -> Result<(), CallError> {
         let frame = &parcel.frame;
         let id = parcel.id();
@@ -364,7 +401,7 @@ pub(super) async fn acquire(
     scope: &Scope,
     menu: &Menu,
     server: &str,
-    profile: &Arc<str>,
+    demand: &Demand,
 ) -> Result<Lease, NoLease> {
     loop {
         if let Some(reason) = menu.missing(server) {
@@ -372,7 +409,7 @@ pub(super) async fn acquire(
         }
         let unknown = || AcquireError::UnknownServer(server.to_owned());
         let id = menu.id(server).ok_or_else(|| NoLease::Refused(unknown()))?;
-        match scope.acquire_with(&id, profile).await {
+        match scope.acquire_with(&id, demand).await {
             // The configuration has changed since it was asked for.
             Err(AcquireError::UnknownServer(_)) if menu.id(server).is_none_or(|now| now != id) => {}
             lease => return lease.map_err(NoLease::Refused),

@@ -157,7 +157,11 @@ impl Session {
             return;
         }
         match frame.method() {
-            b"notifications/initialized" => self.client.set_initialized(),
+            b"notifications/initialized" => {
+                self.client.set_initialized();
+                self.ask_roots_if_shared();
+            }
+            b"notifications/roots/list_changed" => self.change_roots(frame),
             b"notifications/cancelled" => {
                 let Some(edges) = message::param(frame, &["requestId"]) else { return };
                 let id = message::same_id(frame.bytes().slice(edges));
@@ -175,7 +179,7 @@ impl Session {
 
     /// What we do not know goes to a server that is this client's alone, and that its roots are others to
     /// every such server.
-    fn pass_on(&self, frame: &Frame) {
+    pub(super) fn pass_on(&self, frame: &Frame) {
         let is_for = |server: &Arc<str>| match &self.route {
             Route::One(one) => one == server,
             Route::All => frame.method() == b"notifications/roots/list_changed",
@@ -190,6 +194,9 @@ impl Session {
 
     /// The client answers what a server has asked.
     fn answer(&mut self, frame: &Frame) {
+        if self.client.roots().hear(frame) {
+            return;
+        }
         if let Some(asked) = self.client.take_asked(frame) {
             let edits = vec![(frame.id_edges(), asked.id.clone())];
             asked.answer(&message::splice(frame.bytes(), edits));
@@ -303,10 +310,5 @@ impl Session {
             Sharing::Agent if self.scope.who().agent.is_none() => Sharing::Session,
             sharing => sharing,
         }
-    }
-
-    /// What this client must have in common with others to share an instance with them.
-    pub(super) fn profile(&self, server: &str) -> Arc<str> {
-        self.client.profile(self.menu.sharing(server))
     }
 }

@@ -3,6 +3,7 @@
 mod attachments;
 mod listed;
 mod questions;
+mod roots;
 mod subscribers;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +20,7 @@ use self::attachments::Attachments;
 use self::listed::Listed;
 pub(crate) use self::questions::ASK_LIMIT;
 use self::questions::Question;
+use self::roots::CommonRoots;
 use self::subscribers::Subscribers;
 use crate::client::Client;
 use crate::in_flight::Attachment;
@@ -46,6 +48,7 @@ pub(crate) struct Upstream {
     questions: Mutex<HashMap<Bytes, Question>>,
     /// Who was sent elsewhere, by the server's own name for that.
     elicitations: Mutex<HashMap<String, Weak<Client>>>,
+    roots: Mutex<CommonRoots>,
     /// Its lists that were not asked for yet.
     unlisted: watch::Sender<Vec<&'static str>>,
     listed: Mutex<Listed>,
@@ -69,6 +72,7 @@ pub(crate) enum Change {
 
 impl Upstream {
     pub(crate) fn new(talk: Talk, initialize: Bytes) -> Self {
+        let roots = Mutex::new(CommonRoots::of(&talk.key().profile));
         let mut upstream = Self {
             talk,
             initialize,
@@ -78,6 +82,7 @@ impl Upstream {
             log_level: Mutex::default(),
             questions: Mutex::default(),
             elicitations: Mutex::default(),
+            roots,
             unlisted: watch::Sender::default(),
             listed: Mutex::default(),
         };

@@ -29,6 +29,9 @@ pub(super) struct Question {
 
 impl Upstream {
     pub(super) fn ask(self: &Arc<Self>, request: &Frame) {
+        if request.method() == b"roots/list" && !self.is_exclusive() {
+            return self.tell_roots(request);
+        }
         let Some(owner) = self.owner() else {
             let text = "nobody is known whom this request is for";
             return self.say(&message::error(request.id(), code::INTERNAL, text, Some("no_owner")));
@@ -98,6 +101,7 @@ impl Upstream {
     pub(super) fn pass_cancel(&self, message: &Frame) {
         let Some(edges) = message::param(message, &["requestId"]) else { return };
         let id = message::same_id(message.bytes().slice(edges.clone()));
+        self.forget_roots_request(&id);
         let Some(question) = lock(&self.questions).remove(&id) else { return };
         let Some(owner) = question.of.upgrade() else { return };
         if owner.client.asked().remove(&question.number).is_some() {

@@ -12,6 +12,7 @@ mod lifecycle;
 mod listing;
 mod messages;
 mod requests;
+mod roots;
 mod stage;
 mod subscriptions;
 mod transparency;

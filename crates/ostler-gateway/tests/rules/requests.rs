@@ -83,13 +83,13 @@ fn s3_who_can_not_do_it_is_not_asked() {
 #[test]
 fn s4_a_client_that_goes_leaves_no_server_waiting() {
     let stage = Stage::new(Sharing::All);
-    let mut client = enter(&stage, None, &json!({ "roots": {} }));
+    let mut client = enter(&stage, None, &json!({ "sampling": {} }));
     let mut server = stage.server(&json!({}));
     client.welcome();
     client.request(&json!(1), "tools/call", &json!({}));
     let call = server.expect("tools/call");
-    server.say(r#"{"jsonrpc":"2.0","id":7,"method":"roots/list"}"#);
-    client.expect("roots/list");
+    server.say(r#"{"jsonrpc":"2.0","id":7,"method":"sampling/createMessage"}"#);
+    client.expect("sampling/createMessage");
     drop(client);
     let (first, second) = (server.message(), server.message());
     let (cancelled, refused) =

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ostler::keeper::{Caps, Server, Sharing};
 use ostler::{GuardianProgram, Owner, Places, ServerSpec};
-use ostler_gateway::{Gateway, Offer, Route, Tools, Visitor};
+use ostler_gateway::{Gateway, Offer, Route, SessionLimits, Tools, Visitor};
 pub(crate) use ostler_testkit::LineClient as Client;
 use ostler_testkit::{Puppet, Puppets, binary, wait_until};
 use serde_json::Value;
@@ -41,12 +41,29 @@ impl Stage {
         Self::limited(names, change, tools, Caps::default())
     }
 
+    /// With one server, `puppet`, that is shared like this, for clients that have so long to tell their roots.
+    pub(crate) fn hurried(sharing: Sharing, roots: Duration) -> Self {
+        let change = |server: &mut Server| server.sharing = sharing;
+        let limits = SessionLimits { roots };
+        Self::build(&["puppet"], change, &Tools::default(), Caps::default(), limits)
+    }
+
     /// The same within these caps.
     pub(crate) fn limited(
         names: &[&str],
         change: impl Fn(&mut Server),
         tools: &Tools,
         caps: Caps,
+    ) -> Self {
+        Self::build(names, change, tools, caps, SessionLimits::default())
+    }
+
+    fn build(
+        names: &[&str],
+        change: impl Fn(&mut Server),
+        tools: &Tools,
+        caps: Caps,
+        limits: SessionLimits,
     ) -> Self {
         let state = tempfile::tempdir().expect("a directory");
         let puppets: BTreeMap<String, Puppets> =
@@ -64,7 +81,7 @@ impl Stage {
         let gateway = runtime.block_on(async {
             let places = Places::new([state.path().join("ledgers")]);
             let owner = Owner::new(places, "rules").expect("an owner");
-            Gateway::new(owner, offers, caps, Some(state.path().join("catalog")))
+            Gateway::with_limits(owner, offers, caps, Some(state.path().join("catalog")), limits)
         });
         let tended = Arc::clone(&gateway);
         runtime.spawn(async move { tended.tend().await });

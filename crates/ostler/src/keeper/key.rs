@@ -199,6 +199,33 @@ fn of_principal(principal: &Principal, f: &mut fmt::Formatter<'_>) -> fmt::Resul
     }
 }
 
+/// What a caller demands of an instance, beyond what the sharing of its server says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Whatever else the host tells apart: only callers that give the same profile share an instance.
+    pub profile: Arc<str>,
+    /// The profile of instances that were started to be listed before the host knew the rest of `profile`. The first
+    /// caller that demands this one gets them.
+    pub unsettled: Option<Arc<str>>,
+    /// Whether the instance is the caller's session's alone, although the server is shared by its agent.
+    pub is_alone: bool,
+}
+
+impl Demand {
+    /// An instance that callers with the same profile may share.
+    pub fn profile(profile: impl Into<Arc<str>>) -> Self {
+        Self { profile: profile.into(), ..Self::default() }
+    }
+
+    /// Who may use an instance of a server that is shared like this.
+    pub(super) fn sharing(&self, sharing: Sharing) -> Sharing {
+        match sharing {
+            Sharing::Agent if self.is_alone => Sharing::Session,
+            sharing => sharing,
+        }
+    }
+}
+
 /// What two callers must have in common to share an instance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {

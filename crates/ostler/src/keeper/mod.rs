@@ -46,7 +46,7 @@ pub use books::Books;
 pub use cause::{Cause, Ending, Fault};
 pub use config::{Caps, Config, Server, ServerLimits, Speech, Target};
 pub use event::{Event, What};
-pub use key::{Fingerprint, Key, Sharing, Who, Whose};
+pub use key::{Demand, Fingerprint, Key, Sharing, Who, Whose};
 pub use lease::{Lease, Use};
 pub use line::{CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk, Turn};
 pub use plan::{AcquireError, Changes, Holders, Obstacle};

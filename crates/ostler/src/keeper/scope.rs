@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::ambient::Surroundings;
-use super::key::{Caller, Who};
+use super::key::{Caller, Demand, Who};
 use super::lease::Lease;
 use super::line::CallError;
 use super::plan::{AcquireError, Ask, Asked, Purpose};
@@ -59,14 +59,14 @@ impl ScopeState {
     fn ask(
         self: &Arc<Self>,
         server: &str,
-        profile: &Arc<str>,
+        demand: &Demand,
         purpose: Purpose,
     ) -> Result<Place, AcquireError> {
         self.shell.at_desk(|desk, now| {
             if self.is_closed() {
                 return Err(AcquireError::ScopeClosed);
             }
-            let ask = Ask { server, profile, caller: &self.caller, purpose };
+            let ask = Ask { server, demand, caller: &self.caller, purpose };
             match desk.plan.ask(&ask, now)? {
                 Asked::Granted { number, lease } => {
                     let line = desk.reins.get(&number).map(|reins| Arc::clone(&reins.line));
@@ -138,16 +138,12 @@ impl Scope {
     /// A lease on an instance of `server`, which is started if there is none to share. Waits in
     /// line if there may not be one more now. Dropping the wait gives up the place.
     pub async fn acquire(&self, server: &str) -> Result<Lease, AcquireError> {
-        self.acquire_with(server, &Arc::from("")).await
+        self.acquire_with(server, &Demand::default()).await
     }
 
-    /// The same for an instance that is shared only with those who give the same profile.
-    pub async fn acquire_with(
-        &self,
-        server: &str,
-        profile: &Arc<str>,
-    ) -> Result<Lease, AcquireError> {
-        self.state.ask(server, profile, Purpose::Call)?.lease().await
+    /// The same for an instance that the caller demands more of.
+    pub async fn acquire_with(&self, server: &str, demand: &Demand) -> Result<Lease, AcquireError> {
+        self.state.ask(server, demand, Purpose::Call)?.lease().await
     }
 
     /// A lease on an instance of `server` for asking it what it offers; it is started if there is none to share.
@@ -159,21 +155,20 @@ impl Scope {
     pub fn acquire_to_list(
         &self,
         server: &str,
-        profile: &Arc<str>,
+        demand: &Demand,
     ) -> impl Future<Output = Result<Lease, AcquireError>> + Send + use<> {
-        let place = self.state.ask(server, profile, Purpose::Listing);
+        let place = self.state.ask(server, demand, Purpose::Listing);
         async move { place?.lease().await }
     }
 
     /// A lease on an instance that is there and ready; nothing is started.
     pub fn peek(&self, server: &str) -> Option<Lease> {
-        let profile = Arc::from("");
         self.state.shell.at_desk(|desk, now| {
             if self.state.is_closed() {
                 return None;
             }
             let (caller, purpose) = (&self.state.caller, Purpose::Call);
-            let ask = Ask { server, profile: &profile, caller, purpose };
+            let ask = Ask { server, demand: &Demand::default(), caller, purpose };
             let (number, lease) = desk.plan.peek(&ask, now)?;
             let line = Arc::clone(&desk.reins.get(&number)?.line);
             Some(Lease::new(Arc::clone(&self.state), line, number, lease))

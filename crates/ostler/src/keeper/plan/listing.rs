@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::{Manner, Member, Plan, State, Waiter};
 use crate::keeper::cause::Cause;
-use crate::keeper::key::{Caller, Key};
+use crate::keeper::key::{Caller, Demand, Key};
 
 /// What an instance is asked for. The order is that of urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,6 +127,34 @@ impl Plan {
                 member.listings.adopt();
             }
         }
+    }
+
+    /// Gives the instances that were started to be listed before the rest of a profile was known to the first caller
+    /// that knows it, unless it has one.
+    pub(super) fn settle_profile(&mut self, key: &Key, demand: &Demand) {
+        let Some(unsettled) = &demand.unsettled else { return };
+        let from = Key { profile: Arc::clone(unsettled), ..key.clone() };
+        let stays = |number: &u64| self.members.get(number).is_some_and(Member::stays);
+        let has_any = |key: &Key| self.pools.get(key).is_some_and(|p| p.members.iter().any(stays));
+        if has_any(key) || !has_any(&from) || self.is_called(&from) {
+            return;
+        }
+        let Some(pool) = self.pools.remove(&from) else { return };
+        for number in &pool.members {
+            self.members.get_mut(number).into_iter().for_each(|m| m.key = key.clone());
+        }
+        self.queue.retain(|queued| *queued != from);
+        let settled = self.pools.entry(key.clone()).or_default();
+        settled.members.extend(pool.members);
+        settled.waiters.extend(pool.waiters);
+    }
+
+    /// Whether a caller uses an instance of this key, or waits for one.
+    fn is_called(&self, key: &Key) -> bool {
+        let Some(pool) = self.pools.get(key) else { return false };
+        let is_lent = |number: &u64| self.members.get(number).is_some_and(|m| !m.leases.is_empty());
+        let is_call = |waiter: &Waiter| waiter.purpose == Purpose::Call;
+        pool.members.iter().any(is_lent) || pool.waiters.iter().any(is_call)
     }
 
     /// Notes for each listing of this scope that its caller has left.

@@ -7,14 +7,14 @@ use std::time::Instant;
 use super::{AcquireError, Action, Manner, Plan, Purpose, State, Waiter};
 use crate::keeper::cause::{Cause, Fault};
 use crate::keeper::event::What;
-use crate::keeper::key::{Caller, Key, Whose};
+use crate::keeper::key::{Caller, Demand, Key, Whose};
 use crate::keeper::principal::Principal;
 
 /// Somebody asks for an instance of a server.
 #[derive(Debug)]
 pub(in crate::keeper) struct Ask<'a> {
     pub(in crate::keeper) server: &'a str,
-    pub(in crate::keeper) profile: &'a Arc<str>,
+    pub(in crate::keeper) demand: &'a Demand,
     pub(in crate::keeper) caller: &'a Arc<Caller>,
     pub(in crate::keeper) purpose: Purpose,
 }
@@ -38,6 +38,7 @@ impl Plan {
         let key = self.key_of(ask)?;
         let principal = &ask.caller.who.principal;
         self.is_divided |= *principal != Principal::default();
+        self.settle_profile(&key, ask.demand);
         self.replace_suspects(&key);
         self.adopt_orphans(&key);
         // A ticket becomes the number of the lease.
@@ -118,8 +119,10 @@ impl Plan {
         Ok(Key {
             server: Arc::clone(name),
             fingerprint: configured.fingerprint,
-            whose: ask.caller.whose(configured.server.sharing, self.last_number + 1),
-            profile: Arc::clone(ask.profile),
+            whose: ask
+                .caller
+                .whose(ask.demand.sharing(configured.server.sharing), self.last_number + 1),
+            profile: Arc::clone(&ask.demand.profile),
         })
     }
 

@@ -11,7 +11,7 @@ use super::scopes::Room;
 use super::servers::{ACQUIRE, CALL, request};
 use super::world::World;
 use crate::frame::Frame;
-use crate::keeper::{AcquireError, CallError, Lease};
+use crate::keeper::{AcquireError, CallError, Demand, Lease};
 
 /// What somebody does with a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Caller {
     /// Begins a listing, lets go of the scope, and has the lease for some time.
     async fn list(self, time: Duration) {
         let asking = Asking::begin(&self, Duration::from_hours(1));
-        let listing = self.room.scope().acquire_to_list(&self.server, &Arc::from(""));
+        let listing = self.room.scope().acquire_to_list(&self.server, &Demand::default());
         let Self { world, room, .. } = self;
         drop(room);
         let lease = listing.await;

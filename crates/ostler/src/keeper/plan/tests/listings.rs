@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{AcquireError, Asked, Caps, Cause, Desk, Manner, Purpose, Sharing, caps, server};
+use super::{
+    AcquireError, Asked, Caps, Cause, Demand, Desk, Manner, Purpose, Sharing, caps, server,
+};
 use crate::keeper::cause::Fault;
 
 const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
@@ -155,4 +157,57 @@ fn a_listing_does_not_wait_for_a_server_that_backs_off() {
     let again = desk.ask_for(Purpose::Listing, "a", &session, "");
     assert!(matches!(again, Err(AcquireError::BackingOff { .. })), "{again:?}");
     assert_eq!(desk.state(number), None);
+}
+
+/// The host learns a part of the profile only after the server has been listed.
+#[test]
+fn the_first_caller_that_knows_the_whole_profile_gets_what_was_started_without_it() {
+    let settled =
+        |profile: &str| Demand { unsettled: Some("some".into()), ..Demand::profile(profile) };
+    for is_ready in [true, false] {
+        let mut desk = Desk::new(caps(8), [("it", server(Sharing::Agent))]);
+        let agent = desk.agent("a");
+        let session = desk.session_of(&agent);
+        let listed = desk.ask_for(Purpose::Listing, "it", &session, "some");
+        let Ok(Asked::Waiting { ticket: listing }) = listed else { panic!("{listed:?}") };
+        let number = desk.started()[0];
+        if is_ready {
+            desk.ready(number);
+        }
+        let asked = desk.ask_demanding(&settled("some, a"), Purpose::Call, "it", &session);
+        if is_ready {
+            assert!(matches!(asked, Ok(Asked::Granted { number: n, .. }) if n == number));
+            assert_eq!(desk.granted(), [(listing, number)]);
+        } else {
+            let Ok(Asked::Waiting { ticket }) = asked else { panic!("{asked:?}") };
+            desk.ready(number);
+            let mut granted = desk.granted();
+            granted.sort_unstable();
+            assert_eq!(granted, [(listing, number), (ticket, number)]);
+        }
+        assert!(desk.started().is_empty(), "nothing is started twice");
+        // Who has another one gets an instance of its own.
+        let asked = desk.ask_demanding(&settled("some, b"), Purpose::Call, "it", &session);
+        assert!(matches!(asked, Ok(Asked::Waiting { .. })), "{asked:?}");
+        assert_eq!(desk.started().len(), 1);
+    }
+}
+
+#[test]
+fn who_is_alone_shares_nothing_of_its_agent_and_takes_its_instance_along() {
+    let mut desk = Desk::new(caps(8), [("it", server(Sharing::Agent))]);
+    let agent = desk.agent("a");
+    let sessions = [desk.session_of(&agent), desk.session_of(&agent)];
+    let alone = Demand { is_alone: true, ..Demand::default() };
+    for session in &sessions {
+        let asked = desk.ask_demanding(&alone, Purpose::Call, "it", session);
+        assert!(matches!(asked, Ok(Asked::Waiting { .. })), "{asked:?}");
+    }
+    let started = desk.started();
+    assert_eq!(started.len(), 2);
+    for number in &started {
+        desk.ready(*number);
+    }
+    desk.close(&sessions[0]);
+    assert_eq!(desk.ended(), [(started[0], Cause::ScopeClosed, Manner::Now)]);
 }

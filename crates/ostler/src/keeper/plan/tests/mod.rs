@@ -17,7 +17,7 @@ use super::{AcquireError, Action, Ask, Asked, Changes, Manner, Plan, Purpose, St
 use crate::keeper::cause::{Cause, Ending};
 use crate::keeper::config::{Caps, Config, Server};
 use crate::keeper::dice::Dice;
-use crate::keeper::key::{Caller, Sharing, Who};
+use crate::keeper::key::{Caller, Demand, Sharing, Who};
 use crate::keeper::principal::Principal;
 use crate::outcome::{Outcome, Proof};
 use crate::spec::ServerSpec;
@@ -124,8 +124,17 @@ impl Desk {
         caller: &Arc<Caller>,
         profile: &str,
     ) -> Result<Asked, AcquireError> {
-        let ask = Ask { server, profile: &Arc::from(profile), caller, purpose };
-        let asked = self.plan.ask(&ask, self.now);
+        self.ask_demanding(&Demand::profile(profile), purpose, server, caller)
+    }
+
+    fn ask_demanding(
+        &mut self,
+        demand: &Demand,
+        purpose: Purpose,
+        server: &str,
+        caller: &Arc<Caller>,
+    ) -> Result<Asked, AcquireError> {
+        let asked = self.plan.ask(&Ask { server, demand, caller, purpose }, self.now);
         self.look();
         asked
     }

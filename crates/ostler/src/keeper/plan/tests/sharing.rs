@@ -87,8 +87,8 @@ fn a_peek_starts_nothing() {
     let mut desk = Desk::new(caps(8), [("all", server(Sharing::All))]);
     let caller = desk.session();
     let peek = |desk: &mut Desk| {
-        let (profile, purpose) = (&"".into(), super::Purpose::Call);
-        let ask = super::Ask { server: "all", profile, caller: &caller, purpose };
+        let (demand, purpose) = (&super::Demand::default(), super::Purpose::Call);
+        let ask = super::Ask { server: "all", demand, caller: &caller, purpose };
         desk.plan.peek(&ask, desk.now).map(|(number, _)| number)
     };
     assert_eq!(peek(&mut desk), None);

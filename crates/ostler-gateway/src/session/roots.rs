@@ -1,0 +1,75 @@
+//! When a client is asked for its roots, and what follows from them.
+
+use std::sync::Arc;
+
+use ostler::Frame;
+use ostler::keeper::{Demand, Sharing};
+use serde_json::json;
+
+use super::reach::Reach;
+use super::{Route, Session};
+
+impl Session {
+    /// The client is ready: it is asked for its roots if it shares a server with other clients of its agent.
+    pub(super) fn ask_roots_if_shared(&mut self) {
+        let shares = |server: &Arc<str>| self.shares(server) == Sharing::Agent;
+        let is_shared = match &self.route {
+            Route::One(server) => shares(server),
+            Route::All => self.menu.names().iter().any(shares),
+        };
+        if is_shared {
+            self.ask_roots_once();
+        }
+    }
+
+    /// Asks a client that has roots for them, unless it was asked before.
+    pub(super) fn ask_roots_once(&self) {
+        if self.client.has_roots() && !self.client.roots().is_asked() {
+            self.client.ask_roots(self.gateway.limits().roots);
+        }
+    }
+
+    /// The client has other roots. Servers of its own are told; it is asked for those that decide what it shares, and the
+    /// next request takes a new lease. Calls under way stay where they are.
+    pub(super) fn change_roots(&mut self, frame: &Frame) {
+        self.pass_on(frame);
+        if !self.client.has_roots() || !self.client.roots().is_asked() {
+            return;
+        }
+        self.client.ask_roots(self.gateway.limits().roots);
+        for server in self.menu.names() {
+            let held = self.held(&server);
+            if held.is_some_and(|held| !held.attachment.upstream.is_exclusive())
+                && self.shares(&server) == Sharing::Agent
+            {
+                self.let_go(&server);
+            }
+        }
+    }
+
+    /// Gives the lease of a server back. What the client subscribes to is asked for with the next one.
+    pub(super) fn let_go(&mut self, server: &Arc<str>) {
+        let Some(Reach::Held(held)) = self.reach.remove(server) else { return };
+        held.unwatch();
+        let topics = self.client.topics(|of| *of == **server);
+        for ((_, uri), _) in &topics {
+            let upstream = &held.attachment.upstream;
+            if upstream.unsubscribe(uri, &self.client) {
+                upstream.request("resources/unsubscribe", &json!({ "uri": uri }).to_string());
+            }
+        }
+        drop(held);
+        if !topics.is_empty() {
+            self.reach_for(server);
+        }
+    }
+
+    /// What a listing demands: the roots do not matter for what a server offers, so it does not wait for them.
+    pub(super) fn listing_demand(&self, server: &str) -> Demand {
+        let roots = self.client.roots().told().filter(|_| self.shares(server) == Sharing::Agent);
+        match (roots, self.client.hello()) {
+            (Some(roots), Some(hello)) => hello.demand_with(&roots),
+            _ => Demand::profile(self.client.profile(self.menu.sharing(server))),
+        }
+    }
+}

@@ -17,7 +17,7 @@ use crate::ledger::Book;
 use crate::level::Level;
 use crate::podman::{self, Podman, Store};
 use crate::terms::GuardianProgram;
-use crate::ways::remains::noted_engines;
+use crate::ways::noted_engines;
 
 /// For an engine to say what it has. Somebody is waiting for it at a terminal.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);

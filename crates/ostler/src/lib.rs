@@ -41,26 +41,41 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! # Features
+//! - `engine` (default): servers may use container engines, and their containers end with them. Without it a server can
+//!   only be started with [`Engine::Off`].
+//! - `keeper` (default): the [`keeper`], on tokio.
+//!
+//! Without both the library compiles no tokio, hyper or rustls.
 #![warn(missing_docs)]
 
 pub mod backend;
+#[cfg(feature = "engine")]
 mod census;
 mod cgroup;
 mod containers;
+#[cfg(feature = "engine")]
 mod door;
 pub mod duration;
+#[cfg(feature = "engine")]
 mod engine;
 mod event;
 mod fence;
+#[cfg(feature = "keeper")]
 mod frame;
 pub mod guardian;
 mod guardians;
+#[cfg(feature = "keeper")]
 #[doc = include_str!("../docs/embed.md")]
 pub mod guide {}
+#[cfg(any(feature = "engine", feature = "keeper"))]
 pub mod http;
 mod id;
 mod instance;
+#[cfg(feature = "keeper")]
 pub mod json;
+#[cfg(feature = "keeper")]
 pub mod keeper;
 mod ladder;
 pub mod ledger;
@@ -69,10 +84,13 @@ mod limits;
 mod notes;
 mod notice;
 mod outcome;
+#[cfg(feature = "keeper")]
 pub mod pipe;
 mod places;
+#[cfg(feature = "engine")]
 mod podman;
 mod poll;
+#[cfg(feature = "engine")]
 mod porter;
 mod process;
 mod proctable;
@@ -91,6 +109,7 @@ mod ways;
 mod whereabouts;
 mod wire;
 
+#[cfg(feature = "engine")]
 pub use census::{Census, Holding};
 pub use cgroup::{NoControl, NoLeaf};
 pub use containers::{
@@ -99,6 +118,7 @@ pub use containers::{
 };
 pub use event::Event;
 pub use fence::{Leaving, Pipe, ServerStdio, StartError};
+#[cfg(feature = "keeper")]
 pub use frame::{CallId, Frame, InvalidFrame, Kind};
 pub use guardians::instances_around;
 pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidId, OwnerId};

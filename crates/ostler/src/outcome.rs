@@ -158,6 +158,12 @@ pub enum Refusal {
         /// What the kernel said.
         errno: i32,
     },
+    /// The guardian's program can't be a porter.
+    #[error(
+        "the guardian's program was built without ostler's feature 'engine': choose engine 'off', or build it \
+         with that feature"
+    )]
+    WithoutEngine,
     /// The guardian could not take up its post.
     #[error("the guardian could not take up its post: {}", text(*.errno))]
     Guardian {

@@ -5,15 +5,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::getuid;
 
 use crate::level::Level;
-
-/// What every client of an engine can still reach: the kernel's limit is 107, some have their own.
-const LONGEST_SOCKET: usize = 99;
-/// What a script's first line can name: the kernel's limit is 253, or 125 for old ones.
-const LONGEST_INTERPRETER: usize = 100;
 
 /// Directories that may hold ledgers, the best first.
 ///
@@ -80,49 +74,13 @@ pub(crate) fn hidden(level: Level, book: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// The one whose content outlives the machine.
-fn lasting() -> Option<PathBuf> {
+pub(crate) fn lasting() -> Option<PathBuf> {
     let home = || variable("HOME").map(|home| home.join(".local/state"));
     variable("XDG_STATE_HOME").or_else(home).map(|base| base.join("ostler"))
 }
 
 fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-}
-
-/// Where a socket of this name can be, in a directory that nobody else can enter.
-pub(crate) fn socket_path(name: &str) -> io::Result<PathBuf> {
-    private_path(name, |path| path.as_os_str().len() <= LONGEST_SOCKET)
-}
-
-/// The same for a directory with a script and its interpreter, which the kernel has to read.
-pub(crate) fn script_path(name: &str) -> io::Result<PathBuf> {
-    private_path(name, |path| {
-        let text = path.as_os_str().as_encoded_bytes();
-        let is_plain =
-            text.len() <= LONGEST_INTERPRETER && !text.iter().any(u8::is_ascii_whitespace);
-        is_plain && may_execute(path)
-    })
-}
-
-fn may_execute(path: &Path) -> bool {
-    let nearest = path.ancestors().find_map(|place| statvfs(place).ok());
-    nearest.is_some_and(|found| !found.f_flag.contains(StatVfsMountFlags::NOEXEC))
-}
-
-fn private_path(name: &str, fits: impl Fn(&Path) -> bool) -> io::Result<PathBuf> {
-    let mut last = io::ErrorKind::InvalidFilename.into();
-    for place in Places::of_session().0.into_iter().chain(lasting()) {
-        let directory = place.join("doors");
-        let path = directory.join(name);
-        if !fits(&path) {
-            continue;
-        }
-        match make_private(&place).and_then(|()| make_private(&directory)) {
-            Ok(()) => return Ok(path),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 /// Whether only this user can have put anything into the directory. What anybody could have written

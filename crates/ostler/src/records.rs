@@ -25,10 +25,3 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     file.take(LONGEST).read_to_end(&mut text)?;
     Ok(text)
 }
-
-/// Whether a record could not be read because something else is in its place.
-pub(crate) fn is_foreign(error: &io::Error) -> bool {
-    let kinds = [io::ErrorKind::InvalidInput, io::ErrorKind::IsADirectory];
-    kinds.contains(&error.kind())
-        || [libc::ELOOP, libc::ENXIO].map(Some).contains(&error.raw_os_error())
-}

@@ -21,6 +21,7 @@ pub(crate) fn ask() {
 }
 
 /// Whether this program becomes a guardian when it is executed as one.
+#[cfg(feature = "engine")]
 pub(crate) fn has_asked_for_its_role() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

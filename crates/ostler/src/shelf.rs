@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::containers::Passage;
-use crate::containers::label::Labels;
+use crate::containers::{Labels, Passage};
 use crate::id::InstanceId;
 use crate::roles::PODMAN as ROLE;
 use crate::wire::porter::Podman;
@@ -43,14 +42,9 @@ pub(crate) struct Orders {
 
 /// The directory.
 #[derive(Clone, Debug)]
-pub(crate) struct Shelf(PathBuf);
+pub(crate) struct Shelf(pub(crate) PathBuf);
 
 impl Shelf {
-    /// The directory.
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
     pub(crate) fn at(path: &Path) -> Self {
         Self(path.to_owned())
     }

@@ -22,8 +22,7 @@ use crate::outcome::{Outcome, Proof};
 use crate::places::{Places, is_private};
 use crate::proctable::{Identity, boot_id};
 use crate::terms::GuardianProgram;
-use crate::ways;
-use crate::ways::remains::{Haste, Removal};
+use crate::ways::{self, Haste, Removal};
 
 /// An owner that is dead, and whose ledger is ours to settle.
 #[derive(Debug)]
@@ -101,7 +100,7 @@ impl DeadOwner {
         let limits = Limits { proof: limit, ..Limits::default() };
         let guardian = GuardianProgram::Myself;
         let removal = Removal { limits, haste: Haste::Sweeping, guardian };
-        ways::remains::end(&self.book.directory, ways, &mut outcomes, &removal);
+        ways::end(&self.book.directory, ways, &mut outcomes, &removal);
         for (id, outcome) in &outcomes {
             self.note(*id, outcome);
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -80,23 +80,6 @@ pub enum NoEndpoint {
     /// Podman's named connections are not followed.
     #[error("podman's connection '{0}' is not followed: give its address in CONTAINER_HOST")]
     Connection(String),
-}
-
-impl Endpoint {
-    pub(crate) fn secured(self, files: Option<Tls>) -> Self {
-        match self {
-            Self::Tcp { host, port, .. } => Self::Tcp { host, port, tls: files },
-            other => other,
-        }
-    }
-
-    /// With a path that means the same in any working directory.
-    pub(crate) fn anchored(self, base: &Path) -> Self {
-        match self {
-            Self::Unix(path) => Self::Unix(base.join(path)),
-            other => other,
-        }
-    }
 }
 
 impl FromStr for Endpoint {
@@ -191,7 +174,7 @@ mod tests {
     #[test]
     fn an_address_survives_being_written_and_read() {
         let tls = Tls { ca: Some("/a".into()), cert: None, key: None, verify: true };
-        let secured = "tcp://box".parse::<Endpoint>().unwrap().secured(Some(tls));
+        let secured = Endpoint::Tcp { host: "box".into(), port: 1, tls: Some(tls) };
         for endpoint in
             ["unix:///a", "ssh://a"].map(|text| text.parse().unwrap()).into_iter().chain([secured])
         {

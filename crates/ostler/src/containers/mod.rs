@@ -6,12 +6,13 @@
 
 mod choice;
 mod endpoint;
-pub(crate) mod label;
+mod label;
 mod left;
 mod ways;
 
 pub use choice::{Engine, UnknownEngine};
 pub use endpoint::{Endpoint, InvalidEndpoint, NoEndpoint, Tls};
+pub(crate) use label::Labels;
 pub use left::{
     ContainerView, EngineResidue, EngineState, LeftContainer, LeftExec, RemovedContainer,
     Unreachable,

@@ -9,7 +9,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::binds::Sockets;
 use super::json::Object;
 use super::route::{Dialect, Thing};
-use crate::containers::label::{self, Labels, ReservedLabel};
+use crate::containers::Labels;
+use crate::engine::label::{self, ReservedLabel};
 
 /// Why a request can't be changed as it must be.
 #[derive(Debug, thiserror::Error)]

@@ -47,8 +47,7 @@ use route::Thing;
 pub(crate) use traffic::Before;
 use traffic::{Flight, Traffic};
 
-use crate::containers::label::Labels;
-use crate::containers::{Endpoint, Passage};
+use crate::containers::{Endpoint, Labels, Passage};
 use crate::engine::clear::list;
 use crate::engine::proof::Made;
 use crate::engine::stream::open;

@@ -10,9 +10,9 @@ use serde_json::json;
 use super::edit::{EditError, check_each};
 use super::json::Object;
 use super::route::ImageSource;
-use crate::containers::label::{self, INSTANCE};
 use crate::engine::call::escaped;
 use crate::engine::instruction::{check_change, clearing};
+use crate::engine::label::{self, INSTANCE};
 
 /// The target of such a request, in which our labels are made empty.
 pub(super) fn cleared(target: &str, source: ImageSource) -> Result<String, EditError> {

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::argv::detaches;
 use super::proof::Candidate;
 use crate::containers::ContainerView;
-use crate::containers::label::{self, LabelMap, Marks};
+use crate::engine::label::{self, LabelMap, Marks};
 use crate::id::InstanceId;
 
 /// A container in a list.

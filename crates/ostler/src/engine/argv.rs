@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::flags::{Flag, Flags, Table, Valued};
 use super::invocation::{Invocation, Tool};
-use crate::containers::label::{Labels, Pair, ReservedLabel, parts};
+use crate::containers::Labels;
+use crate::engine::label::{Pair, ReservedLabel, parts};
 use crate::spec::ServerSpec;
 
 /// The flags of `run` and `create` that stand alone, of docker and podman together.

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::answers::{Details, Exec, Image, Listed, Network};
 use super::call::{Answer, CallError, call, escaped};
 use crate::containers::Endpoint;
-use crate::containers::label::{self, LabelMap};
+use crate::engine::label::{self, LabelMap};
 use crate::id::InstanceId;
 
 /// The oldest API that has all we ask for in the form we know.

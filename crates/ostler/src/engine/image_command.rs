@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use super::flags::{Flags, Table, Valued};
 use super::instruction::{check_change, clearing};
 use super::invocation::{Invocation, Tool};
-use crate::containers::label::{self, INSTANCE, ReservedLabel};
+use crate::engine::label::{self, INSTANCE, ReservedLabel};
 use crate::spec::ServerSpec;
 
 /// The flags of `commit` and `import` that stand alone.

@@ -1,6 +1,6 @@
 //! Changes to an image, in the words of a Dockerfile: `LABEL name=value`, as `docker commit --change` takes them.
 
-use crate::containers::label::{CLEARED, ReservedLabel, check};
+use crate::engine::label::{CLEARED, ReservedLabel, check};
 
 /// The changes that make every label of ours empty.
 pub(crate) fn clearing() -> impl Iterator<Item = String> {

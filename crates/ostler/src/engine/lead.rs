@@ -5,8 +5,7 @@ use std::path::Path;
 
 use super::Tool;
 use super::argv::{Creation, forget_engine};
-use crate::containers::Passage;
-use crate::containers::label::Labels;
+use crate::containers::{Labels, Passage};
 use crate::spec::ServerSpec;
 
 /// If a server's own command makes a container, that has its labels from there on, and an init.

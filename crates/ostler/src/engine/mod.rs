@@ -4,7 +4,7 @@
 //! # Theory of operation
 //!
 //! A container's parent is the engine, so that no process of ours can end it by ending its own
-//! children. What a server causes carries [labels](crate::containers::label) from its creation on, and is removed by the
+//! children. What a server causes carries [labels](label) from its creation on, and is removed by the
 //! exact match of one of them, never by name. A container also gets the labels of its image, so before it is removed it
 //! is [proven](proof) that a create has put them there. The engine's word on a single removal proves
 //! nothing: it answers "no such container" for one that it still lists, and a create whose client
@@ -22,6 +22,7 @@ mod flags;
 pub(crate) mod image_command;
 pub(crate) mod instruction;
 mod invocation;
+pub(crate) mod label;
 pub(crate) mod lead;
 pub(crate) mod proof;
 mod resolve;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::client::Client;
 use crate::containers::ContainerView;
-use crate::containers::label::{LabelMap, Marks};
+use crate::engine::label::{LabelMap, Marks};
 
 /// How many ids are kept, the newest. What is older than that is proven by its image.
 const MOST_MADE: usize = 1024;

@@ -31,6 +31,21 @@ impl Endpoint {
         };
         Ok(endpoint.anchored(&scene.base()))
     }
+
+    fn secured(self, files: Option<Tls>) -> Self {
+        match self {
+            Self::Tcp { host, port, .. } => Self::Tcp { host, port, tls: files },
+            other => other,
+        }
+    }
+
+    /// With a path that means the same in any working directory.
+    fn anchored(self, base: &Path) -> Self {
+        match self {
+            Self::Unix(path) => Self::Unix(base.join(path)),
+            other => other,
+        }
+    }
 }
 
 /// What such a command would look at.

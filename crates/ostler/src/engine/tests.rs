@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use super::claim::{Claim, Cleared, Creates, News, Times};
 use super::clear::clear_blocking;
+use super::label;
 use super::proof::Made;
-use crate::containers::{Endpoint, EngineResidue, RemovedContainer, label};
+use crate::containers::{Endpoint, EngineResidue, RemovedContainer};
 use crate::id::InstanceId;
 
 /// Far more than any of this takes.

@@ -3,7 +3,6 @@
 //! Its descriptor polls as readable when there is something to hear, so that it fits under any loop.
 //! When it is closed, the guardian ends everything by itself.
 
-mod call;
 mod leaving;
 mod start;
 
@@ -14,7 +13,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 
-pub(crate) use call::{Fenced, run_fenced};
 pub use leaving::Leaving;
 pub use start::{Pipe, ServerStdio, StartError};
 
@@ -31,8 +29,7 @@ use crate::poll::readable;
 use crate::proctable::Identity;
 use crate::remains::{self, Remains};
 use crate::terms::GuardianProgram;
-use crate::ways;
-use crate::ways::remains::{Haste, Removal};
+use crate::ways::{self, Haste, Removal};
 use crate::whereabouts::Whereabouts;
 use crate::wire::guardian::{Order, Report};
 use crate::wire::{Conn, Received};
@@ -141,7 +138,7 @@ impl Hold for Fence {
         let one = [(self.id, &self.ways, self.level)];
         let (limits, guardian) = (self.limits, self.program.clone());
         let removal = Removal { limits, haste: Haste::Waiting, guardian };
-        ways::remains::end(book, one, &mut outcomes, &removal);
+        ways::end(book, one, &mut outcomes, &removal);
         outcomes.remove(&self.id).unwrap_or(Outcome::Unverified(Residue::Unwatched))
     }
 }

@@ -9,12 +9,12 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::Fence;
 use crate::cgroup::{NoControl, NoLeaf};
-use crate::containers::{NoEndpoint, Ways};
+use crate::containers::{Engine, NoEndpoint, Ways};
 use crate::id::InstanceId;
 use crate::ledger::{Intent, NoLedger};
 use crate::level::Level;
 use crate::outcome::Refusal;
-use crate::roles::{GUARDIAN, has_asked_for_its_role};
+use crate::roles::GUARDIAN;
 use crate::terms::{GuardianProgram, Terms};
 use crate::wire::guardian::{Launch, Order, Report};
 use crate::wire::{Conn, Received};
@@ -67,6 +67,12 @@ pub enum StartError {
     /// Nobody can say which engine its containers would be in.
     #[error("its container engine is not known; choose another one, or off")]
     Engine(#[source] NoEndpoint),
+    /// This program can't follow containers.
+    #[error(
+        "engine '{0}' can't be had: this program was built without ostler's feature 'engine'; choose engine \
+         'off', or build it with that feature"
+    )]
+    WithoutEngine(Engine),
     /// There is no place for its own socket to that engine.
     #[error("no directory can hold its socket to a container engine; set XDG_RUNTIME_DIR to one")]
     Door(#[source] io::Error),
@@ -97,20 +103,12 @@ impl Fence {
         Self::spawn_guarded(id, name, terms)
     }
 
-    /// The same for a command of ostler's own, also from a process that is itself a guardian or a porter. A host
-    /// that has never asked for its role can't be executed as a guardian.
-    pub(super) fn spawn_in_role(
+    /// The same from a process that may itself be a guardian or a porter.
+    pub(crate) fn spawn_guarded(
         id: InstanceId,
         name: &str,
         terms: &Terms,
     ) -> Result<Self, StartError> {
-        if terms.guardian == GuardianProgram::Myself && !has_asked_for_its_role() {
-            return Err(StartError::NoRole);
-        }
-        Self::spawn_guarded(id, name, terms)
-    }
-
-    fn spawn_guarded(id: InstanceId, name: &str, terms: &Terms) -> Result<Self, StartError> {
         let spawned = spawn_guardian(id, name, terms);
         let (conn, guardian) = spawned.map_err(StartError::Guardian)?;
         let guardian = Some(guardian);

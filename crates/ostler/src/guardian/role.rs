@@ -114,6 +114,9 @@ fn make_controls(orders: &Launch) -> Result<(), Refusal> {
 
 fn make_gate(orders: &Launch) -> Result<Option<Gate>, Refusal> {
     let Some(service) = orders.engine.clone() else { return Ok(None) };
+    if cfg!(not(feature = "engine")) {
+        return Err(Refusal::WithoutEngine);
+    }
     Gate::open(service).map(Some).map_err(|NoGate(path, error)| Refusal::door(&path, &error))
 }
 

@@ -65,6 +65,7 @@ impl Instance {
     }
 
     /// The limits that it was started with.
+    #[cfg(feature = "keeper")]
     pub(crate) fn limits(&self) -> Limits {
         self.living().limits
     }

@@ -12,9 +12,9 @@ use super::backoff::BackoffLimits;
 use super::key::{Fingerprint, Sharing};
 use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
 use super::remote::Remote;
-use crate::engine::argv::Creation;
 use crate::spec::ServerSpec;
 use crate::terms::Terms;
+use crate::ways::makes_container;
 
 /// All servers, by name, and what they may use together.
 #[derive(Clone, Debug, Default)]
@@ -147,8 +147,7 @@ impl Server {
     /// A server with the default of everything else: shared by the sessions of an agent, ready as soon
     /// as its program runs.
     pub fn new(spec: ServerSpec) -> Self {
-        let containers =
-            usize::from(Creation::of(&spec).is_some_and(|creation| creation.is_container()));
+        let containers = usize::from(makes_container(&spec));
         Self { containers, ..Self::of(Target::Run(spec)) }
     }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::containers::ContainerView;
-use crate::containers::label::{CALL, INSTANCE};
+use crate::engine::label::{CALL, INSTANCE};
 use crate::engine::proof::Candidate;
 use crate::engine::{self};
 use crate::id::InstanceId;

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::fenced::{Fenced, run_fenced};
 use super::find_in;
 use super::store::{Files, Store};
-use crate::fence::{Fenced, ServerStdio, run_fenced};
+use crate::fence::ServerStdio;
 use crate::id::InstanceId;
 use crate::level::Level;
 use crate::poll::readable;

@@ -16,6 +16,7 @@
 mod answers;
 mod clear;
 mod command;
+mod fenced;
 mod room;
 mod shelf;
 mod store;

@@ -1,7 +1,7 @@
 //! The cap on containers, as far as podman's own books go.
 //!
 //! A call that counts can't see what another call is about to create. So each call has a
-//! [label](crate::containers::label::CALL) of its own, and notes it beforehand: it counts for as long as it runs and
+//! [label](crate::engine::label::CALL) of its own, and notes it beforehand: it counts for as long as it runs and
 //! its container is not listed.
 
 use std::collections::BTreeSet;

@@ -23,7 +23,7 @@ impl Shelf {
         }
         let path = spec.env.iter_mut().find(|(name, _)| name == "PATH");
         if let Some((_, path)) = path {
-            let mut longer = OsString::from(self.path());
+            let mut longer = OsString::from(&self.0);
             longer.push(":");
             longer.push(&path);
             *path = longer;
@@ -31,14 +31,14 @@ impl Shelf {
     }
 
     pub(super) fn is_at(&self, place: &Path) -> bool {
-        self.path() == place
+        self.0 == place
     }
 
     pub(super) fn orders(&self) -> Option<Orders> {
-        serde_json::from_slice(&fs::read(self.path().join(ORDERS)).ok()?).ok()
+        serde_json::from_slice(&fs::read(self.0.join(ORDERS)).ok()?).ok()
     }
 
     pub(super) fn calls(&self) -> PathBuf {
-        self.path().join(CALLS)
+        self.0.join(CALLS)
     }
 }

@@ -190,7 +190,7 @@ pub(crate) fn noted(book: &Path, instance: InstanceId) -> io::Result<Noted> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         // The server has put something else in its place.
-        Err(error) if records::is_foreign(&error) => b"?".to_vec(),
+        Err(error) if is_foreign(&error) => b"?".to_vec(),
         Err(error) => return Err(error),
     };
     let mut noted = Noted::new();
@@ -204,6 +204,13 @@ pub(crate) fn noted(book: &Path, instance: InstanceId) -> io::Result<Noted> {
         }
     }
     Ok(noted)
+}
+
+/// Whether a record could not be read because something else is in its place.
+fn is_foreign(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::InvalidInput, io::ErrorKind::IsADirectory];
+    kinds.contains(&error.kind())
+        || [libc::ELOOP, libc::ENXIO].map(Some).contains(&error.raw_os_error())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::answers::Listed;
 use super::command::NoAnswer;
 use crate::containers::LeftContainer;
-use crate::containers::label::LabelMap;
+use crate::engine::label::LabelMap;
 use crate::engine::proof::{Candidate, Doubt, Origin};
 
 /// What is known of images. What an id means never changes.
@@ -56,7 +56,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::containers::label::{CALL, INSTANCE};
+    use crate::engine::label::{CALL, INSTANCE};
 
     const ID: &str = "11111111111111111111111111111111";
 

@@ -1,183 +1,72 @@
-//! A server's ways to containers: which there are, and how it is led to them.
+//! A server's ways to containers: which there are, how it is led to them, and what is ended behind them when nobody
+//! guards it any more.
+//!
+//! This is all that is known of container engines to whoever starts and ends instances. In a program that was built
+//! without the engine part there is no way, and a start that asks for one is refused.
 
-pub(crate) mod remains;
+#[cfg(feature = "engine")]
+mod found;
+#[cfg(feature = "engine")]
+mod place;
+#[cfg(feature = "engine")]
+mod remains;
+#[cfg(not(feature = "engine"))]
+mod without;
 
-use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 
-use crate::containers::label::Labels;
-use crate::containers::{Endpoint, Engine, Passage, Ways};
-use crate::engine::Tool;
-use crate::engine::argv::{is_remote, podman_program};
-use crate::engine::lead::{lead, stamp};
-use crate::engine::stream::SURROUNDINGS;
-use crate::fence::StartError;
-use crate::id::{InstanceId, OwnerId};
-use crate::ledger::Intent;
-use crate::level::Level;
+#[cfg(feature = "engine")]
+pub(crate) use found::Found;
+#[cfg(all(feature = "engine", feature = "keeper"))]
+pub(crate) use found::makes_container;
+#[cfg(feature = "engine")]
+pub(crate) use remains::{end, noted_engines};
+#[cfg(all(not(feature = "engine"), feature = "keeper"))]
+pub(crate) use without::makes_container;
+#[cfg(not(feature = "engine"))]
+pub(crate) use without::{Found, end};
+
+use crate::containers::{Passage, Ways};
+use crate::id::InstanceId;
 use crate::limits::Limits;
-use crate::places::{script_path, socket_path};
-use crate::podman::{self, Podman};
 use crate::shelf::Shelf;
-use crate::spec::ServerSpec;
-use crate::terms::Terms;
-use crate::wire::porter::{Service, Wrapped};
-use remains::{is_door, socket_name};
+use crate::terms::GuardianProgram;
 
-/// Said of a server whose ostler runs inside of another server: what it creates is that one's.
-const ENCLOSED: &str = "they end with the server that this ostler runs in";
-
-/// What was found before the server is started.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) ways: Ways,
-    /// Which command is led to which of the engines.
-    led: Vec<(Tool, usize)>,
-    /// The podman command that is wrapped.
-    podman: Option<Wrapped>,
-    /// Why its containers can't be followed, although they should be.
-    pub(crate) unfollowed: Option<String>,
-    /// Why there is no place for a socket. Told later: without one there is none for the ledger either.
-    pub(crate) no_door: Option<io::Error>,
+/// How what is left is removed.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "engine"), expect(dead_code, reason = "nothing is removed then"))]
+pub(crate) struct Removal {
+    pub(crate) limits: Limits,
+    pub(crate) haste: Haste,
+    /// What guards the commands that ostler has to run for it.
+    pub(crate) guardian: GuardianProgram,
 }
 
-impl Found {
-    /// Which engines its containers would be in, and where its own sockets to those can be.
-    pub(crate) fn of(
-        instance: InstanceId,
-        spec: &ServerSpec,
-        terms: &Terms,
-    ) -> Result<Self, StartError> {
-        let engine = terms.engine;
-        let mut found = Self::default();
-        let tools = Tool::followed(spec, engine);
-        if tools.contains(&Tool::Podman) {
-            found.wrap_podman(instance, spec, terms.containment.minimum());
-        }
-        for tool in tools {
-            match Endpoint::of(spec, *tool) {
-                Ok(Endpoint::Unix(socket)) if is_door(&socket) => found.leave_to_enclosing(),
-                Ok(endpoint) if is_served(&endpoint, *tool) => {
-                    found.add(instance, *tool, endpoint);
-                }
-                // The wrapper knows how to do without, and what to make of it.
-                _ if *tool == Tool::Podman && found.podman.is_some() => {}
-                // Only whoever means podman alone misses it.
-                Ok(endpoint) if tools.len() == 1 => {
-                    let reason = format!("no podman service answers at {endpoint}");
-                    found.unfollowed.get_or_insert(reason);
-                }
-                Ok(_) => {}
-                // Its own command could not find it either.
-                Err(error) if engine == Engine::Auto => found.unfollowed = Some(error.to_string()),
-                Err(error) => return Err(StartError::Engine(error)),
-            }
-        }
-        Ok(found)
-    }
+/// How much time there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// Somebody waits: what is not gone after [`Limits::containers`] is left to others.
+    Waiting,
+    /// An engine that answers may take its time, and late creates are awaited.
+    Sweeping,
+}
 
-    /// Finds a place for the wrapper, if there is a command to wrap.
-    fn wrap_podman(&mut self, instance: InstanceId, spec: &ServerSpec, level: Level) {
-        let Some(program) = podman::find(spec) else { return };
-        if Shelf::holds(&program) {
-            return self.leave_to_enclosing();
-        }
-        let placed = own_program().and_then(|own| Ok((own, script_path(&Shelf::name(instance))?)));
-        match placed {
-            Ok((own, place)) => {
-                self.ways.shelf = Some(place);
-                let podman = Podman::of(program.clone(), spec, level);
-                let is_local = !is_remote(spec);
-                self.podman = Some(Wrapped { program, podman, own, is_local });
-            }
-            Err(error) => self.unfollowed = Some(format!("podman can't be wrapped: {error}")),
+/// Sockets that nobody listens at any more, and the wrapper that nobody calls. A name without the instance's id is not ours.
+fn demolish(ways: &Ways, instance: InstanceId) {
+    for (number, Passage { socket, .. }) in ways.engines.iter().enumerate() {
+        if socket.file_name().is_some_and(|name| name == socket_name(instance, number).as_str()) {
+            let _ = fs::remove_file(socket);
         }
     }
-
-    fn leave_to_enclosing(&mut self) {
-        self.unfollowed.get_or_insert_with(|| ENCLOSED.to_owned());
-    }
-
-    fn add(&mut self, instance: InstanceId, tool: Tool, endpoint: Endpoint) {
-        let engines = &mut self.ways.engines;
-        // Podman's service may be docker's engine as well.
-        let number = engines.iter().position(|known| known.endpoint == endpoint);
-        let number = number.unwrap_or(engines.len());
-        if number == engines.len() {
-            match socket_path(&socket_name(instance, number)) {
-                Ok(socket) => engines.push(Passage { endpoint, socket }),
-                Err(error) => return self.no_door = Some(error),
-            }
-        }
-        self.led.push((tool, number));
-    }
-
-    /// What a porter has to know, if there is anything to do for one.
-    pub(crate) fn service(
-        &self,
-        (intent, owner): (&Intent, OwnerId),
-        book: &Path,
-        spec: &ServerSpec,
-        terms: &Terms,
-    ) -> Option<Service> {
-        if self.ways == Ways::default() {
-            return None;
-        }
-        let Limits { containers: limit, late_create, .. } = terms.limits;
-        Some(Service {
-            labels: Labels { instance: intent.instance, owner, server: intent.name.clone() },
-            cap: terms.resources.containers,
-            ways: self.ways.clone(),
-            podman: self.podman.clone(),
-            book: book.to_owned(),
-            surroundings: surroundings(&self.ways, spec),
-            limit,
-            late_create,
-        })
-    }
-
-    /// Leaves the server no way to containers but these.
-    pub(crate) fn lead(&self, spec: &mut ServerSpec, labels: &Labels) {
-        stamp(spec, labels);
-        for (tool, number) in &self.led {
-            if let Some(Passage { socket, .. }) = self.ways.engines.get(*number) {
-                lead(spec, *tool, socket);
-            }
-        }
-        if let Some(shelf) = &self.ways.shelf {
-            let is_podman = podman_program(spec).is_some();
-            Shelf::at(shelf).lead(spec, is_podman);
-        }
+    if let Some(place) = &ways.shelf {
+        Shelf::at(place).clear(instance);
     }
 }
 
-/// The program that this process is. If that was replaced meanwhile, its successor will do.
-fn own_program() -> io::Result<PathBuf> {
-    let path = std::env::current_exe()?;
-    let bytes = path.as_os_str().as_bytes();
-    let path = PathBuf::from(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)));
-    fs::metadata(&path).map(|_| path)
-}
-
-/// What a porter has to know of the server's environment. For most engines that is nothing.
-fn surroundings(ways: &Ways, spec: &ServerSpec) -> Vec<(OsString, OsString)> {
-    let is_needed = |name: &OsString| SURROUNDINGS.iter().any(|needed| name == needed);
-    if ways.engines.iter().any(|way| matches!(way.endpoint, Endpoint::Ssh(_))) {
-        return spec.env.iter().filter(|(name, _)| is_needed(name)).cloned().collect();
-    }
-    Vec::new()
-}
-
-/// Podman needs no service, and would fail if it were told of one that is not there; and what is
-/// behind ssh is reached by docker's command. A docker engine may be started later.
-fn is_served(endpoint: &Endpoint, tool: Tool) -> bool {
-    match (tool, endpoint) {
-        (Tool::Docker, _) | (Tool::Podman, Endpoint::Tcp { .. }) => true,
-        (Tool::Podman, Endpoint::Unix(socket)) => UnixStream::connect(socket).is_ok(),
-        (Tool::Podman, Endpoint::Ssh(_)) => false,
+/// What the socket of a Door is called, the first of an instance or a further one.
+pub(crate) fn socket_name(instance: InstanceId, number: usize) -> String {
+    match number {
+        0 => format!("{instance}.sock"),
+        further => format!("{instance}.{further}.sock"),
     }
 }

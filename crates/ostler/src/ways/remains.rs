@@ -1,13 +1,13 @@
 //! Ending what is left behind the Doors of instances that nobody guards any more.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use super::{Haste, Removal, demolish};
 use crate::containers::{Endpoint, EngineResidue, Passage, Unreachable, Ways};
 use crate::door::note::Note;
 use crate::engine::Tool;
@@ -22,36 +22,16 @@ use crate::limits::Limits;
 use crate::notes::{door_note, is_podman_noted, remove_unused_podman_note};
 use crate::outcome::{Outcome, Residue};
 use crate::podman::{self, Clearance, Podman};
-use crate::shelf::Shelf;
 use crate::spec::ServerSpec;
-use crate::terms::GuardianProgram;
 
 /// How many instances are seen to at a time. For each, several containers are removed at a time.
 const AT_A_TIME: usize = 4;
 /// How long an engine is given that answers, and has more to remove than is done at once.
 const BUSY_ENGINE: Duration = Duration::from_mins(2);
 
-/// How what is left is removed.
-#[derive(Clone, Debug)]
-pub(crate) struct Removal {
-    pub(crate) limits: Limits,
-    pub(crate) haste: Haste,
-    /// What guards the commands that ostler has to run for it.
-    pub(crate) guardian: GuardianProgram,
-}
-
 /// Why an engine behind ssh is not asked.
 const UNASKED: &str = "ostler connects through ssh only to the engine that its own environment names; \
                        run 'ostler reap --yes' with DOCKER_HOST set to it";
-
-/// How much time there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Haste {
-    /// Somebody waits: what is not gone after [`Limits::containers`] is left to others.
-    Waiting,
-    /// An engine that answers may take its time, and late creates are awaited.
-    Sweeping,
-}
 
 /// An instance that may have something in an engine.
 #[derive(Clone, Debug)]
@@ -183,33 +163,6 @@ fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
     Some(Debt { instance, note, endpoint, creates, execs, made: made.into() })
 }
 
-/// Sockets that nobody listens at any more, and the wrapper that nobody calls. A name without the instance's id is not ours.
-fn demolish(ways: &Ways, instance: InstanceId) {
-    for (number, Passage { socket, .. }) in ways.engines.iter().enumerate() {
-        if socket.file_name().is_some_and(|name| name == socket_name(instance, number).as_str()) {
-            let _ = fs::remove_file(socket);
-        }
-    }
-    if let Some(place) = &ways.shelf {
-        Shelf::at(place).clear(instance);
-    }
-}
-
-/// Whether this is the socket of a Door, of whatever instance.
-pub(crate) fn is_door(socket: &Path) -> bool {
-    let name = socket.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let id = name.strip_suffix(".sock").and_then(|name| name.split('.').next());
-    id.is_some_and(|id| id.parse::<InstanceId>().is_ok())
-}
-
-/// What the socket of a Door is called, the first of an instance or a further one.
-pub(crate) fn socket_name(instance: InstanceId, number: usize) -> String {
-    match number {
-        0 => format!("{instance}.sock"),
-        further => format!("{instance}.{further}.sock"),
-    }
-}
-
 /// Returns what is left.
 fn pay(debts: Vec<Debt>, limits: &Limits, haste: Haste) -> BTreeMap<InstanceId, EngineResidue> {
     if debts.is_empty() {
@@ -316,7 +269,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let [lost, cleared] = ["lost", "cleared"].map(|name| {
             let note = directory.path().join(name);
-            fs::write(&note, "").unwrap();
+            std::fs::write(&note, "").unwrap();
             let endpoint = format!("unix:///{name}").parse().unwrap();
             Debt { note, ..debt_to(endpoint, InstanceId::random().unwrap()) }
         });

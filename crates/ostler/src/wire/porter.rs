@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::containers::label::Labels;
-use crate::containers::{EngineResidue, EngineState, RemovedContainer, Ways};
+use crate::containers::{EngineResidue, EngineState, Labels, RemovedContainer, Ways};
 use crate::level::Level;
 use crate::terms::GuardianProgram;
 

@@ -171,6 +171,7 @@ fn code_of(refusal: &Refusal) -> u8 {
         | Refusal::Leaf { .. }
         | Refusal::Threads
         | Refusal::Door { .. }
+        | Refusal::WithoutEngine
         | Refusal::Guardian { .. } => exit::FAILED,
     }
 }

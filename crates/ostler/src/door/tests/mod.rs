@@ -21,8 +21,7 @@ use tokio::task::LocalSet;
 
 use super::note::Note;
 use super::{Before, Door, DoorOrders};
-use crate::containers::label::Labels;
-use crate::containers::{Endpoint, Passage};
+use crate::containers::{Endpoint, Labels, Passage};
 use crate::id::{InstanceId, OwnerId};
 use crate::notes::door_note;
 

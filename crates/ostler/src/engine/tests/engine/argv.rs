@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::*;
-use crate::containers::label::Labels;
+use crate::containers::Labels;
 use crate::engine::argv::Creation;
 use crate::id::OwnerId;
 use crate::spec::ServerSpec;

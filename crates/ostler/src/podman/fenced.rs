@@ -4,11 +4,11 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::{Fence, ServerStdio, StartError};
 use crate::backend::Hold;
 use crate::cgroup::Leaf;
 use crate::containers::Ways;
 use crate::event::Event;
+use crate::fence::{Fence, ServerStdio, StartError};
 use crate::id::InstanceId;
 use crate::ladder::{Ladder, Step};
 use crate::ledger::Intent;
@@ -17,6 +17,7 @@ use crate::limits::Limits;
 use crate::outcome::{Outcome, Refusal, Residue};
 use crate::places::hidden;
 use crate::poll::readable;
+use crate::roles::has_asked_for_its_role;
 use crate::spec::ServerSpec;
 use crate::terms::{Descriptors, GuardianProgram, Terms};
 use crate::wire::guardian::Launch;
@@ -27,19 +28,19 @@ const GRACE: Duration = Duration::from_millis(200);
 const END: Duration = Duration::from_secs(5);
 
 /// What to run.
-pub(crate) struct Fenced<'a> {
-    pub(crate) spec: ServerSpec,
-    pub(crate) stdio: ServerStdio,
+pub(super) struct Fenced<'a> {
+    pub(super) spec: ServerSpec,
+    pub(super) stdio: ServerStdio,
     /// The instance whose mark its processes carry, so that a sweep finds what nobody guards.
-    pub(crate) mark: Option<InstanceId>,
+    pub(super) mark: Option<InstanceId>,
     /// A leaf is made wherever one can be had. Less than `strict` is not accepted if `strict` is asked for.
-    pub(crate) level: Level,
-    pub(crate) guardian: &'a GuardianProgram,
+    pub(super) level: Level,
+    pub(super) guardian: &'a GuardianProgram,
 }
 
 /// Runs a command in a fence of its own, and returns its status when no process of it is left. `None`: it did not
 /// end within `limit`, and was killed. The error is for people.
-pub(crate) fn run_fenced(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, String> {
+pub(super) fn run_fenced(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, String> {
     run(order, limit).map_err(|error| error.to_string())
 }
 
@@ -64,7 +65,7 @@ fn run(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, NotRun>
     let limits = Limits { grace: GRACE, orphan_grace: GRACE, ..Limits::default() };
     let containment = Containment::AtLeast(minimum);
     let terms = Terms { containment, limits, guardian: guardian.clone(), ..Terms::default() };
-    let mut fence = Fence::spawn_in_role(id, &spec.name, &terms)?;
+    let mut fence = spawn(id, &spec.name, &terms)?;
     let intent = Intent {
         instance: id,
         name: spec.name.clone(),
@@ -103,6 +104,15 @@ fn run(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, NotRun>
             ended
         }
     }
+}
+
+/// Also from a process that is itself a guardian or a porter. A host that has never asked for its role can't be executed
+/// as a guardian.
+fn spawn(id: InstanceId, name: &str, terms: &Terms) -> Result<Fence, StartError> {
+    if terms.guardian == GuardianProgram::Myself && !has_asked_for_its_role() {
+        return Err(StartError::NoRole);
+    }
+    Fence::spawn_guarded(id, name, terms)
 }
 
 fn await_end(fence: &mut Fence, limit: Duration) -> Result<Option<ExitStatus>, NotRun> {

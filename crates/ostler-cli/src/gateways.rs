@@ -2,23 +2,29 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use ostler::instances_around;
 use ostler_gateway::admin::{Answer, Overview, Request};
 use ostler_gateway::config::{Asker, Environment, NotFound, Search};
-use ostler_gateway::front::{DialError, Dialled, HearError, Hello, Place, PlaceError};
+use ostler_gateway::front::{
+    DialError, Dialled, HearError, Hello, Place, PlaceError, last_configuration,
+};
 
 use crate::exit;
 use crate::out::{chain, say};
 
+/// What a client gets if there is nothing else.
+const EXAMPLE: &str = "an example server is offered instead";
 /// The variable that names the socket.
 const VARIABLE: &str = "OSTLER_SOCKET";
 
 /// Which gateway is meant.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Which {
-    /// The socket of the gateway [default: one in the runtime directory, or what `OSTLER_SOCKET` says]
+    /// The socket of the gateway [default: what `OSTLER_SOCKET` says, or one in
+    /// /run/user/UID/ostler or /tmp/ostler-UID]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
 }
@@ -51,19 +57,34 @@ pub(crate) fn configuration(
     }
 }
 
-/// The same, and says on stderr where it was looked for if there is none.
-pub(crate) fn configuration_or_example(
-    given: Option<&Path>,
-    asker: Asker,
-) -> Result<Option<PathBuf>, NotFound> {
-    match search(given, asker) {
-        Ok(path) => Ok(Some(path)),
+/// The same for a gateway that a person starts. Says on stderr where it was looked for if there is none.
+pub(crate) fn configuration_or_example(given: Option<&Path>) -> Result<Option<PathBuf>, NotFound> {
+    match search(given, Asker::Person) {
         Err(error @ NotFound::Anywhere { .. }) => {
-            say(format_args!("{error}; an example server is offered instead"));
+            say(format_args!("{error}; {EXAMPLE}"));
             Ok(None)
         }
-        Err(error) => Err(error),
+        found => found.map(Some),
     }
+}
+
+/// The same for a client: without one it follows the gateway that was started last, because its host may have stripped
+/// the variables that lead to the configuration. Says so on stderr.
+pub(crate) fn configuration_to_follow(given: Option<&Path>) -> Result<Option<PathBuf>, NotFound> {
+    let error = match search(given, Asker::Client) {
+        Err(error @ NotFound::Anywhere { .. }) => error,
+        found => return found.map(Some),
+    };
+    let (path, what) = match last_configuration() {
+        Ok(Some(path)) => {
+            let what = format!("follows {}, which was served last", path.display());
+            (Some(path), what)
+        }
+        Ok(None) => (None, EXAMPLE.to_owned()),
+        Err(reason) => (None, format!("{}; {EXAMPLE}", chain(&reason))),
+    };
+    say(format_args!("{error}; {what}"));
+    Ok(path)
 }
 
 /// Where a client's gateway looks for a configuration, if there is none.
@@ -98,6 +119,10 @@ pub(crate) enum AskError {
     Strange,
     #[error("there is no server '{0}'; `ostler ps` lists them")]
     NotFound(String),
+    #[error(
+        "the gateway has ended its servers, but its process {pid} is still there after {limit:?}"
+    )]
+    StillThere { pid: u32, limit: Duration },
     #[error("{0}")]
     Failed(String),
 }

@@ -201,10 +201,7 @@ rows! {
     /// Among temporary files anybody may have made a directory of our name first.
     fn f25_a_ledger_that_somebody_else_has_planted(stage) {
         let remains = Remains::leave(&stage);
-        let temporary = stage.sandbox.file("tmp");
-        fs::create_dir(&temporary).unwrap();
-        fs::set_permissions(&temporary, Permissions::from_mode(0o1777)).unwrap();
-        let place = temporary.join(format!("ostler-{}", uid_of(&stage)));
+        let place = stage.sandbox.system().tmp().join(format!("ostler-{}", uid_of(&stage)));
         let directory = plant_in(&place, 12345, 1, &remains.ledger);
         for path in [&place, &place.join("owners"), &directory] {
             fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
@@ -213,8 +210,9 @@ rows! {
             fs::set_permissions(directory.join(file), Permissions::from_mode(0o666)).unwrap();
         }
         let said = |words: &[&str]| {
-            let mut command = stage.command(&stage.run_words()[0]);
-            let output = command.args(words).env("TMPDIR", &temporary).output().unwrap();
+            let program = &stage.run_words()[0];
+            let mut command = stage.sandbox.command_on_own_system(stage.user, program);
+            let output = command.args(words).output().unwrap();
             (output.status.code(), String::from_utf8(output.stdout).unwrap())
         };
         assert_eq!(said(&["ps"]), (Some(0), "no servers\n".into()));

@@ -1,10 +1,11 @@
 //! Level `strict`: what a server sees of its namespace, and where none can be had.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Stdio;
 
-use ostler_testkit::{Process, Stage, strict_rows};
+use ostler_testkit::{Process, Stage, User, strict_rows};
 
 /// What a command writes when it is run at this stage.
 fn output_of(stage: &Stage, words: &[&str]) -> String {
@@ -52,6 +53,30 @@ strict_rows! {
         assert_eq!(output_of(&stage, &["sh", "-c", &look]), "doors\nforged\n");
         assert!(!state.join("ostler/owners/forged").exists());
         fs::remove_dir_all(stage.sandbox.home().join(".config")).unwrap();
+        stage.assert_empty_now();
+    }
+
+    // The gateways of this user may be in any of them, whatever the variables of this one say.
+    fn the_server_sees_no_directory_for_sockets(stage) {
+        let uid = if let User::Nobody(uid) = stage.user { uid } else { 0 };
+        let system = stage.sandbox.system();
+        let places =
+            [system.tmp().join(format!("ostler-{uid}")), system.log_in(uid).join("ostler")];
+        for place in &places {
+            fs::create_dir(place).unwrap();
+            fs::write(place.join("configuration"), "/secret").unwrap();
+            chown(place, Some(uid), None).unwrap();
+            fs::set_permissions(place, Permissions::from_mode(0o700)).unwrap();
+        }
+        for named in [None, Some(stage.sandbox.runtime())] {
+            let own = stage.run_words();
+            let mut command = stage.sandbox.command_on_own_system(stage.user, &own[0]);
+            let look = format!("cat /tmp/ostler-{uid}/conf* /run/user/{uid}/ostler/conf*; echo seen");
+            command.args(&own[1..]).args(["sh", "-c", &look]).stdin(Stdio::null());
+            command.envs(named.map(|path| ("OSTLER_RUNTIME_DIR", path)));
+            let output = command.output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "seen\n");
+        }
         stage.assert_empty_now();
     }
 

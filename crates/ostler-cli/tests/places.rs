@@ -50,19 +50,31 @@ fn uid_of(stage: &Stage) -> u32 {
     if let User::Nobody(uid) = stage.user { uid } else { 0 }
 }
 
-/// `ostler run`, with a directory for temporary files of its own.
-fn run_with(stage: &Stage, temporary: &Path) -> Command {
-    let mut command = stage.command(&stage.run_words()[0]);
-    command.args(["run", "--"]).env("TMPDIR", temporary);
-    command
+/// What decides where the ledger is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Machine {
+    /// The directories of the sandbox are named by variables.
+    Usual,
+    /// No runtime directory is named, so that the one which depends on the uid counts.
+    Own,
 }
 
-/// A directory for temporary files, open to all as usual.
-fn temporary(stage: &Stage) -> PathBuf {
-    let path = stage.sandbox.file("tmp");
-    fs::create_dir(&path).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o1777)).unwrap();
-    path
+impl Machine {
+    fn ostler(self, stage: &Stage, words: &[&str]) -> Command {
+        let ostler = &stage.run_words()[0];
+        let mut command = match self {
+            Self::Usual => stage.command(ostler),
+            Self::Own => stage.sandbox.command_on_own_system(stage.user, ostler),
+        };
+        command.args(words);
+        command
+    }
+}
+
+/// Where a user's directory is on a machine of the test's own, and what programs call it.
+fn by_uid(stage: &Stage) -> (PathBuf, PathBuf) {
+    let name = format!("ostler-{}", uid_of(stage));
+    (stage.sandbox.system().tmp().join(&name), Path::new("/tmp").join(name))
 }
 
 /// The place cannot be used by anybody, not even by root: it is a file.
@@ -77,11 +89,11 @@ fn ledgers_in(place: &Path) -> usize {
 
 /// Runs a server whose ledger must be in `place`: it is there while the server lives, also after
 /// both of its keepers have died, and a sweep finds it there.
-fn assert_kept_in(stage: &Stage, temporary: &Path, place: &Path) {
+fn assert_kept_in(stage: &Stage, machine: Machine, place: &Path) {
     let start = || {
         let _ = fs::remove_file(stage.sandbox.file("ready"));
         let words = stage.stub_words(&["--setsid-child"]);
-        let run = Launched::start(run_with(stage, temporary).args(words));
+        let run = Launched::start(machine.ostler(stage, &["run", "--"]).args(words));
         stage.sandbox.wait_ready(PATIENCE);
         assert_eq!(ledgers_in(place), 1, "{}", run.stderr());
         let found = fs::metadata(place).unwrap();
@@ -101,19 +113,17 @@ fn assert_kept_in(stage: &Stage, temporary: &Path, place: &Path) {
     let mut run = start();
     stage.abandon(&mut run);
     assert_eq!(ledgers_in(place), 1);
-    let mut reap = stage.command(&stage.run_words()[0]);
-    assert!(
-        reap.args(["reap", "--yes"]).env("TMPDIR", temporary).output().unwrap().status.success()
-    );
+    let reaped = machine.ostler(stage, &["reap", "--yes"]).output().unwrap();
+    assert!(reaped.status.success());
     assert_eq!(ledgers_in(place), 0);
     stage.sandbox.expect_no_process_left(PATIENCE);
     stage.bystanders().assert_untouched();
 }
 
 /// One line says why, and nothing was started.
-fn assert_refused(stage: &Stage, temporary: &Path, reasons: &[&str]) {
+fn assert_refused(stage: &Stage, machine: Machine, reasons: &[&str]) {
     let started = stage.sandbox.file("started");
-    let mut command = run_with(stage, temporary);
+    let mut command = machine.ostler(stage, &["run", "--"]);
     let output = command.arg("touch").arg(&started).stdin(Stdio::null()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
@@ -129,12 +139,10 @@ fn assert_refused(stage: &Stage, temporary: &Path, reasons: &[&str]) {
 
 rows! {
     fn the_state_directory_is_the_first_choice(stage) {
-        let temporary = temporary(&stage);
-        assert_kept_in(&stage, &temporary, &stage.sandbox.state().join("ostler"));
+        assert_kept_in(&stage, Machine::Usual, &stage.sandbox.state().join("ostler"));
         // Sockets are there, as long as their servers live.
         assert_eq!(ledgers_in(&stage.sandbox.runtime().join("ostler")), 0);
         assert_eq!(fs::read_dir(stage.sandbox.runtime().join("ostler/doors")).unwrap().count(), 0);
-        assert_eq!(fs::read_dir(temporary).unwrap().count(), 0);
     }
 
     fn a_state_directory_that_cannot_be_written_is_followed_by_the_runtime_directory(stage) {
@@ -144,22 +152,19 @@ rows! {
                 fs::set_permissions(stage.sandbox.state(), Permissions::from_mode(0o555)).unwrap();
             }
         }
-        let temporary = temporary(&stage);
-        assert_kept_in(&stage, &temporary, &stage.sandbox.runtime().join("ostler"));
+        assert_kept_in(&stage, Machine::Usual, &stage.sandbox.runtime().join("ostler"));
     }
 
     fn a_read_only_state_directory_is_followed_by_the_runtime_directory(stage) {
         let tmpfs = Tmpfs::mount(&stage.sandbox.state());
         tmpfs.make_read_only();
-        let temporary = temporary(&stage);
-        assert_kept_in(&stage, &temporary, &stage.sandbox.runtime().join("ostler"));
+        assert_kept_in(&stage, Machine::Usual, &stage.sandbox.runtime().join("ostler"));
     }
 
     fn a_full_state_directory_is_followed_by_the_runtime_directory(stage) {
         let tmpfs = Tmpfs::mount(&stage.sandbox.state());
         tmpfs.fill();
-        let temporary = temporary(&stage);
-        assert_kept_in(&stage, &temporary, &stage.sandbox.runtime().join("ostler"));
+        assert_kept_in(&stage, Machine::Usual, &stage.sandbox.runtime().join("ostler"));
         // Nothing has been left there by the attempts.
         tmpfs.empty();
         assert_eq!(ledgers_in(&stage.sandbox.state().join("ostler")), 0);
@@ -181,40 +186,56 @@ rows! {
         stage.expect_empty();
     }
 
+    fn without_a_state_directory_it_is_in_the_runtime_directory_of_the_uid(stage) {
+        obstruct(&stage.sandbox.state());
+        let runtime = stage.sandbox.system().log_in(uid_of(&stage));
+        assert_kept_in(&stage, Machine::Own, &runtime.join("ostler"));
+        assert!(!by_uid(&stage).0.exists());
+    }
+
     fn without_both_it_is_among_the_temporary_files(stage) {
         obstruct(&stage.sandbox.state());
-        obstruct(&stage.sandbox.runtime());
-        let temporary = temporary(&stage);
-        let place = temporary.join(format!("ostler-{}", uid_of(&stage)));
-        assert_kept_in(&stage, &temporary, &place);
+        assert_kept_in(&stage, Machine::Own, &by_uid(&stage).0);
     }
 
     fn without_any_place_nothing_is_started(stage) {
         obstruct(&stage.sandbox.state());
         obstruct(&stage.sandbox.runtime());
-        assert_refused(&stage, Path::new("/dev/null"), &[
+        assert_refused(&stage, Machine::Usual, &[
             &format!("{}/ostler: Not a directory", stage.sandbox.state().display()),
             &format!("{}/ostler: Not a directory", stage.sandbox.runtime().display()),
-            &format!("/dev/null/ostler-{}: Not a directory", uid_of(&stage)),
             "set XDG_STATE_HOME to one that can",
         ]);
     }
 
     fn a_temporary_directory_of_somebody_else_is_refused(stage) {
         obstruct(&stage.sandbox.state());
-        obstruct(&stage.sandbox.runtime());
-        let temporary = temporary(&stage);
-        let place = temporary.join(format!("ostler-{}", uid_of(&stage)));
+        let (place, seen) = by_uid(&stage);
         fs::create_dir(&place).unwrap();
         fs::set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
         chown(&place, Some(12345), Some(12345)).unwrap();
-        assert_refused(&stage, &temporary, &[&format!("{} belongs to somebody else", place.display())]);
+        assert_refused(&stage, Machine::Own, &[&format!("{} belongs to somebody else", seen.display())]);
         assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
 
         // Nor is a link followed, wherever it leads.
         fs::remove_dir(&place).unwrap();
         std::os::unix::fs::symlink(stage.sandbox.home(), &place).unwrap();
-        assert_refused(&stage, &temporary, &[&place.display().to_string()]);
+        assert_refused(&stage, Machine::Own, &[&seen.display().to_string()]);
         assert_eq!(fs::read_dir(stage.sandbox.home()).unwrap().count(), 0);
+    }
+
+    /// What others have put into it while they could is not used.
+    fn a_temporary_directory_that_others_can_write_to_is_refused(stage) {
+        obstruct(&stage.sandbox.state());
+        let (place, seen) = by_uid(&stage);
+        fs::create_dir(&place).unwrap();
+        chown(&place, Some(uid_of(&stage)), None).unwrap();
+        for mode in [0o777, 0o770] {
+            fs::set_permissions(&place, Permissions::from_mode(mode)).unwrap();
+            assert_refused(&stage, Machine::Own, &[&format!("{} can be written by others", seen.display())]);
+        }
+        // What others could only read is closed to them.
+        fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
+        assert_kept_in(&stage, Machine::Own, &place);
     }
 }

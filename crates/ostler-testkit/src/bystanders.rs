@@ -115,7 +115,7 @@ impl Bystanders {
         stand: Stand,
         ready: &Path,
     ) {
-        let mut command = command_in(&[self.cgroup.path()], token, user, OsStr::new(stub));
+        let mut command = command_in(&[self.cgroup.path()], token, &[], user, OsStr::new(stub));
         command.args(switches).arg("--ready").arg(ready);
         match stand {
             Stand::SameGroup => {}

@@ -1,6 +1,6 @@
 //! One test's own world.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use crate::ambient::keep_descriptors_from_programs;
 use crate::controllers::Controllers;
 use crate::process::all_pids;
 use crate::survivors::Survivors;
+use crate::system::System;
 use crate::wait::{poll, wait_until};
 use crate::{Cgroup, Token, binary};
 
@@ -83,7 +84,7 @@ impl Sandbox {
         self.path().join("state")
     }
 
-    /// The `XDG_RUNTIME_DIR` of its programs.
+    /// The `XDG_RUNTIME_DIR` and the `OSTLER_RUNTIME_DIR` of its programs: no test uses the user's own gateways.
     pub fn runtime(&self) -> PathBuf {
         self.path().join("runtime")
     }
@@ -132,14 +133,37 @@ impl Sandbox {
 
     /// A command that runs inside of the sandbox as that user. Arguments may be added.
     pub fn command_as(&self, user: User, program: impl AsRef<OsStr>) -> Command {
-        let controllers = self.controllers.iter().flat_map(Controllers::paths);
-        let cgroups: Vec<&Path> = std::iter::once(self.cgroup.path()).chain(controllers).collect();
-        let mut command = command_in(&cgroups, &self.token, user, program.as_ref());
+        let mut command = command_in(&self.cgroups(), &self.token, &[], user, program.as_ref());
         command
             .env("XDG_STATE_HOME", self.state())
             .env("XDG_RUNTIME_DIR", self.runtime())
+            .env("OSTLER_RUNTIME_DIR", self.runtime())
             .env("HOME", self.home());
         command
+    }
+
+    /// The same with `/tmp` and `/run` of the test's own ([`Sandbox::system`]), and without the variables that name a
+    /// runtime directory: as on a machine where nobody else is.
+    pub fn command_on_own_system(&self, user: User, program: impl AsRef<OsStr>) -> Command {
+        let prefix = self.system().prefix();
+        let prefix: Vec<&OsStr> = prefix.iter().map(OsString::as_os_str).collect();
+        let mut command = command_in(&self.cgroups(), &self.token, &prefix, user, program.as_ref());
+        command
+            .env("XDG_STATE_HOME", self.state())
+            .env("HOME", self.home())
+            .env_remove("XDG_RUNTIME_DIR")
+            .env_remove("OSTLER_RUNTIME_DIR");
+        command
+    }
+
+    /// The system directories of [`Sandbox::command_on_own_system`].
+    pub fn system(&self) -> System {
+        System::of(self.path())
+    }
+
+    fn cgroups(&self) -> Vec<&Path> {
+        let controllers = self.controllers.iter().flat_map(Controllers::paths);
+        std::iter::once(self.cgroup.path()).chain(controllers).collect()
     }
 
     /// The stub inside of the sandbox, with a ready file for [`Sandbox::wait_ready`] and a pid file for
@@ -253,12 +277,19 @@ impl Drop for Sandbox {
     }
 }
 
-/// The command that joins the cgroups, becomes the user, and then the program.
-pub(crate) fn command_in(cgroups: &[&Path], token: &Token, user: User, program: &OsStr) -> Command {
+/// The command that joins the cgroups, runs the prefix, becomes the user, and then the program.
+pub(crate) fn command_in(
+    cgroups: &[&Path],
+    token: &Token,
+    prefix: &[&OsStr],
+    user: User,
+    program: &OsStr,
+) -> Command {
     let (name, value) = token.env();
     let mut command = Command::new("/bin/sh");
     let cgroups: Vec<&OsStr> = cgroups.iter().map(|path| path.as_os_str()).collect();
     command.arg("-c").arg(JOIN).arg(cgroups.join(OsStr::new(":"))).env(name, value);
+    command.args(prefix);
     if let User::Nobody(uid) = user {
         let uid = uid.to_string();
         command.args(["setpriv", "--reuid", &uid, "--regid", &uid]);

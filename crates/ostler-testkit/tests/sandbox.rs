@@ -78,6 +78,7 @@ fn programs_see_the_directories_and_the_token() {
     for (name, path) in [
         ("XDG_STATE_HOME", sandbox.state()),
         ("XDG_RUNTIME_DIR", sandbox.runtime()),
+        ("OSTLER_RUNTIME_DIR", sandbox.runtime()),
         ("HOME", sandbox.home()),
     ] {
         assert_eq!(dump["env"][name], path.to_str().unwrap());

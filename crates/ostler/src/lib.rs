@@ -127,7 +127,7 @@ pub use ladder::{Climb, Ladder, Step};
 pub use level::{Containment, Level, UnknownContainment};
 pub use limits::Limits;
 pub use outcome::{Outcome, Proof, Refusal, Residue};
-pub use places::Places;
+pub use places::{Places, RUNTIME_VARIABLE};
 pub use process::Processes;
 pub use proctable::{Identity, Process};
 pub use resources::{Bytes, Cpus, Excess, InvalidResource, Resources};

@@ -9,6 +9,12 @@ use rustix::process::getuid;
 
 use crate::level::Level;
 
+/// Names the directory for what ends with the user's session, in place of the one that depends on the uid.
+pub const RUNTIME_VARIABLE: &str = "OSTLER_RUNTIME_DIR";
+
+/// The mode of what the group or anybody else can write to.
+const OTHERS_WRITE: u32 = 0o022;
+
 /// Directories that may hold ledgers, the best first.
 ///
 /// A record is written to the first that takes it; a sweep looks at all of them.
@@ -27,19 +33,29 @@ impl Places {
         Self(places)
     }
 
-    /// The user's: the XDG state directory, the XDG runtime directory, and a private one among
-    /// the temporary files for users who have neither.
+    /// The user's: the XDG state directory, then those of [`Places::of_session`].
     pub fn of_user() -> Self {
         Self::new(lasting().into_iter().chain(Self::of_session().0))
     }
 
     /// Those that end with the user's session: for sockets, and for users without a state directory.
+    ///
+    /// They depend on the uid alone, because hosts strip variables like `XDG_RUNTIME_DIR` and `TMPDIR` from their
+    /// servers, and all clients of a user have to find the same gateway: `/run/user/UID/ostler` if that user has a
+    /// `/run/user/UID`, and `/tmp/ostler-UID`. `OSTLER_RUNTIME_DIR` names another directory, which then is the only one.
     pub fn of_session() -> Self {
+        let given = std::env::var_os(RUNTIME_VARIABLE).filter(|value| !value.is_empty());
+        match given {
+            Some(runtime) => Self::new([Path::new(&runtime).join("ostler")]),
+            None => Self::of_uid(),
+        }
+    }
+
+    fn of_uid() -> Self {
         let uid = getuid().as_raw();
-        let runtime =
-            variable("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{uid}").into());
-        let temporary = std::env::temp_dir().join(format!("ostler-{uid}"));
-        Self::new([runtime.join("ostler"), temporary])
+        let runtime = Some(PathBuf::from(format!("/run/user/{uid}")));
+        let runtime = runtime.filter(|path| is_private(path)).map(|path| path.join("ostler"));
+        Self::new(runtime.into_iter().chain([format!("/tmp/ostler-{uid}").into()]))
     }
 
     /// The best of them that can be made, or made sure, to be this user's alone.
@@ -48,10 +64,20 @@ impl Places {
         for directory in self.directories() {
             match make_private(directory) {
                 Ok(()) => return Ok(directory),
+                // What the system says has no path.
+                Err(error) if error.raw_os_error().is_some() => {
+                    let text = format!("{}: {error}", directory.display());
+                    failure = io::Error::new(error.kind(), text);
+                }
                 Err(error) => failure = error,
             }
         }
         Err(failure)
+    }
+
+    /// Those that are there already, and this user's alone.
+    pub fn ours(&self) -> impl Iterator<Item = &Path> {
+        self.directories().filter(|directory| directory.is_absolute() && is_private(directory))
     }
 
     /// The directories, the best first.
@@ -70,7 +96,9 @@ pub(crate) fn hidden(level: Level, book: Option<&Path>) -> Vec<PathBuf> {
     let configuration = variable("XDG_CONFIG_HOME").or_else(home).map(|base| base.join("ostler"));
     // PLACE/owners/ID.
     let place = book.and_then(|book| book.ancestors().nth(2)).map(Path::to_owned);
-    Places::new(Places::of_user().0.into_iter().chain(configuration).chain(place)).0
+    // Another gateway of this user may be where this one is not.
+    let own = Places::of_user().0.into_iter().chain(Places::of_uid().0);
+    Places::new(own.chain(configuration).chain(place)).0
 }
 
 /// The one whose content outlives the machine.
@@ -87,22 +115,53 @@ fn variable(name: &str) -> Option<PathBuf> {
 /// is not read: among temporary files somebody else may have made a directory of our name first.
 pub(crate) fn is_private(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| {
-        found.is_dir() && found.uid() == getuid().as_raw() && found.mode() & 0o022 == 0
+        found.is_dir() && found.uid() == getuid().as_raw() && found.mode() & OTHERS_WRITE == 0
     })
 }
 
-/// Makes `path` a directory that nobody else can enter, and refuses one that is somebody else's.
+/// Why a directory is not used.
+#[derive(Debug, thiserror::Error)]
+enum Unfit {
+    #[error("{} is not an absolute path", .0.display())]
+    Relative(PathBuf),
+    #[error("{} is a symbolic link", .0.display())]
+    Link(PathBuf),
+    #[error("{} belongs to somebody else", .0.display())]
+    Foreign(PathBuf),
+    #[error("{} can be written by others, and so can its parent directory; remove it", .0.display())]
+    Open(PathBuf),
+}
+
+/// Makes `path` a directory that nobody else can enter, and refuses one that is somebody else's, or that somebody else
+/// may have filled among the temporary files.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    let unfit = |why: fn(PathBuf) -> Unfit| {
+        io::Error::new(io::ErrorKind::PermissionDenied, why(path.to_owned()))
+    };
+    if path.is_relative() {
+        return Err(unfit(Unfit::Relative));
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let found = fs::symlink_metadata(path)?;
+    if found.is_symlink() {
+        return Err(unfit(Unfit::Link));
+    }
     if !found.is_dir() || found.uid() != getuid().as_raw() {
-        let text = format!("{} belongs to somebody else", path.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        return Err(unfit(Unfit::Foreign));
+    }
+    if found.mode() & OTHERS_WRITE != 0 && is_among_others(path)? {
+        return Err(unfit(Unfit::Open));
     }
     if found.mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
     }
     Ok(())
+}
+
+/// Whether others can put something beside it, as among temporary files.
+fn is_among_others(path: &Path) -> io::Result<bool> {
+    let parent = path.parent().unwrap_or(path);
+    Ok(fs::metadata(parent)?.mode() & OTHERS_WRITE != 0)
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ fn ostler_in(directory: &TempDir, word: &str) -> Command {
     command.arg(word).current_dir(place);
     command.env("OSTLER_CONFIG", place.join("ostler.json"));
     command.env("OSTLER_SOCKET", place.join("socket"));
-    command.env("XDG_STATE_HOME", place).env("XDG_RUNTIME_DIR", place);
+    command.env("XDG_STATE_HOME", place).env("OSTLER_RUNTIME_DIR", place);
     command
 }
 

@@ -1,16 +1,24 @@
 //! `ostler down`.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler_gateway::admin::{Answer, InstanceLine, Request};
+use ostler_gateway::front::Dialled;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::gateways::{self, AskError, Which};
 use crate::out::say;
 use crate::page::Page;
 use crate::{exit, out};
+
+/// For the process of a gateway that has ended all its servers.
+const END_LIMIT: Duration = Duration::from_secs(15);
 
 /// What `ostler down` is told.
 #[derive(Debug, Args)]
@@ -21,7 +29,7 @@ Examples:
   ostler down --all
 
 The gateway answers the calls in flight, ends all its servers with proof, and then itself. Its
-clients are disconnected. --all ends every gateway of this user that is not at a place of its own
+clients are disconnected. When this command returns, another gateway can start in its place. --all ends every gateway of this user that is not at a place of its own
 (--socket). Exit status: 3 if no gateway runs, 4 if something is left, which is named.")]
 pub(crate) struct DownArguments {
     /// End all gateways
@@ -53,13 +61,43 @@ pub(crate) fn run(arguments: &DownArguments) -> ExitCode {
     if arguments.all {
         return end_all(arguments.json).unwrap_or_else(|error| error.report());
     }
-    match arguments.which.ask(Request::Down) {
-        Ok(Answer::Ended { count, left }) => {
+    match arguments.which.dial().and_then(|gateway| end(&gateway)) {
+        Ok(Ended { count, left }) => {
             let done = format!("the gateway has ended; instances that ended with it: {count}");
             report(&done, count, &left, arguments.json)
         }
-        Ok(_) => AskError::Strange.report(),
         Err(error) => error.report(),
+    }
+}
+
+/// What a gateway says at its end.
+struct Ended {
+    count: usize,
+    left: Vec<InstanceLine>,
+}
+
+/// Ends it, and waits until its process is gone: then its lock and its port are free for the next one.
+fn end(gateway: &Dialled) -> Result<Ended, AskError> {
+    let process = gateway.process();
+    let Answer::Ended { count, left } = gateways::ask(gateway, Request::Down)? else {
+        return Err(AskError::Strange);
+    };
+    if process.is_none_or(|process| is_gone(&process)) {
+        Ok(Ended { count, left })
+    } else {
+        Err(AskError::StillThere { pid: gateway.greeting.pid, limit: END_LIMIT })
+    }
+}
+
+/// Whether a process ends in time.
+fn is_gone(process: &OwnedFd) -> bool {
+    let end = Instant::now() + END_LIMIT;
+    loop {
+        let rest = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], rest.as_ref()) {
+            Err(Errno::INTR) => {}
+            polled => return polled.is_ok_and(|count| count > 0),
+        }
     }
 }
 
@@ -70,13 +108,9 @@ fn end_all(as_json: bool) -> Result<ExitCode, AskError> {
     }
     let mut verdicts = Vec::new();
     for (place, gateway) in running {
-        match gateways::ask(&gateway, Request::Down)? {
-            Answer::Ended { count, left } => {
-                let ended = count - left.len().min(count);
-                verdicts.push(VerdictAt { socket: place.path().to_owned(), ended, left });
-            }
-            _ => return Err(AskError::Strange),
-        }
+        let Ended { count, left } = end(&gateway)?;
+        let ended = count - left.len().min(count);
+        verdicts.push(VerdictAt { socket: place.path().to_owned(), ended, left });
     }
     let mut page = Page::new();
     for VerdictAt { socket, ended, .. } in &verdicts {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler_gateway::admin::{Overview, ServerLine};
 use ostler_gateway::config::{self, Asker, Description, Environment, describe};
-use ostler_gateway::front::Place;
+use ostler_gateway::front::{Place, last_configuration};
 use serde::Serialize;
 
 use crate::gateways::{Which, configuration};
@@ -132,7 +132,10 @@ impl Next {
         let empty = |error| Self { configuration: None, error, servers: Vec::new() };
         match configuration(None, Asker::Client) {
             Ok(Some(path)) => Self::of(path),
-            Ok(None) => empty(None),
+            Ok(None) => match last_configuration() {
+                Ok(followed) => followed.map_or_else(|| empty(None), Self::of),
+                Err(error) => empty(Some(chain(&error))),
+            },
             Err(error) => empty(Some(chain(&error))),
         }
     }

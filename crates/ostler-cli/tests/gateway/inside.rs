@@ -134,7 +134,9 @@ rows! {
         let house = House::new(stage);
         let entry = |server: &str| {
             let words = connect_words(&house, &[server]);
-            json!({ "command": words[0], "args": words[1..], "share": "all", "grace": "2s" })
+            // Ostler's own variables are not inherited.
+            let env = json!({ "OSTLER_RUNTIME_DIR": house.sandbox.runtime() });
+            json!({ "command": words[0], "args": words[1..], "env": env, "share": "all", "grace": "2s" })
         };
         let own = house.stub("a", &[], &json!({ "share": "all" }));
         house.configure(&[("a", own), ("b", entry("a")), ("c", entry("b"))]);

@@ -19,6 +19,7 @@ mod operators;
 mod principals;
 mod quotas;
 mod remote;
+mod runtime;
 mod sharing;
 mod starting;
 mod states;

@@ -2,14 +2,14 @@
 
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use rustix::process::getuid;
+use rustix::process::{PidfdFlags, getuid, pidfd_open};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -73,6 +73,12 @@ impl Dialled {
     /// Waits for the next line. Without a limit: an answer may take as long as what it is about.
     pub fn hear<T: DeserializeOwned>(&self) -> Result<T, HearError> {
         hear(&self.stream)
+    }
+
+    /// The gateway's process; `None` if it can't be seen from here. It becomes readable when the process has ended.
+    pub fn process(&self) -> Option<OwnedFd> {
+        let peer = socket_peercred(&self.stream).ok()?;
+        pidfd_open(peer.pid, PidfdFlags::empty()).ok()
     }
 
     /// The connection itself.

@@ -14,6 +14,7 @@ mod dial;
 mod hear;
 mod hello;
 pub mod http;
+mod last;
 mod newcomers;
 mod operator;
 mod place;
@@ -34,6 +35,7 @@ use tokio::time::{sleep, timeout};
 pub use dial::{DialError, Dialled};
 pub use hear::HearError;
 pub use hello::{Admission, Farewell, Greeting, Hello};
+pub use last::{LastError, last_configuration, leave_configuration};
 pub use place::{Place, PlaceError, Seat, remove_stale};
 pub use stdio::is_usable;
 

@@ -8,7 +8,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use ostler::keeper::Fingerprint;
@@ -44,7 +44,7 @@ pub enum PlaceError {
     #[error("{} is too long for a socket: give a path of less than {LONGEST} bytes", .0.display())]
     TooLong(PathBuf),
     /// No directory is this user's alone.
-    #[error("no directory can hold the socket; set XDG_RUNTIME_DIR to one that can")]
+    #[error("no directory can hold the socket; set OSTLER_RUNTIME_DIR to one that can")]
     NoDirectory(#[source] io::Error),
     /// A gateway is there already.
     #[error("a gateway runs already at {}", .0.display())]
@@ -104,7 +104,17 @@ impl Place {
             Some(path) => format!("gateway-{}.{SUFFIX}", hash_of(path)),
         };
         let places = Places::of_session();
-        Self::at(&places.private().map_err(PlaceError::NoDirectory)?.join(name))
+        let best = places.private().map_err(PlaceError::NoDirectory)?.join(&name);
+        // A gateway that was started before its user logged in is in another one.
+        let others = || places.ours().map(|directory| directory.join(&name));
+        let running = || others().find(|path| UnixStream::connect(path).is_ok());
+        let path = if best.exists() { None } else { running() };
+        Self::at(&path.unwrap_or(best))
+    }
+
+    /// Whether a gateway with this configuration is there unless somebody names another place.
+    pub fn is_usual_for(&self, configuration: &Path) -> bool {
+        Self::usual(Some(configuration)).is_ok_and(|usual| usual == *self)
     }
 
     /// The usual ones where there is a socket, whether or not anybody listens.
@@ -234,8 +244,6 @@ fn hash_of(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
-
     use super::*;
 
     #[test]

@@ -121,6 +121,7 @@ impl Scene {
             .env("XDG_CONFIG_HOME", sandbox.home().join(".config"))
             .env("XDG_STATE_HOME", sandbox.state())
             .env("XDG_RUNTIME_DIR", sandbox.runtime())
+            .env("OSTLER_RUNTIME_DIR", sandbox.runtime())
             .env("TERM", "xterm-256color")
             .env("LANG", "C.UTF-8")
             .env("USER", "root")
@@ -146,7 +147,7 @@ impl Scene {
                 variables.insert(name.to_owned(), path.display().to_string());
             };
             insert("XDG_STATE_HOME", self.stage.sandbox.state());
-            insert("XDG_RUNTIME_DIR", self.stage.sandbox.runtime());
+            insert("OSTLER_RUNTIME_DIR", self.stage.sandbox.runtime());
         }
         Entry::Command { words, variables }
     }

@@ -74,7 +74,9 @@ pub enum StartError {
     )]
     WithoutEngine(Engine),
     /// There is no place for its own socket to that engine.
-    #[error("no directory can hold its socket to a container engine; set XDG_RUNTIME_DIR to one")]
+    #[error(
+        "no directory can hold its socket to a container engine; set OSTLER_RUNTIME_DIR to one"
+    )]
     Door(#[source] io::Error),
     /// The program runs as a guardian and does not know it.
     #[error("call ostler::guardian::run_if_asked() first in main")]

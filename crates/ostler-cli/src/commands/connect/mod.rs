@@ -21,7 +21,7 @@ use ostler_gateway::front::{
 };
 
 use crate::exit;
-use crate::gateways::{Which, configuration, configuration_or_example};
+use crate::gateways::{Which, configuration, configuration_to_follow};
 use crate::out::{chain, protocol, say};
 
 /// What `ostler connect` is told.
@@ -36,7 +36,8 @@ In a client's configuration:
   \"command\": \"ostler\", \"args\": [\"connect\"]
 
 It starts the gateway if none runs; that one ends when nobody has used it for five minutes, and
-never reads an ostler.json in the working directory: --config names one. Sessions of one agent share
+never reads an ostler.json in the working directory: --config names one. If there is no configuration,
+it uses the one that the gateway which was started last has, and says so. Sessions of one agent share
 servers that are shared by agent. --agent or OSTLER_AGENT names the agent; without a name the sessions
 of one project directory are one agent, where the client tells which directory that is.
 Exit status: 0 when its input ends, 1 if the gateway can't be reached or ends.")]
@@ -103,7 +104,7 @@ fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
     let path = match arguments.which.said()? {
         // The gateway that is named may have a configuration.
         Some(_) => configuration(given, Asker::Client)?,
-        None => configuration_or_example(given, Asker::Client)?,
+        None => configuration_to_follow(given)?,
     };
     let place = arguments.which.place(path.as_deref())?;
     let gateway = start::reach(&place, path.as_deref())?;

@@ -6,18 +6,19 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, PipeReader, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ostler::{INSTANCE_VARIABLE, instances_around};
+use ostler::{INSTANCE_VARIABLE, RUNTIME_VARIABLE, instances_around};
 use ostler_gateway::config::{Environment, Names};
 use ostler_gateway::front::{DialError, Dialled, Lock, Place, PlaceError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
+use rustix::process::getuid;
 
 /// For a gateway to be there, whoever starts it; its predecessor may have to end first.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -26,6 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const IDLE_EXIT: &str = "5m";
 /// A log beyond that is put aside.
 const LONG_LOG: u64 = 1 << 20;
+const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// How much of the log is shown if it does not start.
 const TAIL: usize = 2000;
 
@@ -101,8 +103,7 @@ fn start(place: &Place, configuration: Option<&Path>) -> Result<(), StartError> 
         None => command.arg("--no-config"),
     };
     // One client's variables are no other's business: each sends its own.
-    let variables = Environment::of_process().only(&Names::inherited());
-    command.env_clear().envs(variables).current_dir("/");
+    command.env_clear().envs(variables()).current_dir("/");
     if let Some(instance) = place.instance() {
         // With the mark, so that it is found as a part of the instance if nobody is left to end it.
         let id = instance.to_string();
@@ -114,6 +115,23 @@ fn start(place: &Place, configuration: Option<&Path>) -> Result<(), StartError> 
     drop(command);
     first.wait()?;
     if is_ready(ready)? { Ok(()) } else { Err(StartError::Refused(said_since(&path, before))) }
+}
+
+/// What a gateway needs. A client that was started without `XDG_RUNTIME_DIR` would else have servers that differ from
+/// those of a client with the usual one.
+fn variables() -> Environment {
+    let own = Environment::of_process();
+    let names = Names::inherited().iter().chain([RUNTIME_VARIABLE]).collect();
+    let mut kept = own.only(&names);
+    let usual = Path::new("/run/user").join(getuid().as_raw().to_string());
+    let is_mine = |path: &PathBuf| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|found| found.is_dir() && found.uid() == getuid().as_raw())
+    };
+    if own.get(XDG_RUNTIME_DIR).is_none() {
+        kept.extend(Some(usual).filter(is_mine).map(|path| (XDG_RUNTIME_DIR, path)));
+    }
+    kept
 }
 
 /// The gateway says one word, or ends without.

@@ -125,7 +125,7 @@ fn way_to(place: &Place, configuration: Option<&Path>) -> Option<String> {
     let found = crate::gateways::configuration(None, Asker::Client).ok().flatten();
     match configuration {
         _ if is_usual(found.as_deref()) => None,
-        Some(path) if is_usual(Some(path)) => Some(format!("--config {}", path.display())),
+        Some(path) if place.is_usual_for(path) => Some(format!("--config {}", path.display())),
         _ => Some(format!("--socket {}", place.path().display())),
     }
 }

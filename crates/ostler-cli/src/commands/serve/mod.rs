@@ -16,12 +16,12 @@ use clap::Args;
 use ostler::{Ignored, InstanceId, instances_around};
 use ostler_gateway::Supply;
 use ostler_gateway::config::{self, Asker, LoadError, NotFound};
-use ostler_gateway::front::{Place, PlaceError, Seat};
+use ostler_gateway::front::{Place, PlaceError, Seat, leave_configuration};
 use rustix::process::setsid;
 
 use self::http::{HttpArguments, HttpError};
 use crate::exit;
-use crate::gateways::{Which, configuration_or_example};
+use crate::gateways::{Which, configuration, configuration_or_example};
 use crate::out::{chain, say};
 use crate::requests::Requests;
 
@@ -128,10 +128,13 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, ServeError> {
     let path = if arguments.no_config {
         None
     } else {
-        configuration_or_example(arguments.config.as_deref(), Asker::Person)?
+        configuration_or_example(arguments.config.as_deref())?
     };
     let supply = supply(path.as_deref())?;
     let seat = take_seat(arguments, path.as_deref())?;
+    if let Some(path) = &path {
+        leave_path(arguments, seat.place(), path);
+    }
     let http = arguments.http.listen()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let runtime =
@@ -157,6 +160,23 @@ fn supply(path: Option<&Path>) -> Result<Supply, ServeError> {
         say(notice.in_file(&name));
     }
     Ok(Supply::File(file))
+}
+
+/// Leaves the configuration's path for clients that find none, unless this gateway is at a place of its own. One from the
+/// working directory is not left: no client has to use what lies in a clone of somebody else's work.
+fn leave_path(arguments: &ServeArguments, place: &Place, path: &Path) {
+    let is_found_by_clients =
+        || configuration(None, Asker::Client).is_ok_and(|found| found.as_deref() == Some(path));
+    let is_left = arguments.config.is_some() || is_found_by_clients();
+    if !is_left || !place.is_usual_for(path) {
+        return;
+    }
+    if let Err(error) = leave_configuration(place, path) {
+        say(format_args!(
+            "warning: clients without a configuration don't find this gateway: {}",
+            chain(&error)
+        ));
+    }
 }
 
 /// Where it is told to be. Without a word, a gateway inside of an instance serves that alone: it ends with it.

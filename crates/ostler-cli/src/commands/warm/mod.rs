@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler_gateway::admin::{Answer, Request, ServerLine};
-use ostler_gateway::config::{Asker, NotFound};
+use ostler_gateway::config::NotFound;
 use ostler_gateway::front::{DialError, Dialled, Place, PlaceError};
 use serde::Serialize;
 
 use self::session::{Offered, SessionError};
 use crate::commands::connect::start::{self, StartError};
 use crate::exit;
-use crate::gateways::{AskError, Which, ask, configuration_or_example};
+use crate::gateways::{AskError, Which, ask, configuration_to_follow};
 use crate::out::{Screen, chain, say};
 
 /// What `ostler warm` is told.
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &WarmArguments) -> ExitCode {
 
 /// Returns whether every server was listed.
 fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
-    let path = configuration_or_example(arguments.config.as_deref(), Asker::Client)?;
+    let path = configuration_to_follow(arguments.config.as_deref())?;
     let place = arguments.which.place(path.as_deref())?;
     let gateway = start::reach(&place, path.as_deref())?;
     let servers = servers(&gateway, &arguments.servers)?;

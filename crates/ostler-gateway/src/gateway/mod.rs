@@ -23,7 +23,7 @@ use crate::message;
 use crate::mutex::lock;
 use crate::quota::{Purse, Quotas};
 use crate::route::Route;
-use crate::session::{Desk, Presence, Session, SessionLimits};
+use crate::session::{Common, Desk, Presence, Session, SessionLimits};
 use crate::transport::pipe::{Input, Output};
 use crate::transport::{About, Outlet, Weight};
 
@@ -244,7 +244,12 @@ impl Gateway {
         }
         let visit = (&route, pid);
         let presence = Presence::new(&self.chronicle, &client, scope.who(), visit, agent_session);
-        Desk::new(Session::new(Arc::clone(self), client, scope, purse, presence, route, menu))
+        let common = Common {
+            hub: Arc::clone(&self.hub),
+            claims: self.claims(&principal),
+            limits: self.limits,
+        };
+        Desk::new(Session::new(common, client, scope, purse, presence, route, menu))
     }
 
     fn enter_agent(&self, visitor: &Visitor) -> Option<AgentSession> {
@@ -303,7 +308,7 @@ impl Gateway {
     }
 
     /// The record of which server a URI belongs to, for all clients of one principal.
-    pub(crate) fn claims(&self, principal: &Principal) -> Arc<Mutex<Claims>> {
+    fn claims(&self, principal: &Principal) -> Arc<Mutex<Claims>> {
         Arc::clone(lock(&self.claims).entry(principal.clone()).or_default())
     }
 
@@ -311,15 +316,11 @@ impl Gateway {
         &self.chronicle
     }
 
-    pub(crate) fn limits(&self) -> SessionLimits {
-        self.limits
-    }
-
     pub(crate) fn quotas(&self) -> &Quotas {
         &self.quotas
     }
 
-    pub(crate) fn hub(&self) -> &Hub {
+    fn hub(&self) -> &Hub {
         &self.hub
     }
 

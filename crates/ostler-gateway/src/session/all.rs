@@ -88,7 +88,7 @@ impl Session {
     /// What this session's instance of a server has listed for this session only.
     pub(super) fn own_list(&self, server: &str, method: &str) -> Option<Bytes> {
         let session = self.scope.who().session;
-        self.gateway.hub().own_list(&self.menu.id(server)?, session, method)
+        self.hub.own_list(&self.menu.id(server)?, session, method)
     }
 
     /// What the items of a server's list have under a key.

@@ -16,7 +16,7 @@ use super::gather::News;
 use super::reach::Errand;
 use crate::catalog::Catalog;
 use crate::client::{Client, Memory};
-use crate::gateway::Gateway;
+use crate::hub::Hub;
 use crate::mutex::lock;
 use crate::transport::{End, Source, Words};
 
@@ -28,7 +28,7 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(20);
 
 /// A session, as long as it lasts.
 pub(crate) struct Desk {
-    gateway: Arc<Gateway>,
+    hub: Arc<Hub>,
     client: Arc<Client>,
     session: Mutex<Option<Session>>,
     /// There is something else to wait for.
@@ -47,7 +47,7 @@ pub(super) struct Vigil {
 impl Desk {
     pub(crate) fn new(session: Session) -> Self {
         Self {
-            gateway: Arc::clone(&session.gateway),
+            hub: Arc::clone(&session.hub),
             client: Arc::clone(&session.client),
             session: Mutex::new(Some(session)),
             stirred: Notify::new(),
@@ -89,7 +89,7 @@ impl Desk {
                 () = &mut look, if vigil.look.is_some() => {
                     self.with(Session::look);
                 }
-                Some(()) = told(vigil.news, &self.gateway.hub().catalog) => {
+                Some(()) = told(vigil.news, &self.hub.catalog) => {
                     self.with(Session::heed_news);
                 }
                 () = self.stirred.notified() => {}
@@ -121,7 +121,7 @@ impl Desk {
             tokio::select! {
                 errand = self.errand(), if vigil.has_errands => self.run_errand(errand),
                 () = self.client.settled() => {}
-                Some(()) = told(vigil.news, &self.gateway.hub().catalog) => {
+                Some(()) = told(vigil.news, &self.hub.catalog) => {
                     self.with(Session::heed_news);
                 }
             }

@@ -86,7 +86,7 @@ impl News {
 impl Session {
     /// Waits for what is not known yet. A server that was never seen is started once, for all clients that ask.
     pub(super) fn gather(&mut self, method: &'static str, id: &Bytes, wants: Wants) {
-        self.seen = self.gateway.hub().catalog.edition();
+        self.seen = self.hub.catalog.edition();
         let missing = wants.of(self.unknown(method));
         let limit = match &wants {
             Wants::List => {
@@ -128,7 +128,7 @@ impl Session {
 
     /// Something was learned, or it is time.
     pub(super) fn heed_news(&mut self) {
-        self.seen = self.gateway.hub().catalog.edition();
+        self.seen = self.hub.catalog.edition();
         self.keep_promises();
         self.finish_gathers();
     }
@@ -211,7 +211,7 @@ impl Session {
             return;
         };
         let demand = self.listing_demand(server);
-        let listings = &self.gateway.hub().listings;
+        let listings = &self.hub.listings;
         listings.begin(name, || self.scope.acquire_to_list(&id, &demand));
     }
 
@@ -228,7 +228,7 @@ impl Session {
     }
 
     fn listing_of(&self, server: &str) -> Option<Attempt> {
-        self.gateway.hub().listings.attempt(&self.catalog_name(server)?)
+        self.hub.listings.attempt(&self.catalog_name(server)?)
     }
 
     /// Why it is not known what a server has.

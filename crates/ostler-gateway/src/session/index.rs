@@ -82,7 +82,7 @@ impl Index {
 impl Session {
     /// What all servers have, as far as it is known now.
     pub(super) fn index(&mut self) -> &Index {
-        let editions = (self.gateway.hub().catalog.edition(), self.menu.edition());
+        let editions = (self.hub.catalog.edition(), self.menu.edition());
         if self.index.editions != Some(editions) {
             self.update_index(editions);
         }

@@ -37,7 +37,7 @@ pub(crate) use self::presence::Presence;
 use self::reach::{Errand, Reach};
 use crate::claims::Claims;
 use crate::client::Client;
-use crate::gateway::Gateway;
+use crate::hub::Hub;
 use crate::in_flight::InFlight;
 use crate::listing::Failure;
 use crate::menu::Menu;
@@ -45,9 +45,19 @@ use crate::message::{self, code};
 use crate::quota::Purse;
 use crate::route::Route;
 
+/// What a session has in common with others.
+#[derive(Debug)]
+pub(crate) struct Common {
+    /// All instances, and what is known of servers.
+    pub(crate) hub: Arc<Hub>,
+    /// Which server a URI belongs to, for all clients of the same principal.
+    pub(crate) claims: Arc<Mutex<Claims>>,
+    pub(crate) limits: SessionLimits,
+}
+
 /// One client's connection.
 pub(crate) struct Session {
-    gateway: Arc<Gateway>,
+    hub: Arc<Hub>,
     client: Arc<Client>,
     scope: Arc<Scope>,
     /// Counts the bytes of its requests that wait.
@@ -70,6 +80,7 @@ pub(crate) struct Session {
     index: Index,
     /// Which server a URI belongs to, for all clients of the same principal.
     claims: Arc<Mutex<Claims>>,
+    limits: SessionLimits,
     /// Why the last attempt to reach a server has failed.
     failures: HashMap<Arc<str>, Failure>,
     /// What its task waits for at this moment.
@@ -78,7 +89,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(
-        gateway: Arc<Gateway>,
+        Common { hub, claims, limits }: Common,
         client: Arc<Client>,
         scope: Scope,
         purse: Arc<Purse>,
@@ -87,8 +98,7 @@ impl Session {
         menu: Arc<Menu>,
     ) -> Self {
         Self {
-            claims: gateway.claims(&scope.who().principal),
-            gateway,
+            hub,
             client,
             scope: Arc::new(scope),
             purse,
@@ -102,6 +112,8 @@ impl Session {
             seen: 0,
             promised: BTreeMap::new(),
             index: Index::default(),
+            claims,
+            limits,
             failures: HashMap::new(),
             vigil: Vigil::default(),
         }

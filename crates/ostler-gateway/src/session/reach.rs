@@ -238,10 +238,9 @@ impl Session {
     /// The instance of a lease, as long as it is there.
     pub(super) fn hold_lease(&self, server: &Arc<str>, grant: Grant) -> Option<Held> {
         let Grant { lease, roots } = grant;
-        let hub = self.gateway.hub();
-        let upstream = hub.upstream(lease.instance())?;
+        let upstream = self.hub.upstream(lease.instance())?;
         if let Some(name) = self.catalog_name(server) {
-            upstream.describe_as(&name, &hub.catalog);
+            upstream.describe_as(&name, &self.hub.catalog);
         }
         if let Some(roots) = &roots {
             upstream.settle_roots(roots);
@@ -312,7 +311,7 @@ impl Session {
             return self.send_now(server, held, parcel, turn);
         }
         let (server, lease, id) = (Arc::clone(server), held.lease.clone(), parcel.id());
-        let limit = self.gateway.keeper().queue_timeout();
+        let limit = self.scope.queue_timeout();
         let turn = async move {
             let turn = timeout(limit, lease.turn()).await.map_err(|_| limit);
             Errand::Turn(server, parcel, turn)

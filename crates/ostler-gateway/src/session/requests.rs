@@ -295,7 +295,7 @@ impl Session {
 
     /// What the server has said of itself before, to clients like this one or others of the same principal.
     pub(super) fn found(&self, server: &str) -> Option<Found> {
-        self.gateway.hub().catalog.find(&self.catalog_name(server)?)
+        self.hub.catalog.find(&self.catalog_name(server)?)
     }
 
     /// Where the catalog keeps what the server says to clients like this one.

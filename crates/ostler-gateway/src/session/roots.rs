@@ -25,7 +25,7 @@ impl Session {
     /// Asks a client that has roots for them, unless it was asked before.
     pub(super) fn ask_roots_once(&self) {
         if self.client.has_roots() && !self.client.roots().is_asked() {
-            self.client.ask_roots(self.gateway.limits().roots);
+            self.client.ask_roots(self.limits.roots);
         }
     }
 
@@ -36,7 +36,7 @@ impl Session {
         if !self.client.has_roots() || !self.client.roots().is_asked() {
             return;
         }
-        self.client.ask_roots(self.gateway.limits().roots);
+        self.client.ask_roots(self.limits.roots);
         for server in self.menu.names() {
             let held = self.held(&server);
             if held.is_some_and(|held| !held.attachment.upstream.is_exclusive())

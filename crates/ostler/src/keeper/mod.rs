@@ -34,7 +34,6 @@ mod usage;
 mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
@@ -230,11 +229,6 @@ impl Keeper {
     /// The books, which balance at every moment.
     pub fn books(&self) -> Books {
         self.shell.desk().plan.books()
-    }
-
-    /// How long callers wait for what they ask for: [`Caps::queue_timeout`] as it is now.
-    pub fn queue_timeout(&self) -> Duration {
-        self.shell.desk().plan.queue_timeout()
     }
 
     /// What there is now.

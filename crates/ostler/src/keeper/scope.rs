@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -102,6 +103,11 @@ impl Scope {
     /// Who it is.
     pub fn who(&self) -> &Who {
         &self.state.caller.who
+    }
+
+    /// How long callers wait for what they ask for: [`Caps::queue_timeout`](super::Caps::queue_timeout) as it is now.
+    pub fn queue_timeout(&self) -> Duration {
+        self.state.shell.desk().plan.queue_timeout()
     }
 
     /// A session of this agent.

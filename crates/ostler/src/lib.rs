@@ -64,6 +64,7 @@ mod event;
 mod fence;
 #[cfg(feature = "keeper")]
 mod frame;
+mod graveyard;
 pub mod guardian;
 mod guardians;
 #[cfg(feature = "keeper")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::instance::bury;
+use crate::graveyard::{Late, bury};
 use crate::poll::readable;
 
 /// A guardian that may go, and that somebody has to wait for so that no zombie stays.
@@ -42,7 +42,7 @@ impl Leaving {
     }
 
     /// Whether it can be waited for without waiting.
-    pub(crate) fn has_left(&self) -> bool {
+    fn has_left(&self) -> bool {
         readable(&self.handle, Duration::ZERO).unwrap_or(false)
     }
 }
@@ -53,13 +53,20 @@ impl AsFd for Leaving {
     }
 }
 
+impl Late for Leaving {
+    /// One that has left is waited for when it is dropped, and that takes no time.
+    fn see_to(self: Box<Self>) -> Option<Box<dyn Late>> {
+        if self.has_left() { None } else { Some(self) }
+    }
+}
+
 impl Drop for Leaving {
     fn drop(&mut self) {
         if self.has_left() {
             self.wait();
         } else if let (Some(guardian), Ok(handle)) = (self.guardian.take(), self.handle.try_clone())
         {
-            bury(Self { guardian: Some(guardian), handle, limit: self.limit });
+            bury(Box::new(Self { guardian: Some(guardian), handle, limit: self.limit }));
         }
     }
 }

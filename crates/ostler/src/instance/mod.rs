@@ -1,19 +1,19 @@
 //! One running copy of a server, on record from before its start until the proof of its end.
 
-mod graveyard;
 mod owner;
+mod rescue;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use graveyard::bury;
 pub use owner::Owner;
 
 use crate::backend::Hold;
 use crate::event::Event;
 use crate::fence::Leaving;
+use crate::graveyard::bury;
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::ledger::{End, Ledger, Record, Start};
@@ -228,7 +228,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(living) = self.living.take().filter(|living| !living.is_over) {
             living.hold.stop(Step::Closing);
-            bury(living);
+            bury(Box::new(living));
         }
     }
 }

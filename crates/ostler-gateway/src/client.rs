@@ -20,8 +20,11 @@ use crate::quota::Account;
 use crate::roots::{RootList, Roots};
 use crate::tasks::TaskOwners;
 use crate::transport::{About, Outlet, Weight};
-use crate::upstream::{ASK_LIMIT, Upstream};
+use crate::upstream::{ASK_LIMIT, Asked, Downstream};
 use crate::uris::Style;
+
+/// However much progress is told, a call takes no longer.
+const CALL_MOST: Duration = Duration::from_hours(1);
 
 /// What a client gets instead of an answer when it and others like it don't read what they asked for.
 const UNREAD: &str = "the answer is lost: too many bytes of answers wait for clients to read them";
@@ -29,7 +32,7 @@ const UNREAD: &str = "the answer is lost: too many bytes of answers wait for cli
 /// One client's side of a session.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) number: u64,
+    number: u64,
     pub(crate) out: Arc<dyn Outlet>,
     /// What its principal uses of the gateway.
     account: Arc<Account>,
@@ -74,28 +77,6 @@ pub(crate) struct Memory {
     log_level: u8,
     /// What it wants to hear of.
     pub(crate) topics: Vec<(Topic, Style)>,
-}
-
-/// A request of a server that this client has to answer.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) upstream: Arc<Upstream>,
-    /// The server's own id.
-    pub(crate) id: Bytes,
-    pub(crate) until: Instant,
-}
-
-impl Asked {
-    /// Answers the server.
-    pub(crate) fn answer(self, line: &[u8]) {
-        self.upstream.close_question(&self.id);
-        self.upstream.say(line);
-    }
-
-    pub(crate) fn fail(self, text: &str) {
-        let line = message::error(&self.id, code::INTERNAL, text, None);
-        self.answer(&line);
-    }
 }
 
 impl Client {
@@ -207,25 +188,8 @@ impl Client {
         self.is_initialized.load(Ordering::Relaxed)
     }
 
-    /// The least severe level that it wants to hear; 0 is all.
-    pub(crate) fn log_level(&self) -> u8 {
-        self.log_level.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn set_log_level(&self, level: u8) {
         self.log_level.store(level, Ordering::Relaxed);
-    }
-
-    /// Tells it something.
-    pub(crate) fn send(&self, line: Bytes, about: About<'_>, weight: Weight) {
-        let line = self.account.hold(line).or_else(|| match about {
-            About::Answer(id) => Some(message::error(id, code::INTERNAL, UNREAD, Some("busy"))),
-            About::Answers(_) => Some(message::error(b"", code::INTERNAL, UNREAD, Some("busy"))),
-            About::Request(_) | About::Nothing => None,
-        });
-        if let Some(line) = line {
-            self.out.send(line, about, weight);
-        }
     }
 
     pub(crate) fn fail(&self, id: &[u8], code: i32, message: &str, reason: Option<&str>) {
@@ -278,7 +242,7 @@ impl Client {
         {
             call.attachment.upstream.confirm(uri);
         }
-        call.settle();
+        call.settle(self);
         match answer {
             Ok(answer) => {
                 self.note_task(&call, &answer);
@@ -330,13 +294,6 @@ impl Client {
         self.asked().extract_if(late).map(|(_, asked)| asked).collect()
     }
 
-    /// Notes what a server asks it. Returns the number under which the client is asked.
-    pub(crate) fn expect_answer(&self, asked: Asked) -> u64 {
-        let number = self.next_question();
-        self.asked().insert(number, asked);
-        number
-    }
-
     /// The number of the next request to it.
     fn next_question(&self) -> u64 {
         self.last_asked.fetch_add(1, Ordering::Relaxed) + 1
@@ -361,5 +318,46 @@ impl Client {
 
     pub(crate) fn asked(&self) -> MutexGuard<'_, HashMap<u64, Asked>> {
         lock(&self.asked)
+    }
+}
+
+impl Downstream for Client {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn capabilities(&self) -> Bytes {
+        self.hello().map(|hello| hello.capabilities.clone()).unwrap_or_default()
+    }
+
+    fn log_level(&self) -> u8 {
+        self.log_level.load(Ordering::Relaxed)
+    }
+
+    fn send(&self, line: Bytes, about: About<'_>, weight: Weight) {
+        let line = self.account.hold(line).or_else(|| match about {
+            About::Answer(id) => Some(message::error(id, code::INTERNAL, UNREAD, Some("busy"))),
+            About::Answers(_) => Some(message::error(b"", code::INTERNAL, UNREAD, Some("busy"))),
+            About::Request(_) | About::Nothing => None,
+        });
+        if let Some(line) = line {
+            self.out.send(line, about, weight);
+        }
+    }
+
+    fn expect_answer(&self, asked: Asked) -> u64 {
+        let number = self.next_question();
+        self.asked().insert(number, asked);
+        number
+    }
+
+    fn withdraw_question(&self, number: u64) -> bool {
+        self.asked().remove(&number).is_some()
+    }
+
+    fn prolong(&self, id: &[u8]) {
+        if let Some(call) = self.pending().get_mut(id) {
+            call.until = (Instant::now() + call.limit).min(call.since + CALL_MOST);
+        }
     }
 }

@@ -1,21 +1,17 @@
 //! A call that is with a server, and what goes with it.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use ostler::keeper::Lease;
 use ostler::{CallId, Frame};
 use serde::Deserialize;
 
 use crate::client::{Client, Topic};
 use crate::message::code;
-use crate::mutex::lock;
 use crate::quota::Charge;
 use crate::tools::Tools;
-use crate::transport::{About, Weight};
-use crate::upstream::Upstream;
+use crate::upstream::{Attachment, Downstream};
 
 /// A call that is with a server.
 #[derive(Debug)]
@@ -40,37 +36,6 @@ pub(crate) struct InFlight {
     pub(crate) until: Instant,
 }
 
-/// A client's use of one instance.
-#[derive(Debug)]
-pub(crate) struct Attachment {
-    pub(crate) client: Arc<Client>,
-    pub(crate) upstream: Arc<Upstream>,
-    /// Its calls that are with the instance, the oldest first, by the client's ids.
-    calls: Mutex<BTreeMap<CallId, Bytes>>,
-}
-
-impl Attachment {
-    pub(crate) fn new(client: Arc<Client>, upstream: Arc<Upstream>) -> Self {
-        Self { client, upstream, calls: Mutex::default() }
-    }
-
-    /// A call is with the instance from now on.
-    pub(crate) fn begin(&self, call: CallId, id: Bytes) {
-        lock(&self.calls).insert(call, id);
-    }
-
-    /// Whether the client waits for the instance.
-    pub(crate) fn is_busy(&self) -> bool {
-        !lock(&self.calls).is_empty()
-    }
-
-    /// Tells the client what came up in the instance, most likely because of what it asked first.
-    pub(crate) fn send(&self, line: Bytes, weight: Weight) {
-        let first = lock(&self.calls).first_key_value().map(|(_, id)| id.clone());
-        self.client.send(line, first.as_deref().map_or(About::Nothing, About::Request), weight);
-    }
-}
-
 /// What has to be done elsewhere before a call can be answered.
 #[derive(Deserialize)]
 struct Elsewhere {
@@ -90,17 +55,17 @@ struct Elicitation {
 }
 
 impl InFlight {
-    /// It is over, in whatever way.
-    pub(crate) fn settle(&self) {
-        let Attachment { client, upstream, calls } = &*self.attachment;
-        lock(calls).remove(&self.call);
+    /// It is over, in whatever way. `client` is the one whose call it was.
+    pub(crate) fn settle(&self, client: &Client) {
+        self.attachment.end(self.call);
+        let upstream = &self.attachment.upstream;
         if self.has_progress {
             upstream.forget_progress(self.call);
         }
         if let Some(topic) =
             self.subscribes.as_ref().filter(|topic| !upstream.is_confirmed(&topic.1))
         {
-            upstream.unsubscribe(&topic.1, client);
+            upstream.unsubscribe(&topic.1, client.number());
             client.subscriptions().remove(topic);
         }
     }

@@ -26,6 +26,7 @@ use crate::route::Route;
 use crate::session::{Common, Desk, Presence, Session, SessionLimits};
 use crate::transport::pipe::{Input, Output};
 use crate::transport::{About, Outlet, Weight};
+use crate::upstream::Downstream as _;
 
 /// Who a client is, and what it wants.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ use crate::listing::{Attempt, Failure};
 use crate::message::{self, code};
 use crate::names;
 use crate::transport::{About, Weight};
+use crate::upstream::Downstream as _;
 
 /// How long a request waits for the server that it names, which may have to be fetched before it starts. One that
 /// fails to start is not waited for.

@@ -131,7 +131,7 @@ impl Session {
         self.unsubscribe_all();
         let pending = self.client.pending().take_all();
         for call in pending {
-            cancel(&call, "the client has gone");
+            cancel(&self.client, &call, "the client has gone");
         }
         let asked = std::mem::take(&mut *self.client.asked());
         for asked in asked.into_values() {
@@ -147,7 +147,7 @@ impl Session {
             if call.lease.heard() == call.heard {
                 call.lease.suspect();
             }
-            cancel(&call, "it has taken too long");
+            cancel(&self.client, &call, "it has taken too long");
             self.client.fail(&id, code::INTERNAL, "no answer in time", Some("timeout"));
         }
         for asked in self.client.take_late_asked(now) {
@@ -163,9 +163,9 @@ fn version_of(client: &Client) -> &str {
 }
 
 /// A call that nobody waits for any more; its server is told.
-fn cancel(call: &InFlight, reason: &str) {
+fn cancel(client: &Client, call: &InFlight, reason: &str) {
     call.lease.forget(call.call);
-    call.settle();
+    call.settle(client);
     let params = format!(r#"{{"requestId":{},"reason":"{reason}"}}"#, call.call);
     let line = message::notification("notifications/cancelled", Some(params.as_bytes()));
     call.attachment.upstream.say(&line);

@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use super::Session;
 use super::gather::Gather;
 use super::parcel::{Parcel, Place, Queue};
-use crate::in_flight::{Attachment, InFlight};
+use crate::client::Client;
+use crate::in_flight::InFlight;
 use crate::listing::Failure;
 use crate::lists::{LIST_LIMIT, LISTS};
 use crate::log_level;
@@ -19,6 +20,7 @@ use crate::menu::Menu;
 use crate::message::{self, code};
 use crate::roots::RootList;
 use crate::tools::Tools;
+use crate::upstream::Attachment;
 
 /// Whether the client has an instance of a server.
 pub(super) enum Reach {
@@ -31,6 +33,7 @@ pub(super) enum Reach {
 #[derive(Clone)]
 pub(super) struct Held {
     pub(super) lease: Lease,
+    client: Arc<Client>,
     pub(super) attachment: Arc<Attachment>,
     limit: Duration,
     tools: Arc<Tools>,
@@ -245,10 +248,11 @@ impl Session {
         if let Some(roots) = &roots {
             upstream.settle_roots(roots);
         }
-        let attachment = upstream.attach(&self.client);
+        let attachment = upstream.attach(Arc::clone(&self.client) as _);
         let limit = self.menu.call_limit(server);
         let tools = self.menu.tools(server);
-        let held = Held { lease, attachment, limit, tools, watch: None };
+        let client = Arc::clone(&self.client);
+        let held = Held { lease, client, attachment, limit, tools, watch: None };
         merge_levels(&held);
         Some(held)
     }
@@ -351,10 +355,9 @@ impl Held {
         let id = parcel.id();
         let token = parcel.found.token.clone();
         let limit = if is_list(frame) { self.limit.min(LIST_LIMIT) } else { self.limit };
-        let attachment = Arc::clone(&self.attachment);
         let reply = {
-            let id = id.clone();
-            move |answer| attachment.client.answered(&id, answer)
+            let (client, id) = (Arc::clone(&self.client), id.clone());
+            move |answer| client.answered(&id, answer)
         };
         let line = |call| {
             let mut edits = parcel.edits.clone();
@@ -383,14 +386,14 @@ impl Held {
                 since,
                 until: since + limit,
             };
-            client.pending().insert(id.clone(), in_flight);
+            self.client.pending().insert(id.clone(), in_flight);
             line
         };
         let sent = self.lease.begin(turn, line, reply);
         if sent.is_err()
-            && let Some(call) = self.attachment.client.take_pending(&id)
+            && let Some(call) = self.client.take_pending(&id)
         {
-            call.settle();
+            call.settle(&self.client);
         }
         sent.map(|_| ())
     }

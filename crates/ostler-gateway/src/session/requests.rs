@@ -167,7 +167,7 @@ impl Session {
                 let id = message::same_id(frame.bytes().slice(edges));
                 // Who has cancelled a call does not wait for its answer.
                 if let Some(call) = self.client.take_pending(&id) {
-                    cancel(&call, "the client has cancelled it");
+                    cancel(&self.client, &call, "the client has cancelled it");
                     self.client.withdraw(&id);
                 } else if self.withdraw(&id) {
                     self.client.withdraw(&id);

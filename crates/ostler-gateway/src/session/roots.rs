@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::reach::Reach;
 use super::{Route, Session};
+use crate::upstream::Downstream as _;
 
 impl Session {
     /// The client is ready: it is asked for its roots if it shares a server with other clients of its agent.
@@ -54,7 +55,7 @@ impl Session {
         let topics = self.client.topics(|of| *of == **server);
         for ((_, uri), _) in &topics {
             let upstream = &held.attachment.upstream;
-            if upstream.unsubscribe(uri, &self.client) {
+            if upstream.unsubscribe(uri, self.client.number()) {
                 upstream.request("resources/unsubscribe", &json!({ "uri": uri }).to_string());
             }
         }

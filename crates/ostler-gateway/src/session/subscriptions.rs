@@ -9,6 +9,7 @@ use super::parcel::Parcel;
 use super::reach::Held;
 use crate::client::{Subscription, Topic};
 use crate::message::{self, code};
+use crate::upstream::Downstream as _;
 use crate::uris::Style;
 
 /// Resources that one client may want to hear of at a time.
@@ -42,8 +43,9 @@ impl Session {
         let Some((topic, _)) = self.subject_of(&parcel) else { return };
         self.client.subscriptions().remove(&topic);
         let held = self.held(server).cloned();
-        let was_last =
-            held.is_some_and(|held| held.attachment.upstream.unsubscribe(&topic.1, &self.client));
+        let was_last = held.is_some_and(|held| {
+            held.attachment.upstream.unsubscribe(&topic.1, self.client.number())
+        });
         if was_last {
             self.forward(server, parcel);
         } else {
@@ -58,7 +60,7 @@ impl Session {
         let in_use = held.lease.hold().ok();
         let subscription = Subscription { style: style.clone(), in_use };
         self.client.subscriptions().insert(topic.clone(), subscription);
-        held.attachment.upstream.subscribe(&topic.1, &self.client, style)
+        held.attachment.upstream.subscribe(&topic.1, &held.attachment.client, style)
     }
 
     /// A new instance knows nothing of what the last one was asked for.
@@ -84,7 +86,7 @@ impl Session {
         let all = std::mem::take(&mut *self.client.subscriptions());
         for (server, uri) in all.into_keys() {
             let Some(held) = self.held(&server) else { continue };
-            if held.attachment.upstream.unsubscribe(&uri, &self.client) {
+            if held.attachment.upstream.unsubscribe(&uri, self.client.number()) {
                 let params = json!({ "uri": uri }).to_string();
                 held.attachment.upstream.request("resources/unsubscribe", &params);
             }

@@ -1,11 +1,53 @@
 //! The clients that use an instance.
 
-use std::sync::{Arc, Weak};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, Weak};
 
-use crate::in_flight::Attachment;
+use bytes::Bytes;
+use ostler::CallId;
+
+use super::{Downstream, Upstream};
+use crate::mutex::lock;
+use crate::transport::{About, Weight};
 
 /// How many more there may be than at the last look before those that have gone are removed.
 const SPARE: usize = 16;
+
+/// A client's use of one instance.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    pub(crate) client: Arc<dyn Downstream>,
+    pub(crate) upstream: Arc<Upstream>,
+    /// Its calls that are with the instance, the oldest first, by the client's ids.
+    calls: Mutex<BTreeMap<CallId, Bytes>>,
+}
+
+impl Attachment {
+    pub(crate) fn new(client: Arc<dyn Downstream>, upstream: Arc<Upstream>) -> Self {
+        Self { client, upstream, calls: Mutex::default() }
+    }
+
+    /// A call is with the instance from now on.
+    pub(crate) fn begin(&self, call: CallId, id: Bytes) {
+        lock(&self.calls).insert(call, id);
+    }
+
+    /// A call is no longer with the instance.
+    pub(crate) fn end(&self, call: CallId) {
+        lock(&self.calls).remove(&call);
+    }
+
+    /// Whether the client waits for the instance.
+    pub(crate) fn is_busy(&self) -> bool {
+        !lock(&self.calls).is_empty()
+    }
+
+    /// Tells the client what came up in the instance, most likely because of what it asked first.
+    pub(crate) fn send(&self, line: Bytes, weight: Weight) {
+        let first = lock(&self.calls).first_key_value().map(|(_, id)| id.clone());
+        self.client.send(line, first.as_deref().map_or(About::Nothing, About::Request), weight);
+    }
+}
 
 /// The clients that use an instance.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! An instance, as clients' sessions know it: who uses it, and who gets what it says.
 
 mod attachments;
+mod downstream;
 mod listed;
 mod questions;
 mod roots;
@@ -9,30 +10,26 @@ mod subscribers;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ostler::keeper::{Talk, Whose};
 use ostler::{CallId, Frame, Kind};
 use tokio::sync::watch;
 
+pub(crate) use self::attachments::Attachment;
 use self::attachments::Attachments;
+pub(crate) use self::downstream::Downstream;
 use self::listed::Listed;
-pub(crate) use self::questions::ASK_LIMIT;
 use self::questions::Question;
+pub(crate) use self::questions::{ASK_LIMIT, Asked};
 use self::roots::CommonRoots;
 use self::subscribers::Subscribers;
-use crate::client::Client;
-use crate::in_flight::Attachment;
 use crate::lists::LISTS;
 use crate::log_level;
 use crate::message::{self, code};
 use crate::mutex::lock;
 use crate::params;
 use crate::transport::{About, Weight};
-
-/// However much progress is told, a call takes no longer.
-const CALL_MOST: Duration = Duration::from_hours(1);
 
 /// One instance.
 pub(crate) struct Upstream {
@@ -47,7 +44,7 @@ pub(crate) struct Upstream {
     /// What it has asked its clients, by its own ids.
     questions: Mutex<HashMap<Bytes, Question>>,
     /// Who was sent elsewhere, by the server's own name for that.
-    elicitations: Mutex<HashMap<String, Weak<Client>>>,
+    elicitations: Mutex<HashMap<String, Weak<dyn Downstream>>>,
     roots: Mutex<CommonRoots>,
     /// Its lists that were not asked for yet.
     unlisted: watch::Sender<Vec<&'static str>>,
@@ -56,7 +53,7 @@ pub(crate) struct Upstream {
 
 /// Who gets the progress of a call.
 struct Progress {
-    client: Arc<Client>,
+    client: Arc<dyn Downstream>,
     /// The client's own token.
     token: Bytes,
     /// The client's own id of the call.
@@ -134,8 +131,8 @@ impl Upstream {
     }
 
     /// A client begins to use it.
-    pub(crate) fn attach(self: &Arc<Self>, client: &Arc<Client>) -> Arc<Attachment> {
-        let attachment = Arc::new(Attachment::new(Arc::clone(client), Arc::clone(self)));
+    pub(crate) fn attach(self: &Arc<Self>, client: Arc<dyn Downstream>) -> Arc<Attachment> {
+        let attachment = Arc::new(Attachment::new(client, Arc::clone(self)));
         lock(&self.attachments).add(&attachment);
         attachment
     }
@@ -144,7 +141,7 @@ impl Upstream {
     pub(crate) fn expect_progress(
         &self,
         call: CallId,
-        client: &Arc<Client>,
+        client: &Arc<dyn Downstream>,
         token: Bytes,
         id: Bytes,
     ) {
@@ -218,9 +215,7 @@ impl Upstream {
         let number = std::str::from_utf8(token).ok().and_then(|t| t.trim_matches('"').parse().ok());
         let progress = lock(&self.progress);
         let Some(progress) = number.and_then(|number: u64| progress.get(&number)) else { return };
-        if let Some(call) = progress.client.pending().get_mut(&progress.id) {
-            call.until = (Instant::now() + call.limit).min(call.since + CALL_MOST);
-        }
+        progress.client.prolong(&progress.id);
         let line = message::splice(message.bytes(), vec![(edges, progress.token.clone())]);
         progress.client.send(line, About::Request(&progress.id), Weight::Notice);
     }

@@ -3,11 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use ostler::Frame;
 
-use super::Upstream;
-use crate::client::{Asked, Client};
-use crate::in_flight::Attachment;
+use super::{Attachment, Downstream, Upstream};
 use crate::message::{self, code};
 use crate::mutex::lock;
 use crate::transport::{About, Weight};
@@ -27,6 +26,28 @@ pub(super) struct Question {
     number: u64,
 }
 
+/// A request of a server that a client has to answer.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    upstream: Arc<Upstream>,
+    /// The server's own id.
+    pub(crate) id: Bytes,
+    pub(crate) until: Instant,
+}
+
+impl Asked {
+    /// Answers the server.
+    pub(crate) fn answer(self, line: &[u8]) {
+        self.upstream.close_question(&self.id);
+        self.upstream.say(line);
+    }
+
+    pub(crate) fn fail(self, text: &str) {
+        let line = message::error(&self.id, code::INTERNAL, text, None);
+        self.answer(&line);
+    }
+}
+
 impl Upstream {
     pub(super) fn ask(self: &Arc<Self>, request: &Frame) {
         if request.method() == b"roots/list" && !self.is_exclusive() {
@@ -36,8 +57,7 @@ impl Upstream {
             let text = "nobody is known whom this request is for";
             return self.say(&message::error(request.id(), code::INTERNAL, text, Some("no_owner")));
         };
-        let capabilities = owner.client.hello().map(|hello| hello.capabilities.clone());
-        if let Err(code) = can_answer(request, &capabilities.unwrap_or_default()) {
+        if let Err(code) = can_answer(request, &owner.client.capabilities()) {
             return self.refuse(request, code, "the client can't do that");
         }
         let mut questions = lock(&self.questions);
@@ -79,7 +99,7 @@ impl Upstream {
     }
 
     /// The client that is to hear when what it was asked to do elsewhere is done.
-    pub(crate) fn expect_completion(&self, elicitation: String, client: &Arc<Client>) {
+    pub(crate) fn expect_completion(&self, elicitation: String, client: &Arc<dyn Downstream>) {
         let mut all = lock(&self.elicitations);
         if all.len() >= MOST_ELICITATIONS {
             all.retain(|_, client| client.strong_count() > 0);
@@ -104,7 +124,7 @@ impl Upstream {
         self.forget_roots_request(&id);
         let Some(question) = lock(&self.questions).remove(&id) else { return };
         let Some(owner) = question.of.upgrade() else { return };
-        if owner.client.asked().remove(&question.number).is_some() {
+        if owner.client.withdraw_question(question.number) {
             let edits = vec![(edges, message::number(question.number))];
             owner.send(message::splice(message.bytes(), edits), Weight::Needed);
         }

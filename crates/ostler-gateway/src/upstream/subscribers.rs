@@ -6,8 +6,7 @@ use std::sync::{Arc, Weak};
 use ostler::Frame;
 use serde_json::Value;
 
-use super::Upstream;
-use crate::client::Client;
+use super::{Downstream, Upstream};
 use crate::message;
 use crate::mutex::lock;
 use crate::transport::{About, Weight};
@@ -17,7 +16,7 @@ use crate::uris::Style;
 #[derive(Default)]
 pub(super) struct Subscribers {
     /// By the numbers of the clients, with how they call it.
-    clients: HashMap<u64, (Weak<Client>, Style)>,
+    clients: HashMap<u64, (Weak<dyn Downstream>, Style)>,
     /// The server has agreed.
     is_confirmed: bool,
 }
@@ -25,10 +24,10 @@ pub(super) struct Subscribers {
 impl Upstream {
     /// Notes that a client wants to hear of a resource, which it calls like this. Whether the server has to be asked: it
     /// has not agreed yet.
-    pub(crate) fn subscribe(&self, uri: &str, client: &Arc<Client>, style: Style) -> bool {
+    pub(crate) fn subscribe(&self, uri: &str, client: &Arc<dyn Downstream>, style: Style) -> bool {
         let mut subscribers = lock(&self.subscribers);
         let own = subscribers.entry(uri.to_owned()).or_default();
-        own.clients.insert(client.number, (Arc::downgrade(client), style));
+        own.clients.insert(client.number(), (Arc::downgrade(client), style));
         !own.is_confirmed
     }
 
@@ -43,11 +42,11 @@ impl Upstream {
         lock(&self.subscribers).get(uri).is_some_and(|own| own.is_confirmed)
     }
 
-    /// A client does not want to hear of a resource any more. Whether it was the last one.
-    pub(crate) fn unsubscribe(&self, uri: &str, client: &Client) -> bool {
+    /// The client with this number does not want to hear of a resource any more. Whether it was the last one.
+    pub(crate) fn unsubscribe(&self, uri: &str, client: u64) -> bool {
         let mut subscribers = lock(&self.subscribers);
         let Some(own) = subscribers.get_mut(uri) else { return false };
-        own.clients.remove(&client.number);
+        own.clients.remove(&client);
         let was_last = own.clients.is_empty();
         if was_last {
             subscribers.remove(uri);

@@ -13,8 +13,7 @@ use super::template::Template;
 use super::tokens::TokenEntry;
 use super::words::{Engine, Era, Hold, Share};
 use crate::environment::{Inheritance, Names};
-use crate::remote::Carrier;
-use crate::remote::VARIABLES;
+use crate::remote::{Carrier, VARIABLES};
 
 /// A configuration.
 #[derive(Clone, Debug)]

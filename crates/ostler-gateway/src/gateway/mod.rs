@@ -15,18 +15,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::agents::{Agent, AgentSession, FoundAgents, Origin};
 use crate::catalog::{Catalog, Name};
 use crate::chronicle::Chronicle;
-use crate::claims::Claims;
 use crate::client::{Client, Memory};
-use crate::hub::Hub;
 use crate::menu::{ClientVariables, Filled, Menu, Naming, Offer, Offers};
 use crate::message;
 use crate::mutex::lock;
 use crate::quota::{Purse, Quotas};
 use crate::route::Route;
-use crate::session::{Common, Desk, Presence, Session, SessionLimits};
+use crate::session::{Claims, Common, Desk, Presence, Session, SessionLimits};
 use crate::transport::pipe::{Input, Output};
 use crate::transport::{About, Outlet, Weight};
-use crate::upstream::Downstream as _;
+use crate::upstream::{Downstream as _, Hub};
 
 /// Who a client is, and what it wants.
 #[derive(Clone, Debug)]

@@ -16,9 +16,9 @@ use super::gather::News;
 use super::reach::Errand;
 use crate::catalog::Catalog;
 use crate::client::{Client, Memory};
-use crate::hub::Hub;
 use crate::mutex::lock;
 use crate::transport::{End, Source, Words};
+use crate::upstream::Hub;
 
 /// For answers to calls that were read before the client's input ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(1500);

@@ -11,11 +11,10 @@ use tokio::time::timeout_at;
 use super::parcel::{Parcel, Place};
 use super::{Session, patience};
 use crate::catalog::Catalog;
-use crate::listing::{Attempt, Failure};
 use crate::message::{self, code};
 use crate::names;
 use crate::transport::{About, Weight};
-use crate::upstream::Downstream as _;
+use crate::upstream::{Attempt, Downstream as _, Failure};
 
 /// How long a request waits for the server that it names, which may have to be fetched before it starts. One that
 /// fails to start is not waited for.

@@ -5,6 +5,7 @@
 
 mod all;
 mod alone;
+mod claims;
 mod desk;
 mod gather;
 mod index;
@@ -26,6 +27,7 @@ use ostler::keeper::Scope;
 use tokio::task::JoinSet;
 
 pub(crate) use self::all::{each, field_of};
+pub(crate) use self::claims::Claims;
 pub(crate) use self::desk::Desk;
 use self::desk::Vigil;
 use self::gather::Gather;
@@ -35,15 +37,12 @@ use self::parcel::Waiting;
 pub use self::patience::{LIST_LIMITS, ListLimit};
 pub(crate) use self::presence::Presence;
 use self::reach::{Errand, Reach};
-use crate::claims::Claims;
-use crate::client::Client;
-use crate::hub::Hub;
-use crate::in_flight::InFlight;
-use crate::listing::Failure;
+use crate::client::{Client, InFlight};
 use crate::menu::Menu;
 use crate::message::{self, code};
 use crate::quota::Purse;
 use crate::route::Route;
+use crate::upstream::{Failure, Hub};
 
 /// What a session has in common with others.
 #[derive(Debug)]

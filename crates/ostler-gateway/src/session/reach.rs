@@ -11,16 +11,14 @@ use tokio::time::timeout;
 use super::Session;
 use super::gather::Gather;
 use super::parcel::{Parcel, Place, Queue};
-use crate::client::Client;
-use crate::in_flight::InFlight;
-use crate::listing::Failure;
+use crate::client::{Client, InFlight};
 use crate::lists::{LIST_LIMIT, LISTS};
 use crate::log_level;
 use crate::menu::Menu;
 use crate::message::{self, code};
 use crate::roots::RootList;
 use crate::tools::Tools;
-use crate::upstream::Attachment;
+use crate::upstream::{Attachment, Failure};
 
 /// Whether the client has an instance of a server.
 pub(super) enum Reach {

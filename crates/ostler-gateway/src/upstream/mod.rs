@@ -2,7 +2,9 @@
 
 mod attachments;
 mod downstream;
+mod hub;
 mod listed;
+mod listing;
 mod questions;
 mod roots;
 mod subscribers;
@@ -19,7 +21,9 @@ use tokio::sync::watch;
 pub(crate) use self::attachments::Attachment;
 use self::attachments::Attachments;
 pub(crate) use self::downstream::Downstream;
+pub(crate) use self::hub::Hub;
 use self::listed::Listed;
+pub(crate) use self::listing::{Attempt, Failure};
 use self::questions::Question;
 pub(crate) use self::questions::{ASK_LIMIT, Asked};
 use self::roots::CommonRoots;

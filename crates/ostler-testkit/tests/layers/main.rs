@@ -15,9 +15,6 @@ use table::Table;
 /// Set by scripts/graph: the pictures are drawn anew instead of being compared.
 const DRAW: &str = "OSTLER_DRAW_GRAPH";
 
-/// Crates whose modules still import each other in a circle.
-const CIRCULAR: [&str; 1] = ["ostler-gateway"];
-
 fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -52,12 +49,7 @@ fn no_modules_import_each_other_in_a_circle() {
             panic!("{} has imports that its layers don't allow", table.krate);
         };
         let circles = circles(&graph);
-        assert_eq!(
-            CIRCULAR.contains(&table.krate.as_str()),
-            !circles.is_empty(),
-            "circles in {}: {circles:?}",
-            table.krate
-        );
+        assert!(circles.is_empty(), "circles in {}: {circles:?}", table.krate);
     }
 }
 
@@ -66,9 +58,6 @@ fn the_pictures_show_the_modules_as_they_are() {
     let document = document();
     let mut drawn = document.clone();
     for table in tables() {
-        if CIRCULAR.contains(&table.krate.as_str()) {
-            continue;
-        }
         let Ok(graph) = sources(&table.krate).check(&table) else {
             panic!("{} has imports that its layers don't allow", table.krate);
         };

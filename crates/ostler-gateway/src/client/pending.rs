@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::in_flight::InFlight;
+use super::in_flight::InFlight;
 
 /// Calls by their ids.
 #[derive(Debug, Default)]

@@ -10,13 +10,13 @@ use ostler::{Frame, Kind};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::listing::{Begun, Failure, Listings};
+use super::{Change, Upstream};
 use crate::catalog::{Catalog, Name};
 use crate::hello;
-use crate::listing::{Begun, Failure, Listings};
 use crate::lists::LIST_LIMIT;
 use crate::message;
 use crate::mutex::lock;
-use crate::upstream::{Change, Upstream};
 use crate::variant;
 use crate::version;
 

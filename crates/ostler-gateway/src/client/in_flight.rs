@@ -7,7 +7,7 @@ use ostler::keeper::Lease;
 use ostler::{CallId, Frame};
 use serde::Deserialize;
 
-use crate::client::{Client, Topic};
+use super::{Client, Topic};
 use crate::message::code;
 use crate::quota::Charge;
 use crate::tools::Tools;

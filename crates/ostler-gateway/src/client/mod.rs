@@ -1,5 +1,10 @@
 //! A client, as servers' tasks know it: where to write to, and what it waits for.
 
+mod batches;
+mod in_flight;
+mod pending;
+mod tasks;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -10,15 +15,15 @@ use ostler::Frame;
 use ostler::keeper::{Demand, Ending, Sharing, Use};
 use tokio::sync::Notify;
 
-use crate::batches::{Answered, Batches};
+use self::batches::{Answered, Batches};
+pub(crate) use self::in_flight::InFlight;
+use self::pending::Pending;
+use self::tasks::TaskOwners;
 use crate::hello::Hello;
-use crate::in_flight::InFlight;
 use crate::message::{self, code};
 use crate::mutex::lock;
-use crate::pending::Pending;
 use crate::quota::Account;
 use crate::roots::{RootList, Roots};
-use crate::tasks::TaskOwners;
 use crate::transport::{About, Outlet, Weight};
 use crate::upstream::{ASK_LIMIT, Asked, Downstream};
 use crate::uris::Style;

@@ -211,25 +211,32 @@ impl Drop for Dock {
     }
 }
 
-/// Plays each row on a [`Dock`]: `shared` or `private`, as root at `leaf` and unprivileged at `tree`.
+/// Plays each row on a [`Dock`]: `shared` or `private`, as root at `leaf` and unprivileged at `tree`. The rows are in a module of that
+/// name, by which `.config/nextest.toml` finds those that may run beside the others.
 #[macro_export]
 macro_rules! dock_rows {
-    ($kind:ident: $($(#[$attribute:meta])* fn $name:ident($dock:ident) $body:block)*) => {$(
-        $(#[$attribute])*
-        mod $name {
+    ($kind:ident: $($(#[$attribute:meta])* fn $name:ident($dock:ident) $body:block)*) => {
+        mod $kind {
             use super::*;
 
-            fn row($dock: &mut $crate::Dock) $body
+            $(
+                $(#[$attribute])*
+                mod $name {
+                    use super::*;
 
-            #[test]
-            fn leaf() {
-                $crate::rounds(|| row(&mut $crate::Dock::$kind($crate::Stage::leaf())));
-            }
+                    fn row($dock: &mut $crate::Dock) $body
 
-            #[test]
-            fn tree() {
-                $crate::rounds(|| row(&mut $crate::Dock::$kind($crate::Stage::tree())));
-            }
+                    #[test]
+                    fn leaf() {
+                        $crate::rounds(|| row(&mut $crate::Dock::$kind($crate::Stage::leaf())));
+                    }
+
+                    #[test]
+                    fn tree() {
+                        $crate::rounds(|| row(&mut $crate::Dock::$kind($crate::Stage::tree())));
+                    }
+                }
+            )*
         }
-    )*};
+    };
 }

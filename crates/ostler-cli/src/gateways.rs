@@ -123,6 +123,8 @@ pub(crate) enum AskError {
         "the gateway has ended its servers, but its process {pid} is still there after {limit:?}"
     )]
     StillThere { pid: u32, limit: Duration },
+    #[error("the backends of the servers can't be asked")]
+    Backends(#[source] std::io::Error),
     #[error("{0}")]
     Failed(String),
 }

@@ -1,5 +1,6 @@
 //! The command line of ostler.
 
+mod backends;
 mod cli;
 mod commands;
 mod exit;

@@ -118,7 +118,8 @@ rows! {
         let id = view["owner"].as_object_mut().unwrap().remove("id").unwrap();
         assert!(stage.ledgers().iter().any(|path| path.ends_with(id.as_str().unwrap())));
         assert_eq!(view, json!({
-            "name": "first", "program": stub, "state": "running", "containment": stage.level(),
+            "name": "first", "program": stub, "backend": "process", "state": "running",
+            "containment": stage.level(),
             "pid": pids[0], "guardian": as_json(&guardian), "processes": processes,
             "containers": [], "unreachable": null, "gateway": null,
             "owner": {

@@ -10,13 +10,14 @@ use crate::whereabouts::Whereabouts;
 
 /// What happens to an instance.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// The server runs.
     Started {
         /// Where it is.
         whereabouts: Whereabouts,
-        /// How firmly it is held.
-        level: Level,
+        /// How firmly it is held, if it is a process.
+        level: Option<Level>,
     },
     /// The server was not started; nothing else will happen.
     Refused(Refusal),
@@ -33,8 +34,10 @@ pub enum Event {
     /// Containers can't be created any more and are being removed, and how their engine takes it. Told
     /// whenever that changes, if there may be any.
     Clearing(EngineState),
+    /// It can't be spoken with any more, and why. Told of what is elsewhere.
+    Lost(String),
     /// Nothing is left; nothing else will happen.
     Empty(Proof),
-    /// The guardian was killed; what it has left must be ended without it.
+    /// Its guardian, or what else holds it, was killed; what is left must be ended without it.
     GuardianLost,
 }

@@ -50,6 +50,11 @@
 //! Without both the library compiles no tokio, hyper or rustls.
 #![warn(missing_docs)]
 
+/// The contract of backends is written as a host would write it, and also played inside.
+#[cfg(all(test, feature = "keeper"))]
+extern crate self as ostler;
+
+#[cfg(feature = "keeper")]
 pub mod backend;
 #[cfg(feature = "engine")]
 mod census;
@@ -61,7 +66,10 @@ pub mod duration;
 #[cfg(feature = "engine")]
 mod engine;
 mod event;
+mod evidence;
 mod fence;
+#[cfg(feature = "keeper")]
+mod fingerprint;
 #[cfg(feature = "keeper")]
 mod frame;
 mod graveyard;
@@ -110,6 +118,8 @@ mod ways;
 mod whereabouts;
 mod wire;
 
+#[cfg(feature = "keeper")]
+pub use backend::{Backend, Backends, Processes};
 #[cfg(feature = "engine")]
 pub use census::{Census, Holding};
 pub use cgroup::{NoControl, NoLeaf};
@@ -118,6 +128,7 @@ pub use containers::{
     LeftExec, NoEndpoint, RemovedContainer, Tls, UnknownEngine, Unreachable,
 };
 pub use event::Event;
+pub use evidence::{Evidence, Traces};
 pub use fence::{Leaving, Pipe, ServerStdio, StartError};
 #[cfg(feature = "keeper")]
 pub use frame::{CallId, Frame, InvalidFrame, Kind};
@@ -129,10 +140,10 @@ pub use level::{Containment, Level, UnknownContainment};
 pub use limits::Limits;
 pub use outcome::{Outcome, Proof, Refusal, Residue};
 pub use places::{Places, RUNTIME_VARIABLE};
-pub use process::Processes;
 pub use proctable::{Identity, Process};
 pub use resources::{Bytes, Cpus, Excess, InvalidResource, Resources};
 pub use signals::Ignored;
 pub use snapshot::{State, View, snapshot};
 pub use spec::ServerSpec;
 pub use terms::{Descriptors, GuardianProgram, Terms};
+pub use whereabouts::Whereabouts;

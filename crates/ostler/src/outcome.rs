@@ -16,7 +16,8 @@ use crate::spec::ServerSpec;
 ///
 /// It says why no process is left. If there may have been containers, it is said only when their
 /// engine has listed none of them, twice, with no create under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Proof {
     /// The kernel told the guardian, parent of all that loses its parent, that it has no child of the
     /// server's.
@@ -32,11 +33,14 @@ pub enum Proof {
     AnotherBoot,
     /// It runs elsewhere, and whoever spoke with it has ended with all connections.
     Disconnected,
+    /// What another backend has to say.
+    Other(String),
 }
 
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Other(proof) => proof,
             Self::NoChild => "no process is left below its guardian",
             Self::NoChildAndEmptyLeaf => {
                 "no process is left below its guardian, and its leaf was empty"
@@ -51,6 +55,7 @@ impl fmt::Display for Proof {
 
 /// What may still be there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Residue {
     /// These did not go, although they were killed.
     Processes(Vec<Process>),
@@ -59,6 +64,8 @@ pub enum Residue {
     Unwatched,
     /// No process is left; an engine has something of it, or may have.
     Engine(EngineResidue),
+    /// What another backend may have of it.
+    Other(String),
 }
 
 impl fmt::Display for Residue {
@@ -73,6 +80,7 @@ impl fmt::Display for Residue {
             }
             Self::Unwatched => f.write_str("processes that have cleared their environment, if any"),
             Self::Engine(residue) => residue.fmt(f),
+            Self::Other(residue) => f.write_str(residue),
         }
     }
 }
@@ -99,6 +107,7 @@ impl Outcome {
 
 /// Why a server was not started. Nothing is left of the attempt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Refusal {
     /// There is no such program.
     #[error("{program}: command not found")]
@@ -170,6 +179,9 @@ pub enum Refusal {
         /// What the kernel said.
         errno: i32,
     },
+    /// Another backend has refused it, and why.
+    #[error("{0}")]
+    Other(String),
 }
 
 impl Refusal {

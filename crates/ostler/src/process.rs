@@ -1,34 +1,46 @@
-//! The backend for processes of this machine: a guardian for each instance.
+//! Processes of this machine: a guardian for each instance, and what is found and ended of those whose owner
+//! is dead.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use crate::backend::{Backend, Evidence, Hold, Prepared, StartOrder};
 use crate::cgroup::{Control, Leaf, is_limit_of};
-use crate::containers::Ways;
-use crate::fence::{Fence, StartError};
+use crate::evidence::{Evidence, Traces};
+use crate::fence::{Fence, ServerStdio, StartError};
 use crate::guardians::{self, Claimants};
-use crate::id::InstanceId;
-use crate::ledger::{Entry, Intent};
+use crate::id::{InstanceId, OwnerId};
+use crate::ledger::{Book, Entry, Intent, PROCESS};
 use crate::level::Level;
-use crate::outcome::Outcome;
+use crate::limits::Limits;
+use crate::notes::is_noted;
+use crate::outcome::{Outcome, Proof};
 use crate::places::hidden;
+use crate::proctable::boot_id;
 use crate::remains::{self, Remains};
 use crate::spec::ServerSpec;
-use crate::terms::Terms;
-use crate::ways::Found;
+use crate::terms::{GuardianProgram, Terms};
+use crate::ways::{self, Found, Haste, Removal};
 use crate::wire::guardian::Launch;
 
-/// Starts servers as processes, each below a guardian of its own.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Processes;
+/// What is to be started.
+#[derive(Debug)]
+pub(crate) struct StartOrder {
+    /// What to run.
+    pub(crate) spec: ServerSpec,
+    /// What it reads and writes.
+    pub(crate) stdio: ServerStdio,
+    /// Who starts it.
+    pub(crate) owner: OwnerId,
+    /// The owner's directory, for whoever outlives the owner.
+    pub(crate) book: PathBuf,
+}
 
 /// A guardian that has taken up its post and is not told yet what to start. It does so while the
 /// intent is being written down.
 #[derive(Debug)]
-struct Post {
+pub(crate) struct Post {
     intent: Intent,
     controls: Vec<Control>,
     terms: Terms,
@@ -38,17 +50,18 @@ struct Post {
     guardian: Option<Fence>,
 }
 
-impl Backend for Processes {
-    fn prepare(
-        &self,
+impl Post {
+    /// Makes ready what goes by itself if nothing follows; everything else waits until the intent is
+    /// on record.
+    pub(crate) fn prepare(
         instance: InstanceId,
         spec: &ServerSpec,
         terms: &Terms,
-    ) -> Result<Box<dyn Prepared>, StartError> {
+    ) -> Result<Self, StartError> {
         // First, because it takes the longest, and the rest is done meanwhile.
         let guardian = Fence::spawn(instance, &spec.name, terms)?;
-        let mut post = Post {
-            intent: intent(instance, spec),
+        let mut post = Self {
+            intent: Intent::new(instance, spec, PROCESS),
             controls: Vec::new(),
             terms: terms.clone(),
             found: Found::default(),
@@ -57,41 +70,9 @@ impl Backend for Processes {
         post.find_cgroups()?;
         post.found = Found::of(instance, spec, terms)?;
         post.intent.ways = post.found.ways.clone();
-        Ok(Box::new(post))
+        Ok(post)
     }
 
-    fn evidence(&self, open: &[Entry]) -> BTreeMap<InstanceId, Evidence> {
-        let (guarded, unclear): (Vec<&Entry>, Vec<&Entry>) =
-            open.iter().partition(|entry| guardians::recorded(entry).is_some());
-        // The whole process table is looked at only if somebody may be in it that nobody guards.
-        let ids: Vec<InstanceId> = unclear.iter().map(|entry| entry.intent.instance).collect();
-        let claimants = Claimants::of(unclear.iter().copied());
-        let mut marked = if ids.is_empty() { BTreeMap::new() } else { remains::marked(&ids) };
-        let evidence = |entry: &Entry| {
-            let id = entry.intent.instance;
-            let evidence = Evidence {
-                entry: entry.clone(),
-                guardian: claimants.guardian(entry),
-                leaf: leaf_of(entry).is_some(),
-                processes: marked.remove(&id).unwrap_or_default(),
-            };
-            (id, evidence)
-        };
-        guarded.into_iter().chain(unclear).map(evidence).collect()
-    }
-
-    fn end(&self, abandoned: &[Entry], limit: Duration) -> BTreeMap<InstanceId, Outcome> {
-        let remains = |entry: &Entry| Remains {
-            id: entry.intent.instance,
-            leaf: leaf_of(entry),
-            cgroups: limits_of(entry),
-        };
-        let all: Vec<Remains> = abandoned.iter().map(remains).collect();
-        if all.is_empty() { BTreeMap::new() } else { remains::end(&all, limit) }
-    }
-}
-
-impl Post {
     /// Where the guardian may make the leaf and the cgroups of the limits.
     fn find_cgroups(&mut self) -> Result<(), StartError> {
         let instance = self.intent.instance;
@@ -107,14 +88,15 @@ impl Post {
         (self.intent.leaf, self.intent.cgroups) = (leaf, limits.collect());
         Ok(())
     }
-}
 
-impl Prepared for Post {
-    fn intent(&self) -> &Intent {
+    /// What may come to be when it is started, for the ledger.
+    pub(crate) fn intent(&self) -> &Intent {
         &self.intent
     }
 
-    fn start(mut self: Box<Self>, order: StartOrder) -> Result<Box<dyn Hold>, StartError> {
+    /// Starts it, now that the intent is on record. From here on it ends with its owner, whatever
+    /// becomes of the [`Fence`].
+    pub(crate) fn start(mut self, order: StartOrder) -> Result<Fence, StartError> {
         let nobody = || StartError::Control(io::ErrorKind::NotConnected.into());
         let mut guardian = self.guardian.take().ok_or_else(nobody)?;
         if let Some(error) = self.found.no_door.take() {
@@ -147,7 +129,7 @@ impl Prepared for Post {
         if told.is_err() {
             see_off(&mut guardian);
         }
-        told.map(|()| -> Box<dyn Hold> { Box::new(guardian) })
+        told.map(|()| guardian)
     }
 }
 
@@ -167,17 +149,74 @@ fn see_off(guardian: &mut Fence) {
     }
 }
 
-fn intent(instance: InstanceId, spec: &ServerSpec) -> Intent {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Intent {
-        instance,
-        name: spec.name.clone(),
-        program: spec.program.to_string_lossy().into_owned(),
-        leaf: None,
-        cgroups: Vec::new(),
-        ways: Ways::default(),
-        at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+/// What there is of each open instance of a dead owner. Nothing is touched.
+pub(crate) fn list(left: &Book) -> BTreeMap<InstanceId, Evidence> {
+    if is_of_another_boot(left) {
+        let owed = left.open_entries().filter(|(id, entry)| is_owed(left, *id, entry));
+        let evidence = |entry: &Entry| Evidence { entry: entry.clone(), traces: Traces::default() };
+        return owed.map(|(id, entry)| (id, evidence(entry))).collect();
     }
+    let (guarded, unclear): (Vec<&Entry>, Vec<&Entry>) = left
+        .open_entries()
+        .map(|(_, entry)| entry)
+        .partition(|entry| guardians::recorded(entry).is_some());
+    // The whole process table is looked at only if somebody may be in it that nobody guards.
+    let ids: Vec<InstanceId> = unclear.iter().map(|entry| entry.intent.instance).collect();
+    let claimants = Claimants::of(unclear.iter().copied());
+    let mut marked = if ids.is_empty() { BTreeMap::new() } else { remains::marked(&ids) };
+    let evidence = |entry: &Entry| {
+        let id = entry.intent.instance;
+        let guardian = claimants.guardian(entry);
+        let traces = Traces {
+            is_tended: guardian.is_some(),
+            guardian,
+            leaf: leaf_of(entry).is_some(),
+            processes: marked.remove(&id).unwrap_or_default(),
+            others: Vec::new(),
+        };
+        (id, Evidence { entry: entry.clone(), traces })
+    };
+    guarded.into_iter().chain(unclear).map(evidence).collect()
+}
+
+/// Ends all that is left of a dead owner's instances and has no guardian, within `limit`.
+pub(crate) fn end(left: &Book, limit: Duration) -> BTreeMap<InstanceId, Outcome> {
+    let abandoned = list(left).into_values().filter(|evidence| !evidence.traces.is_tended);
+    let abandoned: Vec<Entry> = abandoned.map(|evidence| evidence.entry).collect();
+    let mut outcomes = if is_of_another_boot(left) {
+        let gone = |entry: &Entry| (entry.intent.instance, Outcome::Gone(Proof::AnotherBoot));
+        abandoned.iter().map(gone).collect()
+    } else {
+        end_processes(&abandoned, limit)
+    };
+    let ways =
+        abandoned.iter().map(|entry| (entry.intent.instance, &entry.intent.ways, entry.level()));
+    let limits = Limits { proof: limit, ..Limits::default() };
+    let guardian = GuardianProgram::Myself;
+    let removal = Removal { limits, haste: Haste::Sweeping, guardian };
+    ways::end(&left.directory, ways, &mut outcomes, &removal);
+    outcomes
+}
+
+fn end_processes(abandoned: &[Entry], limit: Duration) -> BTreeMap<InstanceId, Outcome> {
+    let remains = |entry: &Entry| Remains {
+        id: entry.intent.instance,
+        leaf: leaf_of(entry),
+        cgroups: limits_of(entry),
+    };
+    let all: Vec<Remains> = abandoned.iter().map(remains).collect();
+    if all.is_empty() { BTreeMap::new() } else { remains::end(&all, limit) }
+}
+
+/// Whether something may be left of an open entry. The machine's restart has ended all processes, and not
+/// the containers that a note tells of.
+pub(crate) fn is_owed(book: &Book, id: InstanceId, entry: &Entry) -> bool {
+    !is_of_another_boot(book) || is_noted(&book.directory, id, &entry.intent.ways)
+}
+
+/// No process of it can be alive then, and its pids mean others.
+fn is_of_another_boot(book: &Book) -> bool {
+    boot_id().is_ok_and(|boot| boot != book.owner.boot)
 }
 
 /// The leaf that the ledger names, if it is there and one that we would have made.

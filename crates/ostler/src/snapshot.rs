@@ -1,4 +1,4 @@
-//! What is there now: the ledgers of all owners, beside what the process table says.
+//! What is there now: the ledgers of all owners, beside what the process table says of those that started processes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,15 +7,15 @@ use serde::Serialize;
 
 use crate::guardians::{Claimants, is_porter};
 use crate::id::InstanceId;
-use crate::ledger::{Book, End, Entry, OwnerRecord};
+use crate::ledger::{Book, End, Entry, OwnerRecord, PROCESS};
 use crate::level::Level;
-use crate::notes::is_noted;
 use crate::outcome::Residue;
 use crate::places::Places;
-use crate::process::leaf_of;
+use crate::process::{is_owed, leaf_of};
 use crate::proctable::{Process, boot_id};
 use crate::remains;
 use crate::sweep::books;
+use crate::whereabouts::Whereabouts;
 
 /// An instance, as the ledger and the process table tell it.
 #[derive(Clone, Debug, Serialize)]
@@ -26,11 +26,16 @@ pub struct View {
     pub name: String,
     /// The program that was started.
     pub program: String,
+    /// The backend that has started it.
+    pub backend: String,
+    /// Where it is, if that is not on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// Where it is in its life.
     pub state: State,
     /// How firmly it is held; unknown until it has started.
     pub containment: Option<Level>,
-    /// The server's pid.
+    /// The server's pid, if it is a process.
     pub pid: Option<i32>,
     /// The guardian, if it lives.
     pub guardian: Option<Process>,
@@ -73,10 +78,18 @@ impl fmt::Display for State {
     }
 }
 
-/// All instances that are not settled, the oldest first. Nothing is touched.
+/// All instances of processes that are not settled, the oldest first. Nothing is touched. Those of all backends are
+/// described by [`Backends::snapshot`](crate::backend::Backends::snapshot).
 pub fn snapshot(places: &Places) -> Vec<View> {
+    let mut views =
+        views(&books(places).iter().map(|book| book.open_of(PROCESS)).collect::<Vec<_>>());
+    views.sort_by_key(|view| view.started_at);
+    views
+}
+
+/// What the process table says of these ledgers, which have only entries of processes.
+pub(crate) fn views(books: &[Book]) -> Vec<View> {
     let boot = boot_id().unwrap_or_default();
-    let books = books(places);
     let (ours, before): (Vec<&Book>, Vec<&Book>) =
         books.iter().partition(|book| book.owner.boot == boot);
     let open: Vec<(InstanceId, &Entry, &Book)> = ours.into_iter().flat_map(open_in).collect();
@@ -88,37 +101,41 @@ pub fn snapshot(places: &Places) -> Vec<View> {
         let guardian = claimants.guardian(entry);
         let processes = processes_of(entry, guardian.as_ref(), marked);
         let state = state_of(entry, book.owner.process.is_alive(), guardian.as_ref());
-        View { guardian, ..view(entry, &book.owner, state, processes) }
+        let rss = processes.iter().map(Process::resident_memory).sum();
+        View { guardian, processes, rss, ..View::of(entry, &book.owner, state) }
     });
     // No process of another boot can be alive, and its pids mean others. Containers can.
-    let noted = before
-        .into_iter()
-        .flat_map(open_in)
-        .filter(|(id, entry, book)| is_noted(&book.directory, *id, &entry.intent.ways));
-    let of_another = noted
-        .map(|(_, entry, book)| view(entry, &book.owner, state_of(entry, false, None), Vec::new()));
-    let mut views: Vec<View> = of_this_boot.chain(of_another).collect();
-    views.sort_by_key(|view| view.started_at);
-    views
+    let noted =
+        before.into_iter().flat_map(open_in).filter(|(id, entry, book)| is_owed(book, *id, entry));
+    let of_another =
+        noted.map(|(_, entry, book)| View::of(entry, &book.owner, state_of(entry, false, None)));
+    of_this_boot.chain(of_another).collect()
 }
 
 fn open_in(book: &Book) -> impl Iterator<Item = (InstanceId, &Entry, &Book)> {
     book.open_entries().map(move |(id, entry)| (id, entry, book))
 }
 
-fn view(entry: &Entry, owner: &OwnerRecord, state: State, processes: Vec<Process>) -> View {
-    View {
-        instance: entry.intent.instance,
-        name: entry.intent.name.clone(),
-        program: entry.intent.program.clone(),
-        state,
-        containment: entry.start.as_ref().map(|start| start.level),
-        pid: entry.start.as_ref().and_then(|start| start.whereabouts.server()).map(|it| it.pid),
-        rss: processes.iter().map(Process::resident_memory).sum(),
-        guardian: None,
-        processes,
-        started_at: entry.intent.at,
-        owner: owner.clone(),
+impl View {
+    /// What the ledger says of an instance. What is there of it is its backend's to say.
+    pub fn of(entry: &Entry, owner: &OwnerRecord, state: State) -> Self {
+        let start = entry.start.as_ref();
+        let whereabouts = start.map(|start| &start.whereabouts);
+        Self {
+            instance: entry.intent.instance,
+            name: entry.intent.name.clone(),
+            program: entry.intent.program.clone(),
+            backend: entry.intent.backend.clone(),
+            place: whereabouts.and_then(Whereabouts::place).map(ToOwned::to_owned),
+            state,
+            containment: start.and_then(|start| start.level),
+            pid: whereabouts.and_then(Whereabouts::server).map(|server| server.pid),
+            rss: 0,
+            guardian: None,
+            processes: Vec::new(),
+            started_at: entry.intent.at,
+            owner: owner.clone(),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The sweep: ending what dead owners have left.
 //!
-//! One piece of code for all who find an owner dead: its own guardians when they have finished,
-//! the next owner that starts, and `ostler reap`. An owner is dead when its life line can be taken
+//! There are two. The fence's own is here ([`DeadOwner::settle`]): the guardians of a dead owner run it when they have
+//! finished, without a runtime, and it touches processes only. That of keepers goes over all backends
+//! ([`Backends::settle`](crate::backend::Backends::settle)), at their start and by `ostler reap`. An owner is dead when its life line can be taken
 //! over, and whoever holds that is the only one who sweeps. An instance whose guardian still lives
 //! is left to it; the guardian comes back to the ledger when it has finished.
 
@@ -11,18 +12,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::backend::{Backend, Evidence};
 use crate::id::InstanceId;
 use crate::ledger::{
-    Book, End, Entry, LifeLine, Patience, Record, append, lock_in, owners_in, remove, unfinished,
+    Book, End, Entry, LifeLine, PROCESS, Patience, Record, append, lock_in, owners_in, remove,
+    unfinished,
 };
-use crate::limits::Limits;
-use crate::notes::is_noted;
-use crate::outcome::{Outcome, Proof};
+use crate::outcome::Outcome;
 use crate::places::{Places, is_private};
-use crate::proctable::{Identity, boot_id};
-use crate::terms::GuardianProgram;
-use crate::ways::{self, Haste, Removal};
+use crate::process;
+use crate::proctable::Identity;
 
 /// An owner that is dead, and whose ledger is ours to settle.
 #[derive(Debug)]
@@ -67,44 +65,14 @@ impl DeadOwner {
         &self.book
     }
 
-    /// What there is of each open instance. Nothing is touched.
-    pub fn evidence(&self, backend: &dyn Backend) -> BTreeMap<InstanceId, Evidence> {
-        let open = self.book.open_entries();
-        if self.is_of_another_boot() {
-            let directory = &self.book.directory;
-            let noted = open.filter(|(id, entry)| is_noted(directory, *id, &entry.intent.ways));
-            return noted.map(|(id, entry)| (id, Evidence::without_process(entry))).collect();
-        }
-        let open: Vec<Entry> = open.map(|(_, entry)| entry.clone()).collect();
-        backend.evidence(&open)
-    }
-
-    /// Ends all that is left and has no guardian, within `limit`, and settles the ledger.
-    pub fn settle(
-        mut self,
-        backend: &dyn Backend,
-        limit: Duration,
-    ) -> BTreeMap<InstanceId, Outcome> {
-        let evidence = self.evidence(backend).into_values();
-        let abandoned = evidence.filter(|evidence| evidence.guardian.is_none());
-        let abandoned: Vec<Entry> = abandoned.map(|evidence| evidence.entry).collect();
-        let mut outcomes = if self.is_of_another_boot() {
-            let gone = |entry: &Entry| (entry.intent.instance, Outcome::Gone(Proof::AnotherBoot));
-            abandoned.iter().map(gone).collect()
-        } else {
-            backend.end(&abandoned, limit)
-        };
-        let ways = abandoned
-            .iter()
-            .map(|entry| (entry.intent.instance, &entry.intent.ways, entry.level()));
-        let limits = Limits { proof: limit, ..Limits::default() };
-        let guardian = GuardianProgram::Myself;
-        let removal = Removal { limits, haste: Haste::Sweeping, guardian };
-        ways::end(&self.book.directory, ways, &mut outcomes, &removal);
+    /// The sweep of the fence: ends all processes that are left and have no guardian, within `limit`, and settles
+    /// the ledger. It leaves entries of other backends alone: [`Backends`](crate::backend::Backends) sweep those.
+    pub fn settle(mut self, limit: Duration) -> BTreeMap<InstanceId, Outcome> {
+        let outcomes = process::end(&self.book.open_of(PROCESS), limit);
         for (id, outcome) in &outcomes {
             self.note(*id, outcome);
         }
-        self.remove_if_settled();
+        self.leave();
         outcomes
     }
 
@@ -119,19 +87,14 @@ impl DeadOwner {
         }
     }
 
-    fn remove_if_settled(&self) {
-        let directory = &self.book.directory;
-        let is_of_another_boot = self.is_of_another_boot();
-        let is_owed =
-            |id, entry: &Entry| !is_of_another_boot || is_noted(directory, id, &entry.intent.ways);
+    /// Removes the directory, if nothing is owed any more.
+    pub(crate) fn leave(self) {
+        let is_owed = |id, entry: &Entry| {
+            entry.intent.backend != PROCESS || process::is_owed(&self.book, id, entry)
+        };
         if !self.book.open_entries().any(|(id, entry)| is_owed(id, entry)) {
-            remove(directory);
+            remove(&self.book.directory);
         }
-    }
-
-    /// No process of it can be alive then, and its pids mean others.
-    fn is_of_another_boot(&self) -> bool {
-        boot_id().is_ok_and(|boot| boot != self.book.owner.boot)
     }
 }
 

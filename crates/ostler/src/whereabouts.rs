@@ -18,8 +18,8 @@ pub enum Whereabouts {
         /// The server itself.
         server: Identity,
     },
-    /// Elsewhere, run by somebody else.
-    Remote {
+    /// Elsewhere: a remote server, or whatever else its backend starts.
+    Elsewhere {
         /// For people to see.
         place: String,
     },
@@ -30,7 +30,7 @@ impl Whereabouts {
     pub fn guardian(&self) -> Option<Identity> {
         match self {
             Self::Process { guardian, .. } => Some(*guardian),
-            Self::Remote { .. } => None,
+            Self::Elsewhere { .. } => None,
         }
     }
 
@@ -38,7 +38,15 @@ impl Whereabouts {
     pub fn server(&self) -> Option<Identity> {
         match self {
             Self::Process { server, .. } => Some(*server),
-            Self::Remote { .. } => None,
+            Self::Elsewhere { .. } => None,
+        }
+    }
+
+    /// Where it is, if that is not on this machine.
+    pub fn place(&self) -> Option<&str> {
+        match self {
+            Self::Process { .. } => None,
+            Self::Elsewhere { place } => Some(place),
         }
     }
 }
@@ -47,7 +55,7 @@ impl fmt::Display for Whereabouts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process { server, .. } => write!(f, "process {}", server.pid),
-            Self::Remote { place } => f.write_str(place),
+            Self::Elsewhere { place } => f.write_str(place),
         }
     }
 }

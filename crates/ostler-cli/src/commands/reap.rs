@@ -6,11 +6,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler::backend::Evidence;
+use ostler::ledger::PROCESS;
 use ostler::sweep::{DeadOwner, dead_owners};
-use ostler::{Census, Holding, InstanceId, Limits, Outcome, Places, Process, Processes};
+use ostler::{Census, Holding, InstanceId, Outcome, Places, Process};
 use ostler_gateway::front::remove_stale;
 use serde::Serialize;
 
+use crate::backends::BlockingBackends;
+use crate::gateways::AskError;
 use crate::page::Page;
 use crate::{exit, out, render};
 
@@ -41,11 +44,16 @@ struct Finding {
     instance: InstanceId,
     name: String,
     program: String,
+    /// Which backend has started it.
+    backend: String,
     owner: i32,
     /// The guardian that still works on it.
     guardian: Option<i32>,
     leaf: bool,
     processes: Vec<Process>,
+    /// What else its backend has found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    others: Vec<String>,
     #[serde(flatten)]
     holding: Holding,
     outcome: Fate,
@@ -81,10 +89,16 @@ pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
     if arguments.yes {
         remove_stale();
     }
+    let backends = match BlockingBackends::new() {
+        Ok(backends) => backends,
+        Err(error) => return AskError::Backends(error).report(),
+    };
     let owners = dead_owners(&Places::of_user());
     let census = Census::take(owners.iter().map(DeadOwner::book));
-    let findings: Vec<Finding> =
-        owners.into_iter().flat_map(|owner| treat(owner, &census, arguments.yes)).collect();
+    let findings: Vec<Finding> = owners
+        .into_iter()
+        .flat_map(|owner| treat(&backends, owner, &census, arguments.yes))
+        .collect();
     let written = if arguments.json {
         out::json(&findings)
     } else {
@@ -96,12 +110,17 @@ pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
     written
 }
 
-fn treat(owner: DeadOwner, census: &Census, act: bool) -> Vec<Finding> {
+fn treat(
+    backends: &BlockingBackends,
+    owner: DeadOwner,
+    census: &Census,
+    act: bool,
+) -> Vec<Finding> {
     let pid = owner.book().owner.process.pid;
-    let evidence = owner.evidence(&Processes);
-    let outcomes = act.then(|| owner.settle(&Processes, Limits::default().proof));
+    let evidence = backends.list(&owner);
+    let outcomes = act.then(|| backends.settle(owner));
     let fate = |id: InstanceId, evidence: &Evidence| match &outcomes {
-        _ if evidence.guardian.is_some() => Fate::LeftToItsGuardian,
+        _ if evidence.traces.is_tended => Fate::LeftToItsGuardian,
         None => Fate::Found,
         Some(outcomes) => fate_of(outcomes, id),
     };
@@ -114,10 +133,12 @@ fn treat(owner: DeadOwner, census: &Census, act: bool) -> Vec<Finding> {
         outcome: fate(instance, &evidence),
         name: evidence.entry.intent.name,
         program: evidence.entry.intent.program,
+        backend: evidence.entry.intent.backend,
         owner: pid,
-        guardian: evidence.guardian.map(|guardian| guardian.pid),
-        leaf: evidence.leaf,
-        processes: evidence.processes,
+        guardian: evidence.traces.guardian.map(|guardian| guardian.pid),
+        leaf: evidence.traces.leaf,
+        processes: evidence.traces.processes,
+        others: evidence.traces.others,
         holding: census.of(instance),
         left: left(instance),
     };
@@ -162,12 +183,19 @@ fn describe(page: &mut Page, finding: &Finding) {
     line("instance", &finding.instance);
     line("command", &finding.program);
     line("owner", &format_args!("{}, dead: its lock is free", finding.owner));
-    line("guardian", &finding.guardian.map_or("dead".into(), |pid| format!("{pid}, alive")));
+    if finding.backend == PROCESS {
+        line("guardian", &finding.guardian.map_or("dead".into(), |pid| format!("{pid}, alive")));
+    } else {
+        line("backend", &finding.backend);
+    }
     if finding.leaf {
         line("leaf", &"there");
     }
     for process in &finding.processes {
         line("process", &format_args!("{process}, carries the instance's mark"));
+    }
+    for other in &finding.others {
+        line("also", other);
     }
     for container in &finding.holding.containers {
         let container = render::container(container);

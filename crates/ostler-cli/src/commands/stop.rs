@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler::sweep::dead_owners;
-use ostler::{InstanceId, Limits, Places, Processes, View, duration, snapshot};
+use ostler::{InstanceId, Places, View, duration};
 use ostler_gateway::admin::{Answer, Request};
 use ostler_gateway::front::Dialled;
 use serde::Serialize;
 
+use crate::backends::BlockingBackends;
 use crate::gateways::{self, AskError, Which};
 use crate::out::say;
 use crate::page::Page;
@@ -68,8 +68,12 @@ struct Target {
 }
 
 impl Target {
-    fn all(places: &Places, which: &Which) -> Result<Vec<Self>, AskError> {
-        let here = snapshot(places).into_iter().map(|view| Self {
+    fn all(
+        backends: &BlockingBackends,
+        places: &Places,
+        which: &Which,
+    ) -> Result<Vec<Self>, AskError> {
+        let here = backends.snapshot(places).into_iter().map(|view| Self {
             instance: view.instance,
             name: view.name.clone(),
             view: Some(view),
@@ -101,7 +105,8 @@ pub(crate) fn run(arguments: &StopArguments) -> ExitCode {
 
 fn stop(arguments: &StopArguments) -> Result<ExitCode, AskError> {
     let places = Places::of_user();
-    let all = Target::all(&places, &arguments.which)?;
+    let backends = BlockingBackends::new().map_err(AskError::Backends)?;
+    let all = Target::all(&backends, &places, &arguments.which)?;
     let mut wanted = BTreeSet::new();
     let mut idle = BTreeSet::new();
     for target in &arguments.targets {
@@ -116,8 +121,8 @@ fn stop(arguments: &StopArguments) -> Result<ExitCode, AskError> {
     }
     let is_target = |one: &Target| arguments.all || wanted.contains(&one.instance);
     let targets: Vec<Target> = all.into_iter().filter(is_target).collect();
-    ask(&places, &targets, &arguments.which)?;
-    let left = wait(&places, &targets, arguments);
+    ask(&backends, &places, &targets, &arguments.which)?;
+    let left = wait(&backends, &places, &targets, arguments);
     Ok(report(&targets, &idle, &left, arguments.json))
 }
 
@@ -146,19 +151,19 @@ fn has_pid(view: &View, target: &str) -> bool {
         || is_pid(view.owner.process.pid)
 }
 
-fn ask(places: &Places, targets: &[Target], which: &Which) -> Result<(), AskError> {
+fn ask(
+    backends: &BlockingBackends,
+    places: &Places,
+    targets: &[Target],
+    which: &Which,
+) -> Result<(), AskError> {
     let asked = ask_gateways(targets, which)?;
-    let here = || targets.iter().filter_map(|one| one.view.as_ref());
-    let others = here().filter(|view| !asked.contains(&view.instance));
-    for guardian in others.filter_map(|view| view.guardian.as_ref()) {
-        // A guardian that is gone meanwhile has ended its server.
-        let _ = guardian.ask();
-    }
-    // Without a guardian there is nobody to ask: then it is a dead owner's, or about to be.
-    if here().any(|view| view.guardian.is_none()) {
-        for owner in dead_owners(places) {
-            owner.settle(&Processes, Limits::default().proof);
-        }
+    let here = targets.iter().filter_map(|one| one.view.as_ref());
+    let is_alone = |view: &View| !asked.contains(&view.instance) && !backends.ask(view);
+    let alone = here.filter(|view| is_alone(view)).count();
+    // If there is nobody to ask, it is a dead owner's, or about to be.
+    if alone > 0 {
+        backends.sweep(places);
     }
     Ok(())
 }
@@ -185,6 +190,7 @@ fn ask_gateways(targets: &[Target], which: &Which) -> Result<BTreeSet<InstanceId
 
 /// Who is still there when the time is up.
 fn wait(
+    backends: &BlockingBackends,
     places: &Places,
     targets: &[Target],
     StopArguments { timeout, which, .. }: &StopArguments,
@@ -194,7 +200,7 @@ fn wait(
     let begin = Instant::now();
     let mut told = false;
     loop {
-        let there = snapshot(places).into_iter().map(|view| view.instance);
+        let there = backends.snapshot(places).into_iter().map(|view| view.instance);
         // A gateway that is gone reaches nobody.
         let far = if is_far { elsewhere(which).unwrap_or_default() } else { Vec::new() };
         let there = there.chain(far.into_iter().map(|(instance, _)| instance));

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Args;
-use ostler::{Identity, Places, Process, View, snapshot};
+use ostler::{Identity, Places, Process, View};
 use ostler_gateway::admin::InstanceLine;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::backends::BlockingBackends;
 use crate::gateways::{AskError, Which};
 use crate::out::{self, say};
 use crate::page::Page;
@@ -87,7 +88,10 @@ struct Answer {
 
 pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
     let places = Places::of_user();
-    let views = snapshot(&places);
+    let views = match BlockingBackends::new() {
+        Ok(backends) => backends.snapshot(&places),
+        Err(error) => return AskError::Backends(error).report(),
+    };
     let Some(process) = arguments.target.pid().and_then(Process::with_pid) else {
         return container::run(arguments, &places, &views);
     };

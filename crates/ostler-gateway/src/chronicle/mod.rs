@@ -180,7 +180,7 @@ fn describe(what: &What) -> (&'static str, String) {
         What::Draining(cause) => ("draining", cause.to_string()),
         What::Stopping(cause) => ("stopping", cause.to_string()),
         What::Gone { ending, proof } => {
-            let proof = proof.map_or("it never ran".into(), |proof| proof.to_string());
+            let proof = proof.as_ref().map_or("it never ran".into(), ToString::to_string);
             ("gone", format!("{}: {proof}", cause_of(ending)))
         }
         What::Unverified { ending, residue } => {

@@ -74,8 +74,8 @@ fn command(launch: &Launch) -> Vec<String> {
 
 fn place(server: &Server) -> Option<String> {
     match &server.target {
-        Target::Run(_) => None,
         Target::Reach(remote) => Some(remote.place()),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ostler::sweep::dead_owners;
-use ostler::{Limits, Places, Processes};
+use ostler::{Limits, Places};
 use ostler_testkit::{Launched, Sandbox, is_alive, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -54,7 +54,7 @@ fn sweep(count: usize) -> Result<f64> {
     let begin = Instant::now();
     let settled = dead_owners(&places)
         .into_iter()
-        .map(|dead| dead.settle(&Processes, Limits::default().proof * 10).len());
+        .map(|dead| dead.settle(Limits::default().proof * 10).len());
     let settled: usize = settled.sum();
     let time = milliseconds(begin.elapsed());
     if settled != count {

@@ -16,7 +16,6 @@ use std::process::{Child, ExitStatus};
 pub use leaving::Leaving;
 pub use start::{Pipe, ServerStdio, StartError};
 
-use crate::backend::Hold;
 use crate::cgroup::Leaf;
 use crate::containers::Ways;
 use crate::event::Event;
@@ -73,7 +72,7 @@ impl Fence {
         let identity = |pid| Identity::of(pid).unwrap_or(Identity { pid, start: 0 });
         let whereabouts =
             Whereabouts::Process { guardian: identity(guardian), server: identity(pid) };
-        Event::Started { whereabouts, level }
+        Event::Started { whereabouts, level: Some(level) }
     }
 
     /// The kernel ends it with its init, and the init with the guardian.
@@ -85,22 +84,24 @@ impl Fence {
         // A guardian that can't be told is dead, which shows as the end of the socket.
         let _ = self.conn.send(order, &[]);
     }
-}
 
-impl Hold for Fence {
-    fn id(&self) -> InstanceId {
+    /// Which one it is.
+    pub(crate) fn id(&self) -> InstanceId {
         self.id
     }
 
-    fn stop(&self, step: Step) {
+    /// Begins the way down at `step`. Later orders can only shorten it.
+    pub(crate) fn stop(&self, step: Step) {
         self.order(&Order::Stop(step));
     }
 
-    fn hurry(&self) {
+    /// Takes the next step down without waiting for its time.
+    pub(crate) fn hurry(&self) {
         self.order(&Order::Hurry);
     }
 
-    fn next_event(&mut self) -> io::Result<Option<Event>> {
+    /// What has happened since; never waits.
+    pub(crate) fn next_event(&mut self) -> io::Result<Option<Event>> {
         if let Some(reason) = self.unfollowed.take_if(|_| self.has_started) {
             return Ok(Some(Event::Unfollowed(reason)));
         }
@@ -118,12 +119,14 @@ impl Hold for Fence {
         }))
     }
 
-    fn dismiss(&mut self) -> Option<Leaving> {
+    /// Lets go of it once its end is on record. Never waits: the guardian that leaves only now is returned.
+    pub(crate) fn dismiss(&mut self) -> Option<Leaving> {
         self.order(&Order::Dismiss);
         Leaving::new(self.guardian.take()?, self.limits.control)
     }
 
-    fn rescue(&mut self) -> Outcome {
+    /// Ends what is left after [`Event::GuardianLost`].
+    pub(crate) fn rescue(&mut self) -> Outcome {
         let leaf = self.leaf.as_ref().and_then(|path| Leaf::find(path, self.id));
         let one = Remains { id: self.id, leaf, cgroups: self.cgroups.clone() };
         let outcome = remains::end(&[one], self.limits.proof).remove(&self.id);

@@ -57,6 +57,7 @@ pub struct Pipe {
 
 /// Why no attempt was made to start a server.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The machine does not offer the level that was asked for.
     #[error("containment '{0}' can't be had here")]
@@ -93,6 +94,15 @@ pub enum StartError {
     /// The guardian died before it knew what to start.
     #[error("the guardian could not be told what to start")]
     Control(#[source] io::Error),
+    /// It names a backend that this program does not have.
+    #[error("there is no backend '{0}'")]
+    NoBackend(String),
+    /// This backend can't start what it was given.
+    #[error("the backend '{0}' starts nothing of this kind")]
+    OtherTarget(&'static str),
+    /// Another backend could not start it, and why.
+    #[error("{0}")]
+    Other(String),
 }
 
 impl Fence {

@@ -12,7 +12,6 @@ use crate::ladder::{Climb, Ladder, Step};
 use crate::ledger::Patience;
 use crate::notice::Notice;
 use crate::outcome::{Outcome, Proof, Residue};
-use crate::process::Processes;
 use crate::sweep::DeadOwner;
 use crate::wire::guardian::{Launch, Order, Report};
 use crate::wire::{Conn, Received, porter};
@@ -101,7 +100,7 @@ impl Guardian {
     }
 
     fn proof(&self) -> Option<Proof> {
-        if let Phase::Proven(proof) = self.phase { Some(proof) } else { None }
+        if let Phase::Proven(proof) = &self.phase { Some(proof.clone()) } else { None }
     }
 
     /// Nobody else will: the owner is gone. The last of its guardians leaves an empty ledger.
@@ -116,7 +115,7 @@ impl Guardian {
         let dead = DeadOwner::at(book, patience);
         if let (Some(mut dead), Some(proof)) = (dead, self.proof()) {
             dead.note(*id, &Outcome::Gone(proof));
-            dead.settle(&Processes, *proof_limit);
+            dead.settle(*proof_limit);
         }
     }
 
@@ -270,11 +269,12 @@ impl Guardian {
             self.phase = Phase::Clearing(proof);
             self.clear_gate();
         }
-        if let Phase::Clearing(proof) = self.phase
+        if let Phase::Clearing(proof) = &self.phase
             && self.charge.gate.as_mut().is_none_or(Gate::shut_if_clear)
         {
+            let proof = proof.clone();
+            self.report(&Report::Empty(proof.clone()));
             self.phase = Phase::Proven(proof);
-            self.report(&Report::Empty(proof));
         }
     }
 

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 pub use owner::Owner;
 
-use crate::backend::Hold;
 use crate::event::Event;
-use crate::fence::Leaving;
+use crate::fence::{Fence, Leaving};
 use crate::graveyard::bury;
 use crate::id::InstanceId;
 use crate::ladder::Step;
@@ -36,7 +35,7 @@ pub struct Instance {
 /// What an instance is made of.
 #[derive(Debug)]
 pub(crate) struct Living {
-    hold: Box<dyn Hold>,
+    hold: Fence,
     ledger: Arc<Ledger>,
     limits: Limits,
     /// As it was told at its start.
@@ -48,7 +47,7 @@ pub(crate) struct Living {
 }
 
 impl Instance {
-    fn new(hold: Box<dyn Hold>, ledger: Arc<Ledger>, limits: Limits) -> Self {
+    fn new(hold: Fence, ledger: Arc<Ledger>, limits: Limits) -> Self {
         let living =
             Living { hold, ledger, limits, whereabouts: None, is_over: false, leaving: None };
         Self { living: Some(living) }
@@ -133,7 +132,7 @@ impl Living {
         match &event {
             Some(Event::Started { whereabouts, level }) => self.note_start(whereabouts, *level),
             Some(Event::Refused(_)) => self.note_end(End::Refused),
-            Some(Event::Empty(proof)) => self.note_end(End::Gone(*proof)),
+            Some(Event::Empty(proof)) => self.note_end(End::Gone(proof.clone())),
             Some(Event::Remaining(residue)) => {
                 let (instance, end) = (self.hold.id(), End::Unverified(residue.clone()));
                 self.ledger.note(&Record::Ended { instance, end });
@@ -144,6 +143,7 @@ impl Living {
                 | Event::Removed(_)
                 | Event::Clearing(_)
                 | Event::Unfollowed(_)
+                | Event::Lost(_)
                 | Event::GuardianLost,
             )
             | None => {}
@@ -159,7 +159,7 @@ impl Living {
                 return Ok(Some(event));
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.is_over || left.is_zero() || !readable(&*self.hold, left)? {
+            if self.is_over || left.is_zero() || !readable(&self.hold, left)? {
                 return Ok(None);
             }
         }
@@ -185,6 +185,7 @@ impl Living {
                     | Event::Exceeded(_)
                     | Event::Removed(_)
                     | Event::Clearing(_)
+                    | Event::Lost(_)
                     | Event::Unfollowed(_),
                 ) => {}
                 None => return Ok(Outcome::Unverified(Residue::Processes(Vec::new()))),
@@ -198,7 +199,7 @@ impl Living {
         outcome
     }
 
-    fn note_start(&mut self, whereabouts: &Whereabouts, level: Level) {
+    fn note_start(&mut self, whereabouts: &Whereabouts, level: Option<Level>) {
         self.whereabouts = Some(whereabouts.clone());
         let start = Start { instance: self.hold.id(), whereabouts: whereabouts.clone(), level };
         self.ledger.note(&Record::Started(start));

@@ -1,17 +1,17 @@
 //! Who starts servers.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::process::getppid;
 
 use super::Instance;
-use crate::backend::{Backend, StartOrder};
 use crate::fence::{ServerStdio, StartError};
 use crate::id::{InstanceId, OwnerId};
-use crate::ledger::{Client, End, Ledger, OwnerRecord, Record};
+use crate::ledger::{Client, End, Intent, Ledger, OwnerRecord, Record};
 use crate::places::Places;
-use crate::process::Processes;
+use crate::process::{Post, StartOrder};
 use crate::proctable::{Identity, Process, boot_id};
 use crate::spec::ServerSpec;
 use crate::terms::Terms;
@@ -30,35 +30,40 @@ impl Owner {
         Ok(Self { ledger: Arc::new(Ledger::new(places, describe(program)?)) })
     }
 
-    /// Starts a server as a process of this machine.
+    /// Starts a server as a process of this machine, after its intent is on record. What becomes of it is told
+    /// by [`Instance::next_event`].
     pub fn start(
         &self,
         spec: ServerSpec,
         stdio: ServerStdio,
         terms: &Terms,
     ) -> Result<Instance, StartError> {
-        self.start_on(&Processes, spec, stdio, terms)
-    }
-
-    /// Starts a server, after its intent is on record. What becomes of it is told by
-    /// [`Instance::next_event`].
-    pub fn start_on(
-        &self,
-        backend: &dyn Backend,
-        spec: ServerSpec,
-        stdio: ServerStdio,
-        terms: &Terms,
-    ) -> Result<Instance, StartError> {
         let id = InstanceId::random().map_err(StartError::Guardian)?;
-        let prepared = backend.prepare(id, &spec, terms)?;
-        let book = self.ledger.intend(prepared.intent().clone()).map_err(StartError::Ledger)?;
-        match prepared.start(StartOrder { spec, stdio, owner: self.ledger.owner(), book }) {
-            Ok(hold) => Ok(Instance::new(hold, Arc::clone(&self.ledger), terms.limits)),
+        let post = Post::prepare(id, &spec, terms)?;
+        let book = self.intend(post.intent().clone())?;
+        match post.start(StartOrder { spec, stdio, owner: self.ledger.owner(), book }) {
+            Ok(fence) => Ok(Instance::new(fence, Arc::clone(&self.ledger), terms.limits)),
             Err(error) => {
-                self.ledger.note(&Record::Ended { instance: id, end: End::Refused });
+                self.note(&Record::Ended { instance: id, end: End::Refused });
                 Err(error)
             }
         }
+    }
+
+    /// Which one it is. A backend marks what it starts with it.
+    pub fn id(&self) -> OwnerId {
+        self.ledger.owner()
+    }
+
+    /// Puts on record what a backend is about to start, and returns the directory of the ledger. What is not on record
+    /// must not be started.
+    pub fn intend(&self, intent: Intent) -> Result<PathBuf, StartError> {
+        self.ledger.intend(intent).map_err(StartError::Ledger)
+    }
+
+    /// Puts on record what became of an intent.
+    pub fn note(&self, record: &Record) {
+        self.ledger.note(record);
     }
 }
 

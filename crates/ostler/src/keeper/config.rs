@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use super::ambient::Ambient;
 use super::backoff::BackoffLimits;
-use super::key::{Fingerprint, Sharing};
+use super::key::Sharing;
 use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
-use super::remote::Remote;
+use crate::backend::{Remote, Target};
+use crate::fingerprint::Fingerprint;
 use crate::spec::ServerSpec;
 use crate::terms::Terms;
 use crate::ways::makes_container;
@@ -55,15 +56,6 @@ pub struct Server {
     pub handshake: Arc<dyn Handshake>,
     /// Who hears what it says without being asked.
     pub listener: Arc<dyn Listener>,
-}
-
-/// What a server is.
-#[derive(Clone, Debug)]
-pub enum Target {
-    /// A process that is started.
-    Run(ServerSpec),
-    /// Something that somebody else runs.
-    Reach(Arc<dyn Remote>),
 }
 
 /// Who reads and writes a server's pipes.
@@ -156,6 +148,11 @@ impl Server {
         Self::of(Target::Reach(remote))
     }
 
+    /// A server that this backend runs, with the default of everything else.
+    pub fn on(backend: &str, spec: ServerSpec) -> Self {
+        Self::of(Target::On { backend: backend.to_owned(), spec })
+    }
+
     fn of(target: Target) -> Self {
         Self {
             target,
@@ -177,7 +174,9 @@ impl Server {
     /// A hash of what makes two runs of it interchangeable.
     pub fn fingerprint(&self) -> Fingerprint {
         match &self.target {
-            Target::Run(spec) => Fingerprint::of(&self.ambient.essence(spec), &self.credentials),
+            Target::Run(spec) | Target::On { spec, .. } => {
+                Fingerprint::of(&self.ambient.essence(spec), &self.credentials)
+            }
             Target::Reach(remote) => remote.fingerprint(),
         }
     }
@@ -185,7 +184,7 @@ impl Server {
     /// The same server with these values of its ambient variables.
     pub(super) fn amid(&self, values: Vec<(OsString, OsString)>) -> Self {
         let mut server = self.clone();
-        if let Target::Run(spec) = &mut server.target {
+        if let Some(spec) = server.spec_mut() {
             self.ambient.replace(spec, values);
         }
         server
@@ -194,7 +193,7 @@ impl Server {
     /// What people call it.
     pub fn name(&self) -> &str {
         match &self.target {
-            Target::Run(spec) => &spec.name,
+            Target::Run(spec) | Target::On { spec, .. } => &spec.name,
             Target::Reach(remote) => remote.name(),
         }
     }
@@ -202,7 +201,7 @@ impl Server {
     /// What is run, if anything is.
     pub fn spec(&self) -> Option<&ServerSpec> {
         match &self.target {
-            Target::Run(spec) => Some(spec),
+            Target::Run(spec) | Target::On { spec, .. } => Some(spec),
             Target::Reach(_) => None,
         }
     }
@@ -210,7 +209,7 @@ impl Server {
     /// The same, to be changed.
     pub fn spec_mut(&mut self) -> Option<&mut ServerSpec> {
         match &mut self.target {
-            Target::Run(spec) => Some(spec),
+            Target::Run(spec) | Target::On { spec, .. } => Some(spec),
             Target::Reach(_) => None,
         }
     }
@@ -218,6 +217,7 @@ impl Server {
     /// Whether an instance of the one can stay when the configuration says the other.
     pub(super) fn runs_like(&self, other: &Self) -> bool {
         self.fingerprint() == other.fingerprint()
+            && self.target.backend() == other.target.backend()
             && self.terms == other.terms
             && self.sharing == other.sharing
             && self.max_concurrency == other.max_concurrency

@@ -18,12 +18,11 @@ use super::line::{Line, Talk, drain_stderr, hear};
 use super::phase::{Act, Phase, Sign};
 use super::plan::Manner;
 use super::shell::Shell;
-use super::starter::{Life, Notice, Started};
+use crate::backend::{Hold, Started};
 use crate::event::Event;
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::outcome::{Outcome, Proof};
-use crate::whereabouts::Whereabouts;
 
 /// What an instance is told while it lives.
 #[derive(Clone, Debug)]
@@ -48,7 +47,7 @@ pub(super) struct Driver {
 struct Course {
     driver: Driver,
     /// Taken when nothing is left of it.
-    life: Option<Box<dyn Life>>,
+    hold: Option<Box<dyn Hold>>,
     /// Its id in the ledger, once it has one.
     id: Option<InstanceId>,
     phase: Phase,
@@ -59,7 +58,7 @@ struct Course {
 
 /// What a driver waits for.
 enum News {
-    Notice(Notice),
+    Event(Event),
     /// Whether there can be further ones.
     Orders(bool),
     TimeUp,
@@ -72,7 +71,7 @@ impl Driver {
         let mut witness =
             Witness { shell: Arc::clone(&self.shell), number: self.number, told: false };
         let phase = Phase::launching(&self.server.limits, now());
-        match self.shell.starter().start(Arc::clone(&self.server)).await {
+        match self.shell.start(&self.server).await {
             Ok(started) => self.course(phase).run(started).await,
             Err(error) => {
                 let reason = match std::error::Error::source(&error) {
@@ -86,16 +85,16 @@ impl Driver {
     }
 
     fn course(self, phase: Phase) -> Course {
-        Course { driver: self, life: None, id: None, phase, status: None, ending: None }
+        Course { driver: self, hold: None, id: None, phase, status: None, ending: None }
     }
 }
 
 impl Course {
     async fn run(mut self, started: Started) {
-        let Started { id, life, stdin, stdout, stderr } = started;
+        let Started { id, hold, stdin, stdout, stderr } = started;
         let (line, server) = (Arc::clone(&self.driver.line), Arc::clone(&self.driver.server));
         line.open(stdin);
-        self.life = Some(life);
+        self.hold = Some(hold);
         self.driver.shell.recorded(self.driver.number, id);
         self.id = Some(id);
         let talk = Talk::new(Arc::clone(&line), self.driver.key.clone(), self.driver.number);
@@ -118,7 +117,7 @@ impl Course {
                 () = complaints.next() => continue,
                 greeted = greeting.next() => News::Sign(Sign::Greeted(greeted)),
             };
-            if let News::Notice(Notice::Fenced(Event::Exited(_)) | Notice::Lost(_)) = &news {
+            if let News::Event(Event::Exited(_) | Event::Lost(_)) = &news {
                 // What it said last is still in its pipes.
                 hearing.poll_once().await;
                 complaints.poll_once().await;
@@ -146,11 +145,11 @@ impl Course {
             }
         };
         let is_draining = matches!(self.phase, Phase::Draining { .. });
-        let Self { life, driver, .. } = self;
-        let Some(life) = life else { return News::Sign(Sign::Ended) };
+        let Self { hold, driver, .. } = self;
+        let Some(hold) = hold else { return News::Sign(Sign::Ended) };
         tokio::select! {
             biased;
-            notice = poll_fn(|cx| life.poll_notice(cx)) => News::Notice(notice),
+            event = poll_fn(|cx| hold.poll_event(cx)) => News::Event(event),
             changed = driver.orders.changed() => News::Orders(changed.is_ok()),
             () = driver.line.usage().quiet(), if is_draining => News::Sign(Sign::Quiet),
             () = time_up => News::TimeUp,
@@ -171,15 +170,7 @@ impl Course {
     async fn sign_of(&mut self, news: News) -> Option<Sign> {
         match news {
             News::Sign(sign) => Some(sign),
-            News::Notice(Notice::Fenced(event)) => self.digest(event).await,
-            News::Notice(Notice::Reached(place)) => {
-                let (shell, number) = (&self.driver.shell, self.driver.number);
-                shell.whereabouts(number, Whereabouts::Remote { place: place.clone() });
-                shell.tell(number, What::Reached { place });
-                Some(Sign::Running)
-            }
-            News::Notice(Notice::Lost(reason)) => Some(Sign::Faulty(Fault::Lost(reason))),
-            News::Notice(Notice::Left) => Some(self.gone(Proof::Disconnected).await),
+            News::Event(event) => self.digest(event).await,
             News::Orders(true) => {
                 let orders = self.driver.orders.borrow_and_update().clone();
                 self.driver.line.adjust(orders.limits);
@@ -199,9 +190,13 @@ impl Course {
         match event {
             Event::Started { whereabouts, .. } => {
                 let (shell, number) = (&self.driver.shell, self.driver.number);
+                let what = match (whereabouts.place(), self.id) {
+                    (Some(place), _) => Some(What::Reached { place: place.to_owned() }),
+                    (None, id) => id.map(|instance| What::Running { instance }),
+                };
                 shell.whereabouts(number, whereabouts);
-                if let Some(instance) = self.id {
-                    shell.tell(number, What::Running { instance });
+                if let Some(what) = what {
+                    shell.tell(number, what);
                 }
                 Some(Sign::Running)
             }
@@ -234,11 +229,12 @@ impl Course {
                 self.driver.shell.tell(self.driver.number, What::Unfollowed(reason));
                 None
             }
+            Event::Lost(reason) => Some(Sign::Faulty(Fault::Lost(reason))),
             Event::Empty(proof) => Some(self.gone(proof).await),
             Event::GuardianLost => {
-                let life = self.life.take()?;
+                let hold = self.hold.take()?;
                 self.begin_end(Cause::Unhealthy(Fault::GuardianKilled));
-                let outcome = life.rescue().await;
+                let outcome = hold.rescue().await;
                 self.settle(Some(&outcome));
                 Some(Sign::Ended)
             }
@@ -253,8 +249,8 @@ impl Course {
     }
 
     async fn part(&mut self) {
-        if let Some(life) = self.life.take() {
-            life.part().await;
+        if let Some(hold) = self.hold.take() {
+            hold.part().await;
         }
     }
 
@@ -291,8 +287,8 @@ impl Course {
         self.driver.shell.with(|plan, now| plan.leaving(self.driver.number, &ending, now));
         self.driver.line.end(&ending);
         self.driver.line.close_input();
-        if let Some(life) = &mut self.life {
-            life.stop(Step::Closing);
+        if let Some(hold) = &mut self.hold {
+            hold.stop(Step::Closing);
         }
     }
 

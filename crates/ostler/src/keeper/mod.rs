@@ -22,14 +22,11 @@ mod line;
 mod phase;
 mod plan;
 mod principal;
-mod readiness;
-mod remote;
 mod scope;
 mod shell;
 #[cfg(test)]
 mod sim;
 mod snapshot;
-mod starter;
 mod usage;
 mod wire;
 
@@ -43,24 +40,26 @@ pub use ambient::{Ambient, Surroundings};
 pub use backoff::BackoffLimits;
 pub use books::Books;
 pub use cause::{Cause, Ending, Fault};
-pub use config::{Caps, Config, Server, ServerLimits, Speech, Target};
+pub use config::{Caps, Config, Server, ServerLimits, Speech};
 pub use event::{Event, What};
-pub use key::{Demand, Fingerprint, Key, Sharing, Who, Whose};
+pub use key::{Demand, Key, Sharing, Who, Whose};
 pub use lease::{Lease, Use};
 pub use line::{CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk, Turn};
 pub use plan::{AcquireError, Changes, Holders, Obstacle};
 pub use principal::Principal;
-pub use remote::{Conversation, Remote, RemoteEnds};
 pub use scope::Scope;
 pub use snapshot::{InstanceState, InstanceView, ServerView, Snapshot};
 pub use wire::Wire;
+
+pub use crate::backend::{Conversation, Remote, RemoteEnds, Target};
+pub use crate::fingerprint::Fingerprint;
 
 use self::dice::Dice;
 use self::key::Caller;
 use self::plan::Plan;
 use self::scope::ScopeState;
 use self::shell::Shell;
-use self::starter::{Real, Starter};
+use crate::backend::Backends;
 use crate::instance::Owner;
 
 /// The only owner of instances.
@@ -110,11 +109,16 @@ impl Departure {
 impl Keeper {
     /// A keeper of these servers, on the runtime that this is called from. Nothing is started.
     pub fn new(owner: Owner, config: Config) -> Self {
-        Self::with(Arc::new(Real::new(owner)), Dice::random(), config)
+        Self::on(Backends::default(), owner, config)
     }
 
-    fn with(starter: Arc<dyn Starter>, dice: Dice, config: Config) -> Self {
-        let shell = Shell::new(Plan::new(dice), starter, Handle::current());
+    /// The same with backends of the host's own.
+    pub fn on(backends: Backends, owner: Owner, config: Config) -> Self {
+        Self::with(backends, owner, Dice::random(), config)
+    }
+
+    fn with(backends: Backends, owner: Owner, dice: Dice, config: Config) -> Self {
+        let shell = Shell::new(Plan::new(dice), (backends, owner), Handle::current());
         shell.with(|plan, now| plan.replace(config, now));
         shell.begin();
         Self { shell, closed: CancellationToken::new() }
@@ -236,9 +240,15 @@ impl Keeper {
         snapshot_of(&self.shell)
     }
 
-    /// On whose behalf a process exists.
-    pub fn why(&self, pid: i32) -> Option<InstanceView> {
-        self.snapshot().why(pid)
+    /// On whose behalf something exists: a process by its pid, or what else the backend of an instance can tell
+    /// by name.
+    pub fn why(&self, what: &str) -> Option<InstanceView> {
+        let is_cause = |view: &InstanceView| {
+            let (server, id) = (self.server(&view.key.server)?, view.id?);
+            let backend = self.shell.backends().get(server.target.backend())?;
+            Some(backend.is_part(id, view.whereabouts.as_ref()?, what))
+        };
+        self.snapshot().instances.into_iter().find(|view| is_cause(view) == Some(true))
     }
 
     /// Ends everything, all at once, and waits until it is known what became of it. What is left then is

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::cause::{Cause, Ending};
+use super::config::Server;
 use super::driver::{Driver, Orders};
 use super::event::{Event, What};
 use super::lease::Lease;
@@ -18,9 +19,10 @@ use super::line::Line;
 use super::plan::{AcquireError, Action, Plan};
 use super::principal::Principal;
 use super::scope::ScopeState;
-use super::starter::Starter;
+use crate::backend::{Backends, StartOrder, Started, Whereabouts};
+use crate::fence::StartError;
 use crate::id::InstanceId;
-use crate::whereabouts::Whereabouts;
+use crate::instance::Owner;
 
 /// Who listens late misses the oldest.
 const EVENTS: usize = 1024;
@@ -28,7 +30,8 @@ const EVENTS: usize = 1024;
 /// What all parts of a keeper share. It owns no process: the tasks do.
 pub(super) struct Shell {
     desk: Mutex<Desk>,
-    starter: Arc<dyn Starter>,
+    backends: Backends,
+    owner: Owner,
     runtime: Handle,
     events: broadcast::Sender<Event>,
     changed: Notify,
@@ -60,7 +63,11 @@ struct Ticket {
 }
 
 impl Shell {
-    pub(super) fn new(plan: Plan, starter: Arc<dyn Starter>, runtime: Handle) -> Arc<Self> {
+    pub(super) fn new(
+        plan: Plan,
+        (backends, owner): (Backends, Owner),
+        runtime: Handle,
+    ) -> Arc<Self> {
         let desk = Desk {
             plan,
             reins: HashMap::new(),
@@ -70,7 +77,8 @@ impl Shell {
         };
         Arc::new(Self {
             desk: Mutex::new(desk),
-            starter,
+            backends,
+            owner,
             runtime,
             events: broadcast::Sender::new(EVENTS),
             changed: Notify::new(),
@@ -78,8 +86,16 @@ impl Shell {
         })
     }
 
-    pub(super) fn starter(&self) -> &dyn Starter {
-        &*self.starter
+    pub(super) fn backends(&self) -> &Backends {
+        &self.backends
+    }
+
+    /// Starts an instance on the backend of its server.
+    pub(super) async fn start(&self, server: &Server) -> Result<Started, StartError> {
+        let (target, terms, owner) =
+            (server.target.clone(), server.terms.clone(), self.owner.clone());
+        let order = StartOrder { target, terms, containers: server.containers, owner };
+        self.backends.start(order).await
     }
 
     pub(super) fn events(&self) -> broadcast::Receiver<Event> {
@@ -294,6 +310,6 @@ impl Desk {
 
 impl std::fmt::Debug for Shell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shell").field("starter", &self.starter).finish_non_exhaustive()
+        f.debug_struct("Shell").field("backends", &self.backends).finish_non_exhaustive()
     }
 }

@@ -6,9 +6,8 @@ use super::books::Books;
 use super::key::{Key, Sharing, Who};
 use super::plan::{Member, State};
 use super::shell::{Desk, Reins};
-use crate::id::{INSTANCE_VARIABLE, InstanceId};
-use crate::proctable::Process;
-use crate::whereabouts::Whereabouts;
+use crate::backend::Whereabouts;
+use crate::id::InstanceId;
 
 /// Everything that a keeper has and knows.
 #[derive(Clone, Debug)]
@@ -98,15 +97,6 @@ impl Snapshot {
             waiting: desk.plan.waiting(),
         }
     }
-
-    /// On whose behalf a process exists.
-    pub(super) fn why(self, pid: i32) -> Option<InstanceView> {
-        let marked = Process::carrying(INSTANCE_VARIABLE).into_iter();
-        let mark: Option<InstanceId> = marked
-            .filter(|(process, _)| process.pid == pid)
-            .find_map(|(_, value)| value.parse().ok());
-        self.instances.into_iter().find(|view| view.id == mark && mark.is_some() || view.has(pid))
-    }
 }
 
 impl InstanceView {
@@ -138,20 +128,8 @@ impl InstanceView {
         Some(self.whereabouts.as_ref()?.server()?.pid)
     }
 
-    /// Where it is, once it is spoken with, if somebody else runs it.
+    /// Where it is, once it is spoken with, if that is not on this machine.
     pub fn place(&self) -> Option<&str> {
-        match self.whereabouts.as_ref()? {
-            Whereabouts::Remote { place } => Some(place),
-            Whereabouts::Process { .. } => None,
-        }
-    }
-
-    /// Below its guardian, which is the parent of all that it causes.
-    fn has(&self, pid: i32) -> bool {
-        let Some(guardian) = self.whereabouts.as_ref().and_then(Whereabouts::guardian) else {
-            return false;
-        };
-        guardian.pid == pid
-            || Process::descendants_of(guardian.pid).iter().any(|process| process.pid == pid)
+        self.whereabouts.as_ref()?.place()
     }
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::lease::Use;
-use super::starter::Output;
+use crate::backend::Output;
 
 /// The two-way line to an instance whose server is configured with [`Speech::Bytes`](super::Speech).
 ///

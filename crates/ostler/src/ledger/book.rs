@@ -42,7 +42,7 @@ impl Entry {
 
     /// How firmly it was held. If that is not on record, as if it was held as firmly as can be.
     pub(crate) fn level(&self) -> Level {
-        self.start.as_ref().map_or(Level::Strict, |start| start.level)
+        self.start.as_ref().and_then(|start| start.level).unwrap_or(Level::Strict)
     }
 }
 
@@ -56,6 +56,14 @@ impl Book {
     /// What is not settled.
     pub fn open_entries(&self) -> impl Iterator<Item = (InstanceId, &Entry)> {
         self.entries.iter().filter(|(_, e)| !e.is_settled()).map(|(id, entry)| (*id, entry))
+    }
+
+    /// The same ledger with the open entries of one backend only.
+    #[must_use]
+    pub fn open_of(&self, backend: &str) -> Self {
+        let entries = self.open_entries().filter(|(_, entry)| entry.intent.backend == backend);
+        let entries = entries.map(|(id, entry)| (id, entry.clone())).collect();
+        Self { directory: self.directory.clone(), owner: self.owner.clone(), entries }
     }
 
     /// A line that can't be read, such as a torn last one, says nothing; the others still count.

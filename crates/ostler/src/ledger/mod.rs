@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use crate::containers::{Passage, Ways};
 pub use book::{Book, Entry};
 pub(crate) use life_line::{LifeLine, Patience};
-pub use record::{Client, End, Intent, OwnerRecord, Record, Start};
+pub use record::{Client, End, Intent, OwnerRecord, PROCESS, Record, Start};
 
 use crate::id::{InstanceId, OwnerId};
 use crate::places::{Places, make_private};

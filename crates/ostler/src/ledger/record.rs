@@ -1,6 +1,7 @@
 //! The lines of a ledger.
 
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,11 @@ use crate::id::{InstanceId, OwnerId};
 use crate::level::Level;
 use crate::outcome::{Outcome, Proof, Residue};
 use crate::proctable::Identity;
+use crate::spec::ServerSpec;
 use crate::whereabouts::Whereabouts;
+
+/// The backend of processes of this machine. Ledgers that are older than other backends do not name it.
+pub const PROCESS: &str = "process";
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,6 +68,12 @@ pub struct Intent {
     pub name: String,
     /// The program.
     pub program: String,
+    /// The backend that starts it, and is asked about it.
+    #[serde(default = "process", skip_serializing_if = "is_process")]
+    pub backend: String,
+    /// What that backend needs to find it again, in its own words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub handle: String,
     /// The leaf that may be made for it.
     pub leaf: Option<PathBuf>,
     /// The cgroups that may be made to limit it.
@@ -75,6 +86,32 @@ pub struct Intent {
     pub at: u64,
 }
 
+impl Intent {
+    /// Of an instance that has none of what only processes have.
+    pub fn new(instance: InstanceId, spec: &ServerSpec, backend: &str) -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            instance,
+            name: spec.name.clone(),
+            program: spec.program.to_string_lossy().into_owned(),
+            backend: backend.to_owned(),
+            handle: String::new(),
+            leaf: None,
+            cgroups: Vec::new(),
+            ways: Ways::default(),
+            at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+fn process() -> String {
+    PROCESS.to_owned()
+}
+
+fn is_process(backend: &str) -> bool {
+    backend == PROCESS
+}
+
 /// What was started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
@@ -83,8 +120,9 @@ pub struct Start {
     /// Where it is.
     #[serde(flatten)]
     pub whereabouts: Whereabouts,
-    /// How firmly it is held.
-    pub level: Level,
+    /// How firmly it is held, if it is a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
 }
 
 /// How an instance ended.
@@ -102,7 +140,7 @@ pub enum End {
 impl From<&Outcome> for End {
     fn from(outcome: &Outcome) -> Self {
         match outcome {
-            Outcome::Gone(proof) => Self::Gone(*proof),
+            Outcome::Gone(proof) => Self::Gone(proof.clone()),
             Outcome::Unverified(residue) => Self::Unverified(residue.clone()),
         }
     }
@@ -114,7 +152,9 @@ impl End {
         match self {
             // Nothing more can be found out about it: what carries the mark is gone.
             Self::Refused | Self::Gone(_) | Self::Unverified(Residue::Unwatched) => true,
-            Self::Unverified(Residue::Processes(_) | Residue::Engine(_)) => false,
+            Self::Unverified(Residue::Processes(_) | Residue::Engine(_) | Residue::Other(_)) => {
+                false
+            }
         }
     }
 }

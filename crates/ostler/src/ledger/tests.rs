@@ -62,6 +62,8 @@ impl Scene {
                 instance,
                 name,
                 program,
+                backend: PROCESS.into(),
+                handle: String::new(),
                 leaf: None,
                 cgroups: Vec::new(),
                 ways: Ways::default(),
@@ -74,7 +76,7 @@ impl Scene {
     fn start(&self, instance: InstanceId) {
         let (guardian, server) = (SOMEBODY, SOMEBODY);
         let whereabouts = Whereabouts::Process { guardian, server };
-        let start = Start { instance, whereabouts, level: Level::Tree };
+        let start = Start { instance, whereabouts, level: Some(Level::Tree) };
         self.ledger.note(&Record::Started(start));
     }
 
@@ -214,6 +216,8 @@ fn without_any_place_nothing_can_be_intended() {
         instance: InstanceId::random().unwrap(),
         name: "name".into(),
         program: "program".into(),
+        backend: PROCESS.into(),
+        handle: String::new(),
         leaf: None,
         cgroups: Vec::new(),
         ways: Ways::default(),

@@ -4,14 +4,12 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use crate::backend::Hold;
 use crate::cgroup::Leaf;
-use crate::containers::Ways;
 use crate::event::Event;
 use crate::fence::{Fence, ServerStdio, StartError};
 use crate::id::InstanceId;
 use crate::ladder::{Ladder, Step};
-use crate::ledger::Intent;
+use crate::ledger::{Intent, PROCESS};
 use crate::level::{Containment, Level};
 use crate::limits::Limits;
 use crate::outcome::{Outcome, Refusal, Residue};
@@ -66,15 +64,7 @@ fn run(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, NotRun>
     let containment = Containment::AtLeast(minimum);
     let terms = Terms { containment, limits, guardian: guardian.clone(), ..Terms::default() };
     let mut fence = spawn(id, &spec.name, &terms)?;
-    let intent = Intent {
-        instance: id,
-        name: spec.name.clone(),
-        program: String::new(),
-        leaf: Leaf::place(id).ok(),
-        cgroups: Vec::new(),
-        ways: Ways::default(),
-        at: 0,
-    };
+    let intent = Intent { leaf: Leaf::place(id).ok(), ..Intent::new(id, &spec, PROCESS) };
     let launch = Launch {
         id: mark.unwrap_or(id),
         spec,

@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler::sweep::books;
-use ostler::{Census, Holding, InstanceId, Places, Process, View, snapshot};
+use ostler::{Census, Holding, InstanceId, Places, Process, View};
 use ostler_gateway::admin::{Happening, InstanceLine, Overview, ServerLine};
 use ostler_gateway::front::Place;
 use serde::Serialize;
 
 use self::table::Cells;
-use crate::gateways::Which;
+use crate::backends::BlockingBackends;
+use crate::gateways::{AskError, Which};
 use crate::page::Page;
 use crate::{exit, out, render, states};
 
@@ -88,7 +89,10 @@ pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
         Ok(overviews) => overviews,
         Err(error) => return error.report(),
     };
-    let (here, elsewhere) = (rows(&overviews), elsewhere(&overviews));
+    let (here, elsewhere) = match BlockingBackends::new() {
+        Ok(backends) => (rows(&backends, &overviews), elsewhere(&overviews)),
+        Err(error) => return AskError::Backends(error).report(),
+    };
     if arguments.json {
         let here = here.iter().map(|row| states::with_state(row, &row.state()));
         let all = here.chain(elsewhere.iter().map(serde_json::to_value));
@@ -136,13 +140,13 @@ fn elsewhere(overviews: &[(Place, Overview)]) -> Vec<Elsewhere> {
     .collect()
 }
 
-fn rows(overviews: &[(Place, Overview)]) -> Vec<Row> {
+fn rows(backends: &BlockingBackends, overviews: &[(Place, Overview)]) -> Vec<Row> {
     let known = |view: &View| {
         let mut all = overviews.iter().flat_map(|(_, overview)| &overview.instances);
         all.find(|line| line.instance == Some(view.instance)).cloned()
     };
     let places = Places::of_user();
-    let views = snapshot(&places);
+    let views = backends.snapshot(&places);
     let census = Census::take(&books(&places));
     let row = |view: View| Row { holding: census.of(view.instance), gateway: known(&view), view };
     views.into_iter().map(row).collect()

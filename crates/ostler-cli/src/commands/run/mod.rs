@@ -166,12 +166,6 @@ fn code_of(refusal: &Refusal) -> u8 {
     match refusal {
         Refusal::NotFound { .. } => exit::COMMAND_NOT_FOUND,
         Refusal::NotExecutable { .. } | Refusal::WorkingDirectory { .. } => exit::NOT_EXECUTABLE,
-        Refusal::Containment { .. }
-        | Refusal::Limit { .. }
-        | Refusal::Leaf { .. }
-        | Refusal::Threads
-        | Refusal::Door { .. }
-        | Refusal::WithoutEngine
-        | Refusal::Guardian { .. } => exit::FAILED,
+        _ => exit::FAILED,
     }
 }

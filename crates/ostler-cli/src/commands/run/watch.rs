@@ -68,7 +68,7 @@ impl Wrapper {
             match self.instance.next_event() {
                 Ok(Some(Event::Started { whereabouts, level })) => {
                     sweep::begin();
-                    if verbose {
+                    if let Some(level) = level.filter(|_| verbose) {
                         self.say(&format!("started as {whereabouts}, containment {level}"));
                     }
                 }
@@ -88,6 +88,8 @@ impl Wrapper {
                 Ok(Some(Event::Clearing(state))) => self.engine = Some(state),
                 Ok(Some(Event::Empty(_))) => return self.end(),
                 Ok(Some(Event::GuardianLost)) | Err(_) => return self.rescue(),
+                // What only happens to what is elsewhere.
+                Ok(Some(_)) => {}
                 Ok(None) if self.is_overdue() => return self.leave(),
                 Ok(None) => self.wait(),
             }

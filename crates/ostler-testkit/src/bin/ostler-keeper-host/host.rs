@@ -102,9 +102,9 @@ impl Host {
                 Ok(at_once(books))
             }
             Order::Events => Ok(at_once(self.new_events())),
-            Order::Why { pid } => {
-                Ok(at_once(self.keeper()?.why(pid).as_ref().map_or(Value::Null, view::instance)))
-            }
+            Order::Why { pid } => Ok(at_once(
+                self.keeper()?.why(&pid.to_string()).as_ref().map_or(Value::Null, view::instance),
+            )),
             Order::Pause { us } => Ok(Box::pin(async move {
                 tokio::time::sleep(Duration::from_micros(us)).await;
                 Ok(Value::Null)

@@ -14,7 +14,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::AsyncWrite;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -25,16 +24,13 @@ use self::calls::Calls;
 use self::tail::Tail;
 use super::cause::{Ending, Fault};
 use super::config::{Server, ServerLimits};
-use super::starter::Output;
 use super::usage::Usage;
+use crate::backend::{Input, Output};
 use crate::frame::{CallId, Frame, Kind};
 use crate::pipe::{Outbox, SendError, Stuck};
 
 /// With so many calls a server has always something to do.
 const MANY: usize = 16;
-
-/// Our end of a server's input.
-pub(super) type Input = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{AcquireError, Ask, Plan, Purpose};
+use crate::fingerprint::Fingerprint;
 use crate::keeper::backoff::{Backoff, BackoffLimits};
 use crate::keeper::cause::Ending;
 use crate::keeper::config::Server;
 use crate::keeper::event::What;
-use crate::keeper::key::{Fingerprint, Key};
+use crate::keeper::key::Key;
 use crate::keeper::principal::Principal;
 
 /// Principals with failures that are remembered for one configuration. Beyond that the one whose wait ended first

@@ -32,9 +32,10 @@ use super::cause::{Cause, Ending};
 use super::config::{Caps, Server, ServerLimits};
 use super::dice::Dice;
 use super::event::What;
-use super::key::{Caller, Fingerprint, Key, Whose};
+use super::key::{Caller, Key, Whose};
 use super::principal::Principal;
 use super::usage::Usage;
+use crate::fingerprint::Fingerprint;
 use crate::outcome::{Outcome, Residue};
 
 /// What has to be done about a decision.
@@ -280,7 +281,7 @@ impl Plan {
             Some(Outcome::Gone(proof)) => {
                 self.books.gone();
                 self.forget(number);
-                self.tell(number, What::Gone { ending, proof: Some(*proof) });
+                self.tell(number, What::Gone { ending, proof: Some(proof.clone()) });
             }
             None => {
                 self.books.gone();

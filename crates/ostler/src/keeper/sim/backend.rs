@@ -1,10 +1,11 @@
 //! The simulated world behind the seam: it starts, holds and ends beings.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
@@ -12,24 +13,36 @@ use tokio::time::Sleep;
 use super::fate::{Beginning, Rescue};
 use super::flow::Found;
 use super::world::{Flaw, World};
+use crate::backend::{
+    Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Whereabouts,
+};
+use crate::event::Event;
 use crate::fence::StartError;
 use crate::id::InstanceId;
-use crate::keeper::config::Server;
-use crate::keeper::starter::{BoxFuture, Life, Notice, Started, Starter};
 use crate::ladder::Step;
+use crate::ledger::{Book, PROCESS};
 use crate::outcome::{Outcome, Proof, Residue};
+use crate::snapshot::View;
 
 /// How much fits into the pipe to a server that does not read.
 const PIPE: usize = 64;
 
+/// Stands in for processes. Its beings leave nothing in a ledger.
 #[derive(Debug)]
 pub(super) struct Simulated(pub(super) Arc<World>);
 
-impl Starter for Simulated {
-    fn start(&self, server: Arc<Server>) -> BoxFuture<Result<Started, StartError>> {
+impl Backend for Simulated {
+    fn name(&self) -> &str {
+        PROCESS
+    }
+
+    fn start(&self, order: StartOrder) -> BoxFuture<Result<Started, StartError>> {
         let world = Arc::clone(&self.0);
         Box::pin(async move {
-            let index = world.begin(&server);
+            let Target::Run(spec) = order.target else {
+                return Err(StartError::OtherTarget(PROCESS));
+            };
+            let index = world.begin(&spec.name, order.containers);
             let held = Held::new(&world, index);
             let (launch, beginning) =
                 world.of(index, |being| (being.fate.launch, being.fate.beginning));
@@ -44,8 +57,28 @@ impl Starter for Simulated {
             let stdin = Box::new(Stdin { world: Arc::clone(&world), index, unread: 0 });
             let stdout = Box::new(Stdout { world: Arc::clone(&world), index, timer: None });
             let stderr = Box::new(tokio::io::empty());
-            Ok(Started { id, life: Box::new(held), stdin, stdout, stderr })
+            Ok(Started { id, hold: Box::new(held), stdin, stdout, stderr })
         })
+    }
+
+    fn list(&self, _: Book) -> BoxFuture<BTreeMap<InstanceId, Evidence>> {
+        Box::pin(std::future::ready(BTreeMap::new()))
+    }
+
+    fn end(&self, _: Book, _: Duration) -> BoxFuture<BTreeMap<InstanceId, Outcome>> {
+        Box::pin(std::future::ready(BTreeMap::new()))
+    }
+
+    fn describe(&self, _: Vec<Book>) -> BoxFuture<Vec<View>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn ask(&self, _: &View) -> bool {
+        false
+    }
+
+    fn is_part(&self, _: InstanceId, _: &Whereabouts, _: &str) -> bool {
+        false
     }
 }
 
@@ -67,13 +100,13 @@ impl Held {
     }
 }
 
-impl Life for Held {
-    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<Notice> {
+impl Hold for Held {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         loop {
             match self.world.next_deed(self.index, cx.waker()) {
                 Ok(deed) => {
-                    let program = self.world.of(self.index, |being| being.server.name().to_owned());
-                    return Poll::Ready(Notice::Fenced(deed.event(&program)));
+                    let program = self.world.of(self.index, |being| being.name.clone());
+                    return Poll::Ready(deed.event(&program));
                 }
                 Err(due) => {
                     if poll_until(&mut self.timer, due, cx).is_pending() {
@@ -91,7 +124,7 @@ impl Life for Held {
     fn rescue(self: Box<Self>) -> BoxFuture<Outcome> {
         Box::pin(async move {
             let fate = self.world.of(self.index, |being| being.fate.guardian);
-            let rescue = fate.map_or(Rescue::Gone(std::time::Duration::ZERO), |(_, rescue)| rescue);
+            let rescue = fate.map_or(Rescue::Gone(Duration::ZERO), |(_, rescue)| rescue);
             let (Rescue::Gone(lag) | Rescue::Unwatched(lag) | Rescue::Stays(lag)) = rescue;
             tokio::time::sleep(lag).await;
             self.world.of(self.index, |being| being.rescued(rescue, now()));

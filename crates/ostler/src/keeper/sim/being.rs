@@ -3,14 +3,12 @@
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::fate::{Beginning, Burial, Fate, GRACE, LINGER, PROOF, Rescue};
 use super::flow::Flow;
 use crate::event::Event;
-use crate::keeper::config::Server;
 use crate::level::Level;
 use crate::outcome::{Proof, Refusal, Residue};
 use crate::proctable::Identity;
@@ -19,7 +17,9 @@ use crate::whereabouts::Whereabouts;
 /// A server that exists, or has existed.
 #[derive(Debug)]
 pub(super) struct Being {
-    pub(super) server: Arc<Server>,
+    pub(super) name: String,
+    /// How many containers it is.
+    pub(super) containers: usize,
     pub(super) fate: Fate,
     /// When nothing is left of it, in truth.
     pub(super) gone: Option<Instant>,
@@ -50,10 +50,11 @@ pub(super) enum Deed {
 
 impl Being {
     /// Its guardian is there after `fate.launch`.
-    pub(super) fn new(server: Arc<Server>, fate: Fate, now: Instant) -> Self {
+    pub(super) fn new(name: String, containers: usize, fate: Fate, now: Instant) -> Self {
         let since = now + fate.launch;
         let mut being = Self {
-            server,
+            name,
+            containers,
             fate,
             gone: None,
             exit: None,
@@ -233,7 +234,7 @@ impl Deed {
         match self {
             Self::Started => Event::Started {
                 whereabouts: Whereabouts::Process { guardian: nobody, server: nobody },
-                level: Level::Tree,
+                level: Some(Level::Tree),
             },
             Self::Refused => Event::Refused(Refusal::NotFound { program: program.to_owned() }),
             Self::Exited(status) => Event::Exited(ExitStatus::from_raw(status)),

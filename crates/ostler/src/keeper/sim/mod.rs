@@ -7,6 +7,7 @@
 mod backend;
 mod being;
 mod callers;
+mod contract;
 mod every;
 mod fate;
 mod flaws;

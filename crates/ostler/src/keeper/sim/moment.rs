@@ -61,7 +61,7 @@ impl Rules {
             let start = starts.iter().position(|start| *start == index);
             let number = start.and_then(|start| self.order.get(start).copied());
             let number = number.ok_or(format!("being {index} lives, and nobody started it"))?;
-            living.push(Living { number, containers: being.server.containers });
+            living.push(Living { number, containers: being.containers });
         }
         // What is decided and has not begun is as good as there.
         for number in self.order.iter().skip(starts.len()) {

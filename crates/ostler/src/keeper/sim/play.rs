@@ -12,11 +12,14 @@ use super::fate::{GRACE, LINGER, Rescue, Temper, below, moment, one_of, pick};
 use super::scopes::Scopes;
 use super::servers::{self, NAMES};
 use super::world::{Flaw, World};
+use crate::backend::Backends;
+use crate::instance::Owner;
 use crate::keeper::cause::Cause;
 use crate::keeper::dice::Dice;
 use crate::keeper::key::Key;
 use crate::keeper::plan::State;
 use crate::keeper::{Config, Keeper};
+use crate::places::Places;
 
 /// How long anything of a keeper may take to end.
 const LONG: Duration = Duration::from_secs(10);
@@ -35,8 +38,9 @@ pub(super) struct Play {
 impl Play {
     pub(super) fn new(seed: u64, temper: Temper, flaw: Option<Flaw>, config: Config) -> Self {
         let world = World::new(seed, temper, flaw, &config);
-        let starter = Arc::new(Simulated(Arc::clone(&world)));
-        let keeper = Keeper::with(starter, Dice::new(seed), config);
+        let backends = Backends::default().with(Arc::new(Simulated(Arc::clone(&world))));
+        let owner = Owner::new(Places::new([]), "simulation").unwrap();
+        let keeper = Keeper::with(backends, owner, Dice::new(seed), config);
         world.watch(&keeper);
         Self {
             world,

@@ -8,10 +8,11 @@ use tokio::sync::broadcast::error::TryRecvError;
 
 use super::being::Being;
 use super::servers::BACKOFF;
+use crate::fingerprint::Fingerprint;
 use crate::keeper::Config;
 use crate::keeper::cause::Cause;
 use crate::keeper::event::{Event, What};
-use crate::keeper::key::{Fingerprint, Key, Who};
+use crate::keeper::key::{Key, Who};
 use crate::keeper::plan::Plan;
 use crate::keeper::principal::Principal;
 use crate::keeper::shell::Desk;

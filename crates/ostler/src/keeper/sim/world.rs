@@ -11,7 +11,6 @@ use super::being::{Being, Deed};
 use super::fate::{Fate, Greeting, Temper};
 use super::rules::Rules;
 use crate::frame::{Frame, Kind};
-use crate::keeper::config::Server;
 use crate::keeper::dice::Dice;
 use crate::keeper::shell::Shell;
 use crate::keeper::{Config, Keeper};
@@ -126,17 +125,17 @@ impl World {
     }
 
     /// One more is started. Says which.
-    pub(super) fn begin(&self, server: &Arc<Server>) -> usize {
+    pub(super) fn begin(&self, name: &str, containers: usize) -> usize {
         self.audit();
         let index = {
             let mut inner = self.inner();
             let Inner { temper, dice, .. } = &mut *inner;
             let fate = Fate::draw(*temper, dice);
             let index = inner.beings.len();
-            self.rules().note(now(), || format!("being {index}: {} {fate:?}", server.name()));
+            self.rules().note(now(), || format!("being {index}: {name} {fate:?}"));
             let copies = if inner.flaw == Some(Flaw::Twins) { 2 } else { 1 };
             for _ in 0..copies {
-                let being = Being::new(Arc::clone(server), fate.clone(), now());
+                let being = Being::new(name.to_owned(), containers, fate.clone(), now());
                 inner.beings.push(being);
             }
             inner.starts.push(index);

@@ -3,8 +3,10 @@
 //! There is no process, no guardian and nothing in the ledger. What a keeper holds of such an instance is a task
 //! with connections, and the proof of its end is that this task has ended.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -14,11 +16,15 @@ use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::key::Fingerprint;
-use super::starter::{BoxFuture, Life, Notice, Started};
+use super::{Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Whereabouts};
+use crate::event::Event;
+use crate::fence::StartError;
+use crate::fingerprint::Fingerprint;
 use crate::id::InstanceId;
 use crate::ladder::Step;
+use crate::ledger::Book;
 use crate::outcome::{Outcome, Proof};
+use crate::snapshot::View;
 
 /// As much as a pipe of the kernel holds.
 const PIPE: usize = 64 << 10;
@@ -55,15 +61,59 @@ pub struct RemoteEnds {
     pub leave: CancellationToken,
 }
 
+/// What ledger entries would call it, if there were any.
+pub(super) const NAME: &str = "remote";
+
+/// Speaks with servers that somebody else runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Remotes;
+
+impl Backend for Remotes {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn start(&self, order: StartOrder) -> BoxFuture<Result<Started, StartError>> {
+        Box::pin(async move {
+            let Target::Reach(remote) = order.target else {
+                return Err(StartError::OtherTarget(NAME));
+            };
+            start(&*remote, order.terms.limits.grace).map_err(StartError::Guardian)
+        })
+    }
+
+    /// Connections end with the process that holds them, so that a dead owner has left none.
+    fn list(&self, _: Book) -> BoxFuture<BTreeMap<InstanceId, Evidence>> {
+        Box::pin(std::future::ready(BTreeMap::new()))
+    }
+
+    fn end(&self, left: Book, _: Duration) -> BoxFuture<BTreeMap<InstanceId, Outcome>> {
+        let gone = |id| (id, Outcome::Gone(Proof::Disconnected));
+        Box::pin(std::future::ready(left.entries.into_keys().map(gone).collect()))
+    }
+
+    fn describe(&self, _: Vec<Book>) -> BoxFuture<Vec<View>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn ask(&self, _: &View) -> bool {
+        false
+    }
+
+    fn is_part(&self, _: InstanceId, _: &Whereabouts, _: &str) -> bool {
+        false
+    }
+}
+
 /// Begins a conversation. It may take `grace` to leave.
-pub(super) fn start(remote: &dyn Remote, grace: Duration) -> std::io::Result<Started> {
+fn start(remote: &dyn Remote, grace: Duration) -> io::Result<Started> {
     let id = InstanceId::random()?;
     let (stdin, input) = duplex(PIPE);
     let (stdout, output) = duplex(PIPE);
     let (stderr, complaints) = duplex(PIPE);
     let leave = CancellationToken::new();
     let ends = RemoteEnds { input, output, complaints, leave: leave.clone() };
-    let life = Reached {
+    let hold = Reached {
         place: Some(remote.place()),
         task: Task(tokio::spawn(remote.speak(ends))),
         reason: None,
@@ -72,7 +122,7 @@ pub(super) fn start(remote: &dyn Remote, grace: Duration) -> std::io::Result<Sta
         deadline: None,
     };
     let (stdin, stdout, stderr) = (Box::new(stdin), Box::new(stdout), Box::new(stderr));
-    Ok(Started { id, life: Box::new(life), stdin, stdout, stderr })
+    Ok(Started { id, hold: Box::new(hold), stdin, stdout, stderr })
 }
 
 /// A keeper's hold on a conversation.
@@ -114,21 +164,22 @@ impl Reached {
     }
 }
 
-impl Life for Reached {
-    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<Notice> {
+impl Hold for Reached {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if let Some(place) = self.place.take() {
-            return Poll::Ready(Notice::Reached(place));
+            let whereabouts = Whereabouts::Elsewhere { place };
+            return Poll::Ready(Event::Started { whereabouts, level: None });
         }
         let has_told = self.reason.is_some();
         ready!(self.poll_end(cx));
         if self.leave.is_cancelled() {
-            return Poll::Ready(Notice::Left);
+            return Poll::Ready(Event::Empty(Proof::Disconnected));
         }
         // It is told once; then the keeper lets go of it.
         if has_told {
             return Poll::Pending;
         }
-        Poll::Ready(Notice::Lost(self.reason.clone().unwrap_or_default()))
+        Poll::Ready(Event::Lost(self.reason.clone().unwrap_or_default()))
     }
 
     fn stop(&mut self, _: Step) {

@@ -1,27 +1,21 @@
-//! What every backend has to do, whatever its instances are made of.
-//!
-//! A backend passes if each of these holds: it is told of an intent before it starts anything, says
-//! where the instance is, and ends it on every road with proof. That it finds again what a dead owner has
-//! left is shown with real deaths, in `tests/sweeps.rs` of the command line.
+//! What a host without a runtime can do with one server inside a fence.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use ostler::backend::Backend;
 use ostler::{
-    Event, GuardianProgram, Instance, Limits, Outcome, Owner, Pipe, Places, Processes, Refusal,
-    ServerSpec, ServerStdio, Step, Terms,
+    Event, GuardianProgram, Instance, Limits, Outcome, Owner, Pipe, Places, Refusal, ServerSpec,
+    ServerStdio, Step, Terms,
 };
 use ostler_testkit::{binary, wait_until};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A backend with servers that it can run.
+/// Servers of all kinds.
 struct Candidate {
-    backend: &'static dyn Backend,
     /// Repeats its input until that ends.
     echo: ServerSpec,
     /// Says `up`, and heeds neither the end of its input nor TERM.
@@ -39,22 +33,21 @@ fn processes() -> Candidate {
         cwd: None,
     };
     Candidate {
-        backend: &Processes,
         echo: shell("echo", "exec cat"),
         stubborn: shell("stubborn", "trap '' TERM; echo up; while :; do sleep 3600; done"),
         missing: ServerSpec { program: "no-such-command".into(), ..shell("missing", "") },
     }
 }
 
-/// Each clause of the contract, for each backend, with an owner whose ledger is empty afterwards.
-macro_rules! contract {
+/// Each with an owner whose ledger is empty afterwards.
+macro_rules! fenced {
     ($backend:ident: $($clause:ident)*) => {
         mod $backend {
             $(#[test]
             fn $clause() {
                 let directory = tempfile::tempdir().unwrap();
                 let places = Places::new([directory.path().to_owned()]);
-                let owner = super::Owner::new(places, "contract").unwrap();
+                let owner = super::Owner::new(places, "fenced").unwrap();
                 super::$clause(&super::$backend(), &owner);
                 super::wait_until("the ledger is settled", super::PATIENCE, || {
                     std::fs::read_dir(directory.path().join("owners")).unwrap().count() == 0
@@ -66,7 +59,7 @@ macro_rules! contract {
     };
 }
 
-contract! { processes:
+fenced! { processes:
     it_says_that_it_has_started
     its_pipe_carries_bytes_both_ways
     it_leaves_when_its_input_ends
@@ -77,12 +70,12 @@ contract! { processes:
     l55_a_server_that_has_gone_breaks_only_its_own_pipe
 }
 
-fn start(of: &Candidate, owner: &Owner, spec: &ServerSpec) -> (Instance, Pipe) {
+fn start(_: &Candidate, owner: &Owner, spec: &ServerSpec) -> (Instance, Pipe) {
     let limits = Limits { grace: Duration::from_millis(200), ..Limits::default() };
     let guardian = GuardianProgram::At(binary("ostler-host"));
     let terms = Terms { limits, guardian, ..Terms::default() };
     let (stdio, pipe) = ServerStdio::piped().unwrap();
-    (owner.start_on(of.backend, spec.clone(), stdio, &terms).unwrap(), pipe)
+    (owner.start(spec.clone(), stdio, &terms).unwrap(), pipe)
 }
 
 fn it_says_that_it_has_started(of: &Candidate, owner: &Owner) {

@@ -1,0 +1,48 @@
+//! The backends that this program knows, for commands that have no runtime of their own.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use ostler::backend::{Backends, Evidence};
+use ostler::sweep::DeadOwner;
+use ostler::{InstanceId, Limits, Outcome, Places, View};
+use tokio::runtime::{Builder, Runtime};
+
+/// All backends, each question of which is waited for.
+#[derive(Debug)]
+pub(crate) struct BlockingBackends {
+    backends: Backends,
+    runtime: Runtime,
+}
+
+impl BlockingBackends {
+    pub(crate) fn new() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { backends: Backends::default(), runtime })
+    }
+
+    /// All instances that are on record and not settled.
+    pub(crate) fn snapshot(&self, places: &Places) -> Vec<View> {
+        self.runtime.block_on(self.backends.snapshot(places))
+    }
+
+    /// What there is of a dead owner's instances.
+    pub(crate) fn list(&self, dead: &DeadOwner) -> BTreeMap<InstanceId, Evidence> {
+        self.runtime.block_on(self.backends.list(dead))
+    }
+
+    /// Ends what a dead owner has left.
+    pub(crate) fn settle(&self, dead: DeadOwner) -> BTreeMap<InstanceId, Outcome> {
+        self.runtime.block_on(self.backends.settle(dead, Limits::default().proof))
+    }
+
+    /// Ends what all dead owners have left.
+    pub(crate) fn sweep(&self, places: &Places) {
+        self.runtime.block_on(self.backends.sweep(places, Limits::default().proof));
+    }
+
+    /// Asks an instance of a living owner to end. Returns whether there is somebody to ask.
+    pub(crate) fn ask(&self, view: &View) -> bool {
+        self.backends.ask(view)
+    }
+}

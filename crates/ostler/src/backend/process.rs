@@ -1,0 +1,176 @@
+//! Processes of this machine, each below a guardian of its own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::net::unix::pipe;
+use tokio::sync::Semaphore;
+
+use super::readiness::Readiness;
+use super::{Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Whereabouts};
+use crate::event::Event;
+use crate::fence::{Pipe, ServerStdio, StartError};
+use crate::id::{INSTANCE_VARIABLE, InstanceId};
+use crate::instance::Instance;
+use crate::ladder::Step;
+use crate::ledger::{Book, PROCESS};
+use crate::outcome::{Outcome, Residue};
+use crate::process;
+use crate::proctable::{Identity, Process};
+use crate::snapshot::{self, View};
+
+/// As many starts and rescues are worked on at a time.
+const HANDS: usize = 8;
+
+/// Starts servers as processes of this machine.
+#[derive(Clone, Debug)]
+pub struct Processes {
+    /// Starts and rescues use the file system and wait for others, so they are done by threads: by
+    /// these few.
+    hands: Arc<Semaphore>,
+}
+
+impl Default for Processes {
+    fn default() -> Self {
+        Self { hands: Arc::new(Semaphore::new(HANDS)) }
+    }
+}
+
+impl Backend for Processes {
+    fn name(&self) -> &str {
+        PROCESS
+    }
+
+    fn start(&self, order: StartOrder) -> BoxFuture<Result<Started, StartError>> {
+        let hands = Arc::clone(&self.hands);
+        Box::pin(async move {
+            let StartOrder { target, terms, owner, .. } = order;
+            let Target::Run(spec) = target else { return Err(StartError::OtherTarget(PROCESS)) };
+            let start = move || -> Result<(Instance, Pipe), StartError> {
+                let (stdio, pipe) = ServerStdio::piped().map_err(StartError::Guardian)?;
+                let instance = owner.start(spec, stdio, &terms)?;
+                Ok((instance, pipe))
+            };
+            let (instance, pipe) = by_hand(&hands, start)
+                .await
+                .unwrap_or_else(|| Err(StartError::Guardian(io::ErrorKind::Interrupted.into())))?;
+            connect(instance, pipe, hands).map_err(StartError::Guardian)
+        })
+    }
+
+    fn list(&self, left: Book) -> BoxFuture<BTreeMap<InstanceId, Evidence>> {
+        self.work(move || process::list(&left))
+    }
+
+    fn end(&self, left: Book, limit: Duration) -> BoxFuture<BTreeMap<InstanceId, Outcome>> {
+        self.work(move || process::end(&left, limit))
+    }
+
+    fn describe(&self, books: Vec<Book>) -> BoxFuture<Vec<View>> {
+        self.work(move || snapshot::views(&books))
+    }
+
+    fn ask(&self, view: &View) -> bool {
+        // A guardian that is gone meanwhile has ended its server.
+        view.guardian.as_ref().map(Process::ask).is_some()
+    }
+
+    fn is_part(&self, instance: InstanceId, whereabouts: &Whereabouts, what: &str) -> bool {
+        what.parse().is_ok_and(|pid| is_part(instance, whereabouts.guardian(), pid))
+    }
+}
+
+impl Processes {
+    /// Has something done by a thread. Nothing, if the runtime ends meanwhile.
+    fn work<T: Default + Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> BoxFuture<T> {
+        let hands = Arc::clone(&self.hands);
+        Box::pin(async move { by_hand(&hands, work).await.unwrap_or_default() })
+    }
+}
+
+/// `None`: the runtime ends, or the work has panicked.
+async fn by_hand<T: Send + 'static>(
+    hands: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let _hand = hands.acquire().await.ok()?;
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+fn connect(instance: Instance, pipe: Pipe, hands: Arc<Semaphore>) -> io::Result<Started> {
+    let limit = instance.limits().control;
+    let (stdin, stdout, stderr) = (
+        pipe::Sender::from_owned_fd(pipe.stdin.into())?,
+        pipe::Receiver::from_owned_fd(pipe.stdout.into())?,
+        pipe::Receiver::from_owned_fd(pipe.stderr.into())?,
+    );
+    let id = instance.id();
+    let readiness = Readiness::of(instance.as_fd())?;
+    Ok(Started {
+        id,
+        hold: Box::new(Fenced { instance, readiness, hands, limit }),
+        stdin: Box::new(stdin),
+        stdout: Box::new(stdout),
+        stderr: Box::new(stderr),
+    })
+}
+
+/// Whether a process carries the instance's mark, or is its guardian or below that.
+fn is_part(instance: InstanceId, guardian: Option<Identity>, pid: i32) -> bool {
+    let mark = Process::with_pid(pid).and_then(|process| process.variable(INSTANCE_VARIABLE));
+    let is_below = |guardian: Identity| {
+        guardian.pid == pid
+            || Process::descendants_of(guardian.pid).iter().any(|process| process.pid == pid)
+    };
+    mark.is_some_and(|mark| mark == instance.to_string()) || guardian.is_some_and(is_below)
+}
+
+/// An instance under the runtime's poll.
+struct Fenced {
+    instance: Instance,
+    readiness: Readiness,
+    hands: Arc<Semaphore>,
+    limit: Duration,
+}
+
+impl Hold for Fenced {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let Self { instance, readiness, .. } = self;
+        // A line that fails is as good as one that has ended.
+        let event = readiness.poll(cx, || instance.next_event().transpose());
+        event.map(|event| event.flatten().unwrap_or(Event::GuardianLost))
+    }
+
+    fn stop(&mut self, step: Step) {
+        self.instance.stop(step);
+    }
+
+    fn rescue(self: Box<Self>) -> BoxFuture<Outcome> {
+        let Self { instance, hands, .. } = *self;
+        Box::pin(async move {
+            let outcome = by_hand(&hands, || instance.rescue()).await;
+            // It is not known how far the rescue has come.
+            outcome.unwrap_or(Outcome::Unverified(Residue::Processes(Vec::new())))
+        })
+    }
+
+    fn part(self: Box<Self>) -> BoxFuture<()> {
+        let Self { instance, limit, .. } = *self;
+        let leaving = instance.part();
+        Box::pin(async move {
+            // Who can't be waited for here is waited for by others when it is dropped.
+            let Some(leaving) = leaving else { return };
+            let Ok(left) = Readiness::of(leaving.as_fd()) else { return };
+            if tokio::time::timeout(limit, left.wait()).await.is_ok() {
+                leaving.reap();
+            }
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! What is found of an instance whose owner is dead.
+
+use serde::Serialize;
+
+use crate::ledger::Entry;
+use crate::proctable::Process;
+
+/// What its backend knows of an instance of a dead owner, before anything is done about it.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// The ledger's entry.
+    pub entry: Entry,
+    /// What there is.
+    pub traces: Traces,
+}
+
+/// What there is of an instance. A backend fills in what it knows of.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Traces {
+    /// The guardian that still works on it.
+    pub guardian: Option<Process>,
+    /// Whether its leaf is still there.
+    pub leaf: bool,
+    /// What carries its mark.
+    pub processes: Vec<Process>,
+    /// What else there is, in the words of its backend.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
+    /// Whether somebody still works on its end, who is then left to do so.
+    #[serde(skip)]
+    pub is_tended: bool,
+}

@@ -1,0 +1,53 @@
+//! The simulated backend keeps the contract of the seam, so that a schedule shows what a real one would.
+
+#[path = "../../../tests/contract/clauses.rs"]
+mod clauses;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::clauses::{Candidate, contract};
+use super::backend::{Simulated, now};
+use super::fate::{GRACE, Steps, Temper};
+use super::servers::server;
+use super::world::World;
+use crate::backend::Target;
+use crate::keeper::{Config, Sharing};
+use crate::terms::Terms;
+
+contract! { simulated }
+
+fn simulated() -> Candidate {
+    let steps = Steps { leave: GRACE, ..Steps::all(Duration::from_millis(1)) };
+    let world = World::new(1, Temper::Even(steps), None, &Config::default());
+    let target = server("it", Sharing::All, 0).target;
+    let spec = server("foreign", Sharing::All, 0).spec().cloned().unwrap();
+    let backend = Arc::new(Simulated(Arc::clone(&world)));
+    let unhold = move |_: &_| {
+        for index in world.living() {
+            world.of(index, |being| being.lose_guardian(now()));
+        }
+    };
+    Candidate {
+        backend,
+        terms: Terms::default(),
+        polite: target.clone(),
+        line: (
+            "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}\n",
+            "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n",
+        ),
+        stubborn: target.clone(),
+        missing: target,
+        foreign: Target::On { backend: "other".into(), spec },
+        unhold: Box::new(unhold),
+        absent: &[
+            (
+                "what_cannot_be_started_is_refused",
+                "what a being does is drawn, and not up to its target",
+            ),
+            ("its_entry_names_its_backend_until_its_end", "its beings are in no ledger"),
+            ("somebody_else_can_ask_it_to_end", "its beings are in no ledger"),
+            ("what_nobody_holds_is_listed_and_ended", "its beings are in no ledger"),
+        ],
+    }
+}

@@ -36,11 +36,12 @@ pub(crate) fn offered(sharing: Sharing, result: &Bytes) -> Bytes {
 }
 
 /// Whether a request is for something that is not offered.
-pub(crate) fn is_withheld(sharing: Sharing, frame: &Frame, found: &Found) -> bool {
-    match frame.method() {
-        b"resources/subscribe" | b"resources/unsubscribe" if sharing == Sharing::Call => true,
-        method => sharing != Sharing::Session && (found.has_task || method.starts_with(b"tasks/")),
-    }
+pub(crate) fn is_withheld(sharing: impl Fn() -> Sharing, frame: &Frame, found: &Found) -> bool {
+    let method = frame.method();
+    let subscribes = matches!(method, b"resources/subscribe" | b"resources/unsubscribe");
+    let has_task = found.has_task || method.starts_with(b"tasks/");
+    // Nearly every call is neither, and need not wait for the lock behind which the sharing is.
+    (subscribes && sharing() == Sharing::Call) || (has_task && sharing() != Sharing::Session)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(crate) struct InFlight {
     /// What may not be in its answer.
     pub(crate) filter: Option<Arc<Tools>>,
     /// What it subscribes to.
-    pub(crate) subscribes: Option<Topic>,
+    pub(crate) subscribes: Option<Box<Topic>>,
     /// The server that makes a task of it, for a client that sees all servers as one.
     pub(crate) task_of: Option<Arc<str>>,
     /// How many messages the server had sent when it began.

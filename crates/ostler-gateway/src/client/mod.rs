@@ -242,7 +242,7 @@ impl Client {
     /// A server has answered a call, or never will.
     pub(crate) fn answered(&self, id: &Bytes, answer: Result<Frame, Arc<Ending>>) {
         let Some(call) = self.take_pending(id) else { return };
-        if let (Ok(answer), Some((_, uri))) = (&answer, &call.subscribes)
+        if let (Ok(answer), Some((_, uri))) = (&answer, call.subscribes.as_deref())
             && !answer.is_error()
         {
             call.attachment.upstream.confirm(uri);

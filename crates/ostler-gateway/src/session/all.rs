@@ -180,7 +180,7 @@ impl Session {
         name: &str,
     ) -> Option<Parcel> {
         let Some((server, own)) = self.index().theirs(list, name) else { return Some(parcel) };
-        if terms::is_withheld(self.shares(&server), &parcel.frame, &parcel.found) {
+        if terms::is_withheld(|| self.shares(&server), &parcel.frame, &parcel.found) {
             let text = format!("{server} does not offer that while it is shared");
             self.client.fail(&parcel.id(), code::METHOD_NOT_FOUND, &text, Some("withheld"));
             return None;
@@ -210,7 +210,7 @@ impl Session {
             let text = format!("no server is known to have {uri}");
             return self.client.fail(&id, code::INVALID_PARAMS, &text, None);
         };
-        if terms::is_withheld(self.shares(&server), &parcel.frame, &parcel.found) {
+        if terms::is_withheld(|| self.shares(&server), &parcel.frame, &parcel.found) {
             let text = format!("{server} is not there between two calls");
             return self.client.fail(&id, code::METHOD_NOT_FOUND, &text, Some("withheld"));
         }
@@ -220,7 +220,8 @@ impl Session {
             parcel.edits.extend(edges.map(|edges| (edges, json_text(&own))));
         }
         let prefix = Some(uris::prefix(&server).into());
-        parcel.subject = Some(((Arc::clone(&server), own), Style { prefix, is_qualified }));
+        let subject = ((Arc::clone(&server), own), Style { prefix, is_qualified });
+        parcel.subject = Some(Box::new(subject));
         self.deliver(&server, parcel);
     }
 

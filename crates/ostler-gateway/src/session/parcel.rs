@@ -14,7 +14,9 @@ use crate::quota::Charge;
 use crate::uris::Style;
 
 /// A request on its way, with what has to be changed in it.
-#[derive(Clone, Debug)]
+///
+/// It is moved several times for each call. So what few requests have is in boxes.
+#[derive(Debug)]
 pub(super) struct Parcel {
     /// The client's own id of it.
     id: Bytes,
@@ -24,9 +26,9 @@ pub(super) struct Parcel {
     pub(super) found: Found,
     pub(super) edits: Vec<(Range<usize>, Bytes)>,
     /// The resource that it is about, if it subscribes or unsubscribes.
-    pub(super) subject: Option<(Topic, Style)>,
+    pub(super) subject: Option<Box<(Topic, Style)>>,
     /// What it subscribes to, once that is noted at the server's instance.
-    pub(super) subscribes: Option<Topic>,
+    pub(super) subscribes: Option<Box<Topic>>,
     /// The server that makes a task of it, for a client that sees all servers as one.
     pub(super) task_of: Option<Arc<str>>,
 }

@@ -66,15 +66,15 @@ pub(super) enum Errand {
 impl Session {
     /// Brings a request to a server, which is started if need be.
     pub(super) fn forward(&mut self, server: &Arc<str>, parcel: Parcel) {
-        if self.menu.sharing(server) == Sharing::Call {
-            return self.forward_alone(server, parcel);
-        }
-        match self.reach.get_mut(server) {
+        match self.reach.get(server) {
             Some(Reach::Held(held)) => {
                 let held = held.clone();
                 self.send(server, &held, parcel);
             }
             Some(Reach::Waiting(_)) => self.enqueue(server, parcel),
+            None if self.menu.sharing(server) == Sharing::Call => {
+                self.forward_alone(server, parcel);
+            }
             None => {
                 self.enqueue(server, parcel);
                 self.ask_for_lease(server);

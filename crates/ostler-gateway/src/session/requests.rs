@@ -122,7 +122,7 @@ impl Session {
     /// A request for the only server of this client, with its own names.
     fn request_of(&mut self, server: &Arc<str>, mut parcel: Parcel, id: &Bytes) {
         let frame = &parcel.frame;
-        if terms::is_withheld(self.shares(server), frame, &parcel.found) {
+        if terms::is_withheld(|| self.shares(server), frame, &parcel.found) {
             let text = "not offered by a server that is shared like this";
             return self.client.fail(id, code::METHOD_NOT_FOUND, text, Some("withheld"));
         }
@@ -133,7 +133,8 @@ impl Session {
         match method {
             b"resources/subscribe" | b"resources/unsubscribe" => {
                 let uri = message::text_param(frame, &["uri"]);
-                parcel.subject = uri.map(|uri| ((Arc::clone(server), uri), Style::default()));
+                parcel.subject =
+                    uri.map(|uri| Box::new(((Arc::clone(server), uri), Style::default())));
             }
             b"tools/call" if !self.may_call(server, frame) => {
                 let text = "no such tool";

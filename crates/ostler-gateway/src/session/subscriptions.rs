@@ -34,7 +34,7 @@ impl Session {
                 let id = parcel.id();
                 return self.client.reply(&id, message::answer(&id, b"{}"));
             }
-            parcel.subscribes = Some(topic);
+            parcel.subscribes = Some(Box::new(topic));
         }
         self.forward(server, parcel);
     }
@@ -97,6 +97,6 @@ impl Session {
         if parcel.subject.is_none() {
             self.client.fail(&parcel.id(), code::INVALID_PARAMS, "which resource?", None);
         }
-        parcel.subject.clone()
+        parcel.subject.as_deref().cloned()
     }
 }

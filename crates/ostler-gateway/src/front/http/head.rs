@@ -130,9 +130,10 @@ impl<'a> Head<'a> {
 
 /// Characters that can be seen, and spaces.
 pub(super) fn text(value: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(value).ok()?;
     let is_plain = |byte: u8| byte == b'\t' || (b' '..=b'~').contains(&byte);
-    text.bytes().all(is_plain).then_some(text)
+    // Looks at all of them, because a loop that may end early can't look at several at once.
+    let all_plain = value.iter().fold(true, |so_far, byte| so_far & is_plain(*byte));
+    all_plain.then(|| std::str::from_utf8(value).ok()).flatten()
 }
 
 #[cfg(test)]

@@ -112,8 +112,9 @@ impl Hello {
     /// started before any client had told its roots.
     pub(crate) fn demand_with(&self, roots: &RootList) -> Demand {
         let said = self.of_agent.strip_suffix('}').unwrap_or_default();
-        let profile = format!(r#"{said},"{ROOTS}":{roots}}}"#).into();
-        Demand { profile, unsettled: Some(Arc::clone(&self.of_agent)), is_alone: false }
+        let profile = format!(r#"{said},"{ROOTS}":{roots}}}"#);
+        let unsettled = Some(Arc::clone(&self.of_agent));
+        Demand { unsettled, ..Demand::profile(profile) }
     }
 
     /// What a client demands that has not told its roots: an instance of its own.

@@ -16,6 +16,7 @@ mod http;
 mod inside;
 mod listing;
 mod operators;
+mod owners;
 mod principals;
 mod quotas;
 mod remote;

@@ -28,6 +28,9 @@ struct Page {
     /// Whose it is, to be told apart from another entry of the same hash.
     principal: Option<String>,
     views: Vec<PageView>,
+    /// Files of earlier versions don't say it.
+    #[serde(default)]
+    has_one_caller: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,7 +58,10 @@ impl Files {
         let _ = fs::File::open(&file).and_then(|file| file.set_modified(SystemTime::now()));
         let page: Page = serde_json::from_slice(&text).ok()?;
         let is_own = page.principal.as_deref() == subject.principal.name();
-        is_own.then(|| Entry(page.views.into_iter().map(PageView::into_view).collect()))
+        is_own.then(|| Entry {
+            views: page.views.into_iter().map(PageView::into_view).collect(),
+            has_one_caller: page.has_one_caller,
+        })
     }
 
     /// Writes an entry. One that can't be written is learned again after a restart.
@@ -65,10 +71,11 @@ impl Files {
 
     /// Writes the whole file or nothing.
     fn replace(&self, subject: &Subject, entry: &Entry) -> io::Result<()> {
-        let views = entry.0.iter().map(|(view, known)| PageView::new(view, known));
+        let views = entry.views.iter().map(|(view, known)| PageView::new(view, known));
         let page = Page {
             principal: subject.principal.name().map(ToOwned::to_owned),
             views: views.collect::<io::Result<_>>()?,
+            has_one_caller: entry.has_one_caller,
         };
         fs::create_dir_all(&self.0)?;
         let file = self.file(subject);
@@ -162,6 +169,9 @@ mod tests {
         assert!(learn(&catalog, &name("ann", "git", "plain", "/a"), "[1]"));
         assert!(learn(&catalog, &git, "[1,2]"));
         let known = |catalog: &Catalog, name| catalog.find(name).map(|found| found.known);
+        catalog.set_one_caller(&git.subject);
+        assert!(open().has_one_caller(&git.subject));
+        assert!(!open().has_one_caller(&name("bob", "git", "rich", "/a").subject));
         assert_eq!(known(&open(), &git), known(&catalog, &git));
         assert_eq!(known(&open(), &name("bob", "git", "rich", "/a")), None);
     }

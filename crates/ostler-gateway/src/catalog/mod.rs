@@ -57,9 +57,15 @@ pub(crate) struct Found {
     pub(crate) is_of_others: bool,
 }
 
-/// The views of one server, the one that was learned last first.
+/// What is known of one server.
 #[derive(Clone, Debug, Default)]
-struct Entry(Vec<(View, Arc<Known>)>);
+struct Entry {
+    /// The one that was learned last first.
+    views: Vec<(View, Arc<Known>)>,
+    /// Whether the server has asked something that could have been for several sessions, so that its instances serve
+    /// one calling session at a time.
+    has_one_caller: bool,
+}
 
 type Entries = HashMap<Subject, Entry>;
 
@@ -76,30 +82,30 @@ pub(crate) struct Catalog {
 
 impl Entry {
     fn get(&self, view: &View) -> Option<&Arc<Known>> {
-        self.0.iter().find(|(one, _)| one == view).map(|(_, known)| known)
+        self.views.iter().find(|(one, _)| one == view).map(|(_, known)| known)
     }
 
     /// This view, else one of the same profile, else the one that was learned last.
     fn find(&self, view: &View) -> Option<Found> {
-        let of_profile = || self.0.iter().find(|(one, _)| one.profile == view.profile);
+        let of_profile = || self.views.iter().find(|(one, _)| one.profile == view.profile);
         let same = self.get(view).or_else(|| of_profile().map(|(_, known)| known));
-        let known = same.or_else(|| self.0.first().map(|(_, known)| known))?;
+        let known = same.or_else(|| self.views.first().map(|(_, known)| known))?;
         Some(Found { known: Arc::clone(known), is_of_others: same.is_none() })
     }
 
     /// Takes over a view. What is too much goes, the oldest first.
     fn set(&mut self, view: View, known: Known) {
-        self.0.retain(|(one, _)| *one != view);
-        self.0.insert(0, (view, Arc::new(known)));
-        self.0.truncate(MOST_VIEWS);
+        self.views.retain(|(one, _)| *one != view);
+        self.views.insert(0, (view, Arc::new(known)));
+        self.views.truncate(MOST_VIEWS);
         let mut size = 0;
-        let sizes = self.0.iter().map(|(_, known)| known.size());
+        let sizes = self.views.iter().map(|(_, known)| known.size());
         let kept = sizes.take_while(|one| {
             size += one;
             size <= LARGEST
         });
         let kept = kept.count();
-        self.0.truncate(kept);
+        self.views.truncate(kept);
     }
 }
 
@@ -135,6 +141,21 @@ impl Catalog {
         drop(entries);
         self.announce();
         true
+    }
+
+    /// The instances of a server serve one calling session at a time from now on.
+    pub(crate) fn set_one_caller(&self, subject: &Subject) {
+        let mut entries = self.lock();
+        let entry = self.entry(&mut entries, subject);
+        let is_known = std::mem::replace(&mut entry.has_one_caller, true);
+        if let Some(files) = self.files.as_ref().filter(|_| !is_known) {
+            files.write(subject, entry);
+        }
+    }
+
+    /// Whether the instances of a server serve one calling session at a time.
+    pub(crate) fn has_one_caller(&self, subject: &Subject) -> bool {
+        self.entry(&mut self.lock(), subject).has_one_caller
     }
 
     /// Something that sessions wait for is known now, or will not be.
@@ -229,12 +250,12 @@ mod tests {
             assert!(learn(&catalog, &name("ann", "git", &number.to_string(), "/"), "[]"));
         }
         let subject = name("ann", "git", "", "/").subject;
-        assert_eq!(catalog.lock()[&subject].0.len(), MOST_VIEWS);
+        assert_eq!(catalog.lock()[&subject].views.len(), MOST_VIEWS);
         let large = format!("\"{}\"", "x".repeat(LARGEST / 2));
         for profile in ["a", "b", "c"] {
             assert!(learn(&catalog, &name("ann", "git", profile, "/"), &large));
         }
-        assert_eq!(catalog.lock()[&subject].0.len(), 1);
+        assert_eq!(catalog.lock()[&subject].views.len(), 1);
     }
 
     #[test]

@@ -68,6 +68,9 @@ impl InFlight {
             upstream.unsubscribe(&topic.1, client.number());
             client.subscriptions().remove(topic);
         }
+        if upstream.has_one_caller() {
+            upstream.advance();
+        }
     }
 
     /// An error may say that something has to be done elsewhere first.

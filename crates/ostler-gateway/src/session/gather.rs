@@ -210,7 +210,7 @@ impl Session {
         let (Some(id), Some(name)) = (self.menu.id(server), self.catalog_name(server)) else {
             return;
         };
-        let demand = self.listing_demand(server);
+        let demand = self.demand_now(server);
         let listings = &self.hub.listings;
         listings.begin(name, || self.scope.acquire_to_list(&id, &demand));
     }

@@ -8,6 +8,7 @@ mod alone;
 mod claims;
 mod desk;
 mod gather;
+mod held;
 mod index;
 mod limits;
 mod merged;
@@ -18,6 +19,7 @@ mod reach;
 mod requests;
 mod roots;
 mod subscriptions;
+mod turns;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};

@@ -31,6 +31,8 @@ pub(super) struct Parcel {
     pub(super) subscribes: Option<Box<Topic>>,
     /// The server that makes a task of it, for a client that sees all servers as one.
     pub(super) task_of: Option<Arc<str>>,
+    /// Whether its session has taken another lease for it, because other sessions had calls with the instance.
+    pub(super) has_moved: bool,
 }
 
 impl Parcel {
@@ -38,7 +40,8 @@ impl Parcel {
     pub(super) fn new(id: Bytes, frame: Frame, charge: Arc<Charge>) -> Result<Self, Unclear> {
         let found = params::check(&frame)?;
         let (edits, subject, subscribes, task_of) = (Vec::new(), None, None, None);
-        Ok(Self { id, frame, charge, found, edits, subject, subscribes, task_of })
+        let has_moved = false;
+        Ok(Self { id, frame, charge, found, edits, subject, subscribes, task_of, has_moved })
     }
 
     /// The client's own id of it.

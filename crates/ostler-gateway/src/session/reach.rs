@@ -1,42 +1,25 @@
 //! How a client's messages reach a server: with the lease that it has, or after it has got one.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use ostler::Frame;
 use ostler::keeper::{AcquireError, CallError, Demand, Lease, Scope, Sharing, Turn};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
 
 use super::Session;
 use super::gather::Gather;
+use super::held::{Held, merge_levels};
 use super::parcel::{Parcel, Place, Queue};
-use crate::client::{Client, InFlight};
-use crate::lists::{LIST_LIMIT, LISTS};
-use crate::log_level;
+use super::turns::Pass;
 use crate::menu::Menu;
-use crate::message::{self, code};
+use crate::message::code;
 use crate::roots::RootList;
-use crate::tools::Tools;
-use crate::upstream::{Attachment, Failure};
+use crate::upstream::Failure;
 
 /// Whether the client has an instance of a server.
 pub(super) enum Reach {
     /// One is being asked for; these are for it.
     Waiting(Queue),
     Held(Held),
-}
-
-/// An instance that the client may use.
-#[derive(Clone)]
-pub(super) struct Held {
-    pub(super) lease: Lease,
-    client: Arc<Client>,
-    pub(super) attachment: Arc<Attachment>,
-    limit: Duration,
-    tools: Arc<Tools>,
-    /// Ends the task that waits for the end of the instance, and has the lease as long as it does.
-    watch: Option<AbortHandle>,
 }
 
 /// A lease, and the roots that its holder had when it was asked for.
@@ -57,8 +40,8 @@ pub(super) enum Errand {
     Lease(Arc<str>, Result<Grant, NoLease>),
     /// An instance for one call.
     Alone(Arc<str>, Parcel, Result<Grant, NoLease>),
-    /// A turn at a server that takes only so many calls at a time, or how long it was waited for in vain.
-    Turn(Arc<str>, Parcel, Result<Turn, Duration>),
+    /// A turn at an instance that takes only so many calls, or those of one session, or why there was none in time.
+    Turn(Arc<str>, Parcel, Result<Pass, String>),
     /// An instance goes.
     Left(Arc<str>, u64),
 }
@@ -159,20 +142,7 @@ impl Session {
             Errand::Lease(server, Ok(grant)) => self.take_over(&server, grant),
             Errand::Lease(server, Err(reason)) => self.refuse_waiting(&server, &reason),
             Errand::Alone(server, parcel, granted) => self.call_alone(&server, parcel, granted),
-            Errand::Turn(server, parcel, Err(waited)) => {
-                self.waiting.remove(&parcel.id());
-                let text = format!(
-                    "{server}: as many calls as `maxConcurrency` allows were in flight for {waited:?}"
-                );
-                self.client.fail(&parcel.id(), code::INTERNAL, &text, Some("unavailable"));
-            }
-            Errand::Turn(server, parcel, Ok(turn)) => {
-                self.waiting.remove(&parcel.id());
-                match self.held(&server).cloned() {
-                    Some(held) => self.send_now(&server, &held, parcel, turn),
-                    None => self.forward(&server, parcel),
-                }
-            }
+            Errand::Turn(server, parcel, pass) => self.take_turn(&server, parcel, pass),
             Errand::Left(server, number) => self.left(&server, number),
         }
     }
@@ -194,13 +164,15 @@ impl Session {
         if is_in_agent {
             self.ask_roots_once();
         }
+        let is_undivided = self.has_one_caller(&server);
         let profile = client.profile(menu.sharing(&server));
         self.errands.spawn(async move {
-            let (demand, roots) = if is_in_agent {
+            let (mut demand, roots) = if is_in_agent {
                 client.demand_in_agent().await
             } else {
                 (Demand::profile(profile), None)
             };
+            demand.is_undivided = is_undivided;
             let lease = acquire(&scope, &menu, &server, &demand).await;
             then(server, lease.map(|lease| Grant { lease, roots }))
         })
@@ -246,6 +218,9 @@ impl Session {
         if let Some(roots) = &roots {
             upstream.settle_roots(roots);
         }
+        if self.has_one_caller(server) {
+            upstream.serve_one_caller();
+        }
         let attachment = upstream.attach(Arc::clone(&self.client) as _);
         let limit = self.menu.call_limit(server);
         let tools = self.menu.tools(server);
@@ -253,6 +228,13 @@ impl Session {
         let held = Held { lease, client, attachment, limit, tools, watch: None };
         merge_levels(&held);
         Some(held)
+    }
+
+    /// Whether the instances of a server that sessions share serve one calling session at a time.
+    fn has_one_caller(&self, server: &str) -> bool {
+        let is_shared = matches!(self.shares(server), Sharing::All | Sharing::Agent);
+        let name = self.catalog_name(server).filter(|_| is_shared);
+        name.is_some_and(|name| self.hub.catalog.has_one_caller(&name.subject))
     }
 
     fn await_leave(&mut self, server: &Arc<str>, lease: Lease) -> AbortHandle {
@@ -309,20 +291,10 @@ impl Session {
         if parcel.frame.method() == b"initialize" {
             return self.welcome(&parcel.id(), server, held.attachment.upstream.initialize());
         }
-        if let Some(turn) = held.lease.try_turn() {
-            return self.send_now(server, held, parcel, turn);
-        }
-        let (server, lease, id) = (Arc::clone(server), held.lease.clone(), parcel.id());
-        let limit = self.scope.queue_timeout();
-        let turn = async move {
-            let turn = timeout(limit, lease.turn()).await.map_err(|_| limit);
-            Errand::Turn(server, parcel, turn)
-        };
-        let errand = self.errands.spawn(turn);
-        self.waiting.insert(id, |_| Place::Errand(errand));
+        self.send_in_turn(server, held, parcel);
     }
 
-    fn send_now(&mut self, server: &Arc<str>, held: &Held, parcel: Parcel, turn: Turn) {
+    pub(super) fn send_now(&mut self, server: &Arc<str>, held: &Held, parcel: Parcel, turn: Turn) {
         match held.send(&parcel, turn) {
             Ok(()) => {}
             // It was not sent, so that the next instance can have it.
@@ -337,63 +309,6 @@ impl Session {
                 self.client.fail(&parcel.id(), code::INTERNAL, &text, Some("unavailable"));
             }
         }
-    }
-}
-
-impl Held {
-    /// Nothing has to be done any more when the instance ends.
-    pub(super) fn unwatch(&self) {
-        if let Some(watch) = &self.watch {
-            watch.abort();
-        }
-    }
-
-    pub(super) fn send(&self, parcel: &Parcel, turn: Turn) -> Result<(), CallError> {
-        let frame = &parcel.frame;
-        let id = parcel.id();
-        let token = parcel.found.token.clone();
-        let limit = if is_list(frame) { self.limit.min(LIST_LIMIT) } else { self.limit };
-        let reply = {
-            let (client, id) = (Arc::clone(&self.client), id.clone());
-            move |answer| client.answered(&id, answer)
-        };
-        let line = |call| {
-            let mut edits = parcel.edits.clone();
-            edits.push((frame.id_edges(), message::number(call)));
-            let Attachment { client, upstream, .. } = &*self.attachment;
-            if let Some(edges) = token.clone() {
-                let own = parcel.charge.detached(frame.bytes().slice(edges.clone()));
-                upstream.expect_progress(call, client, own, id.clone());
-                edits.push((edges, message::number(call)));
-            }
-            let line = message::splice(frame.bytes(), edits);
-            let (line, charge) = Arc::clone(&parcel.charge).carry(line, &id);
-            let since = Instant::now();
-            self.attachment.begin(call, id.clone());
-            let in_flight = InFlight {
-                lease: self.lease.clone(),
-                attachment: Arc::clone(&self.attachment),
-                call,
-                charge,
-                has_progress: token.is_some(),
-                filter: filter_for(frame, &self.tools),
-                subscribes: parcel.subscribes.clone(),
-                task_of: parcel.task_of.clone(),
-                heard: self.lease.heard(),
-                limit,
-                since,
-                until: since + limit,
-            };
-            self.client.pending().insert(id.clone(), in_flight);
-            line
-        };
-        let sent = self.lease.begin(turn, line, reply);
-        if sent.is_err()
-            && let Some(call) = self.client.take_pending(&id)
-        {
-            call.settle(&self.client);
-        }
-        sent.map(|_| ())
     }
 }
 
@@ -414,26 +329,5 @@ pub(super) async fn acquire(
             Err(AcquireError::UnknownServer(_)) if menu.id(server).is_none_or(|now| now != id) => {}
             lease => return lease.map_err(NoLease::Refused),
         }
-    }
-}
-
-pub(super) fn is_list(frame: &Frame) -> bool {
-    LISTS.iter().any(|(list, _)| list.as_bytes() == frame.method())
-}
-
-/// A list that comes from the server itself may hold what the configuration does not allow.
-fn filter_for(frame: &Frame, tools: &Arc<Tools>) -> Option<Arc<Tools>> {
-    let matters = !tools.is_everything() && frame.method() == b"tools/list";
-    matters.then(|| Arc::clone(tools))
-}
-
-/// Tells the server the least severe level that anybody wants to hear.
-pub(super) fn merge_levels(held: &Held) {
-    let upstream = &held.attachment.upstream;
-    if upstream.can(&["logging"])
-        && let Some(level) = upstream.merge_log_level()
-    {
-        let params = format!(r#"{{"level":"{}"}}"#, log_level::name(level));
-        upstream.request("logging/setLevel", &params);
     }
 }

@@ -7,8 +7,8 @@ use ostler::keeper::Sharing;
 use ostler::{Frame, Kind};
 
 use super::gather::Wants;
+use super::held::merge_levels;
 use super::parcel::Parcel;
-use super::reach::merge_levels;
 use super::{Route, Session, cancel, version_of};
 use crate::batch;
 use crate::catalog::{Found, Name};

@@ -65,8 +65,9 @@ impl Session {
         }
     }
 
-    /// What a listing demands: the roots do not matter for what a server offers, so it does not wait for them.
-    pub(super) fn listing_demand(&self, server: &str) -> Demand {
+    /// What the client demands, as far as that is known now. A listing does not wait for the roots: they do not matter for
+    /// what a server offers.
+    pub(super) fn demand_now(&self, server: &str) -> Demand {
         let roots = self.client.roots().told().filter(|_| self.shares(server) == Sharing::Agent);
         match (roots, self.client.hello()) {
             (Some(roots), Some(hello)) => hello.demand_with(&roots),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::Session;
+use super::held::Held;
 use super::parcel::Parcel;
-use super::reach::Held;
 use crate::client::{Subscription, Topic};
 use crate::message::{self, code};
 use crate::upstream::Downstream as _;

@@ -71,6 +71,11 @@ impl Attachments {
         self.all.iter().filter_map(Weak::upgrade)
     }
 
+    /// Whether there is one of which this is true.
+    pub(super) fn any(&self, is: impl Fn(&Attachment) -> bool) -> bool {
+        self.all().any(|one| is(&one))
+    }
+
     /// The one that was added last.
     pub(super) fn last(&self) -> Option<Arc<Attachment>> {
         self.all.iter().rev().find_map(Weak::upgrade)

@@ -72,6 +72,18 @@ impl Hub {
         std::mem::take(&mut lock(&self.stale))
     }
 
+    /// All instances of this server serve one calling session at a time from now on, also after a restart.
+    fn serve_one_caller(&self, upstream: &Upstream) {
+        let subjects = upstream.subjects();
+        for subject in &subjects {
+            self.catalog.set_one_caller(subject);
+        }
+        let all: Vec<Arc<Upstream>> = lock(&self.upstreams).values().cloned().collect();
+        for one in all.iter().filter(|one| !one.subjects().is_disjoint(&subjects)) {
+            one.serve_one_caller();
+        }
+    }
+
     fn list_again(&self, number: u64, method: &'static str) {
         lock(&self.stale).insert((number, method));
         self.changed.notify_one();
@@ -148,11 +160,14 @@ impl Handshake for Hub {
 impl Listener for Hub {
     fn hear(&self, from: &Talk, message: Frame) {
         match self.upstream(from.number()) {
-            Some(upstream) => {
-                if let Some(Change::List(method)) = upstream.hear(&message) {
-                    self.list_again(from.number(), method);
+            Some(upstream) => match upstream.hear(&message) {
+                Some(Change::List(method)) => self.list_again(from.number(), method),
+                Some(Change::NoOwner) => {
+                    self.serve_one_caller(&upstream);
+                    upstream.refuse_contended(&message);
                 }
-            }
+                None => {}
+            },
             // Before it is ready only a sign of life can be answered.
             None if message.kind() == Kind::Request && message.method() == b"ping" => {
                 let answer = message::answer(message.id(), b"{}");

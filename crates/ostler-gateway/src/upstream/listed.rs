@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::Upstream;
-use crate::catalog::{Catalog, Name};
+use crate::catalog::{Catalog, Name, Subject};
 use crate::mutex::lock;
 
 /// What one instance has listed.
@@ -61,6 +61,11 @@ impl Upstream {
             is_new && before.is_some_and(|before| before != result)
         };
         listed.names.iter().filter(had_another).cloned().collect()
+    }
+
+    /// Whose server it is, for each principal that has used it.
+    pub(crate) fn subjects(&self) -> BTreeSet<Subject> {
+        lock(&self.listed).names.iter().map(|name| name.subject.clone()).collect()
     }
 
     /// A list that only the session of this instance may see.

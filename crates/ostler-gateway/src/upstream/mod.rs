@@ -2,6 +2,7 @@
 
 mod attachments;
 mod downstream;
+mod floor;
 mod hub;
 mod listed;
 mod listing;
@@ -11,6 +12,7 @@ mod subscribers;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 
 use bytes::Bytes;
@@ -21,6 +23,8 @@ use tokio::sync::watch;
 pub(crate) use self::attachments::Attachment;
 use self::attachments::Attachments;
 pub(crate) use self::downstream::Downstream;
+pub(crate) use self::floor::Admission;
+use self::floor::Floor;
 pub(crate) use self::hub::Hub;
 use self::listed::Listed;
 pub(crate) use self::listing::{Attempt, Failure};
@@ -50,6 +54,8 @@ pub(crate) struct Upstream {
     /// Who was sent elsewhere, by the server's own name for that.
     elicitations: Mutex<HashMap<String, Weak<dyn Downstream>>>,
     roots: Mutex<CommonRoots>,
+    has_one_caller: AtomicBool,
+    floor: Mutex<Floor>,
     /// Its lists that were not asked for yet.
     unlisted: watch::Sender<Vec<&'static str>>,
     listed: Mutex<Listed>,
@@ -64,11 +70,13 @@ struct Progress {
     id: Bytes,
 }
 
-/// What a notification is about, if the gateway has to do something about it.
+/// What a message is about, if the gateway has to do something about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// One of its lists is different.
     List(&'static str),
+    /// Several sessions have calls with it, and nothing says whose its request is, which is not answered yet.
+    NoOwner,
 }
 
 impl Upstream {
@@ -84,6 +92,8 @@ impl Upstream {
             questions: Mutex::default(),
             elicitations: Mutex::default(),
             roots,
+            has_one_caller: AtomicBool::new(false),
+            floor: Mutex::default(),
             unlisted: watch::Sender::default(),
             listed: Mutex::default(),
         };
@@ -172,7 +182,7 @@ impl Upstream {
             (Kind::Request, None) if message.method() == b"ping" => {
                 self.say(&message::answer(message.id(), b"{}"));
             }
-            (Kind::Request, None) => self.ask(message),
+            (Kind::Request, None) => return self.ask(message),
             // It expects no answer, and is nothing that could be passed on.
             (Kind::Notification | Kind::Answer, _) => {}
         }

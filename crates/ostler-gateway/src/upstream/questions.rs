@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ostler::Frame;
 
-use super::{Attachment, Downstream, Upstream};
+use super::{Attachment, Change, Downstream, Upstream};
 use crate::message::{self, code};
 use crate::mutex::lock;
 use crate::transport::{About, Weight};
@@ -49,14 +49,34 @@ impl Asked {
 }
 
 impl Upstream {
-    pub(super) fn ask(self: &Arc<Self>, request: &Frame) {
+    pub(super) fn ask(self: &Arc<Self>, request: &Frame) -> Option<Change> {
         if request.method() == b"roots/list" && !self.is_exclusive() {
-            return self.tell_roots(request);
+            self.tell_roots(request);
+            return None;
         }
-        let Some(owner) = self.owner() else {
-            let text = "nobody is known whom this request is for";
-            return self.say(&message::error(request.id(), code::INTERNAL, text, Some("no_owner")));
-        };
+        if let Some(owner) = self.owner() {
+            self.ask_owner(request, &owner);
+        } else if lock(&self.attachments).any(Attachment::is_busy) {
+            return Some(Change::NoOwner);
+        } else {
+            let text = "no session has a call with this server, so that nobody knows whom its request is for";
+            self.refuse_unowned(request, text);
+        }
+        None
+    }
+
+    /// Answers a request that could be for several sessions, after it was noted that this must not happen again.
+    pub(crate) fn refuse_contended(&self, request: &Frame) {
+        let text = "several sessions have calls with this server, so that nobody knows whom its request is for; \
+                    from now on it serves one session at a time";
+        self.refuse_unowned(request, text);
+    }
+
+    fn refuse_unowned(&self, request: &Frame, text: &str) {
+        self.say(&message::error(request.id(), code::INTERNAL, text, Some("no_owner")));
+    }
+
+    fn ask_owner(self: &Arc<Self>, request: &Frame, owner: &Arc<Attachment>) {
         if let Err(code) = can_answer(request, &owner.client.capabilities()) {
             return self.refuse(request, code, "the client can't do that");
         }
@@ -74,7 +94,7 @@ impl Upstream {
         let until = Instant::now() + ASK_LIMIT;
         let asked = Asked { upstream: Arc::clone(self), id: id.clone(), until };
         let number = owner.client.expect_answer(asked);
-        questions.insert(id, Question { of: Arc::downgrade(&owner), number });
+        questions.insert(id, Question { of: Arc::downgrade(owner), number });
         drop(questions);
         if let Some(id) = message::text_param(request, &["elicitationId"]) {
             self.expect_completion(id, &owner.client);

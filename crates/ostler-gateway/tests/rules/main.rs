@@ -11,6 +11,7 @@ mod kinds;
 mod lifecycle;
 mod listing;
 mod messages;
+mod owners;
 mod requests;
 mod roots;
 mod stage;

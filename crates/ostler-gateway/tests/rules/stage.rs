@@ -66,8 +66,26 @@ impl Stage {
         limits: SessionLimits,
     ) -> Self {
         let state = tempfile::tempdir().expect("a directory");
-        let puppets: BTreeMap<String, Puppets> =
-            names.iter().map(|name| ((*name).to_owned(), Puppets::default())).collect();
+        let puppets = names.iter().map(|name| ((*name).to_owned(), Puppets::default())).collect();
+        Self::open(state, puppets, change, tools, caps, limits)
+    }
+
+    /// Another gateway after this one, which knows what this one has learned.
+    pub(crate) fn restart(self, change: impl Fn(&mut Server)) -> Self {
+        let Self { gateway, puppets, runtime, state } = self;
+        drop((gateway, runtime));
+        let (caps, limits) = (Caps::default(), SessionLimits::default());
+        Self::open(state, puppets, change, &Tools::default(), caps, limits)
+    }
+
+    fn open(
+        state: tempfile::TempDir,
+        puppets: BTreeMap<String, Puppets>,
+        change: impl Fn(&mut Server),
+        tools: &Tools,
+        caps: Caps,
+        limits: SessionLimits,
+    ) -> Self {
         let offer = |(name, puppets): (&String, &Puppets)| {
             let mut server = Server::new(spec(name, puppets));
             server.terms.guardian = GuardianProgram::At(binary("ostler"));

@@ -152,6 +152,9 @@ pub struct Demand {
     pub unsettled: Option<Arc<str>>,
     /// Whether the instance is the caller's session's alone, although the server is shared by its agent.
     pub is_alone: bool,
+    /// Whether an instance that others have calls with is only taken if there can be no other one. The host has those who
+    /// share it take turns.
+    pub is_undivided: bool,
 }
 
 impl Demand {

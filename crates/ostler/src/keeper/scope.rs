@@ -167,6 +167,14 @@ impl Scope {
         async move { place?.lease().await }
     }
 
+    /// Whether there is an instance of `server` that nobody has calls with, or one can be started now.
+    pub fn has_undivided(&self, server: &str, demand: &Demand) -> bool {
+        self.state.shell.at_desk(|desk, now| {
+            let (caller, purpose) = (&self.state.caller, Purpose::Call);
+            desk.plan.has_undivided(&Ask { server, demand, caller, purpose }, now)
+        })
+    }
+
     /// A lease on an instance that is there and ready; nothing is started.
     pub fn peek(&self, server: &str) -> Option<Lease> {
         self.state.shell.at_desk(|desk, now| {

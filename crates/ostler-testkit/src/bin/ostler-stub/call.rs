@@ -31,6 +31,8 @@ pub(crate) struct Wishes {
     delay_ms: u64,
     /// Answer once this file is there.
     until: Option<PathBuf>,
+    /// Ask the client this first; its answer is part of ours.
+    pub(crate) ask: Option<String>,
     /// Do not answer.
     never: bool,
     /// Write to stdout without a newline instead of answering, until killed.

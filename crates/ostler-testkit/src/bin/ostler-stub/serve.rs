@@ -1,6 +1,7 @@
 //! The protocol: just enough of MCP for a client to be content.
 
-use std::io::{self, BufRead, Write};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, StdinLock, Write};
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
@@ -28,22 +29,18 @@ struct Server<'a> {
     args: &'a ServerArgs,
     /// How many `tools/call` have come.
     calls: u64,
+    stdin: StdinLock<'static>,
+    /// What came while something else was waited for.
+    unread: VecDeque<Vec<u8>>,
 }
 
 /// Answers until stdin ends or a switch says otherwise.
 pub(crate) fn serve(args: &ServerArgs) -> ExitCode {
-    let mut server = Server { args, calls: 0 };
-    let mut stdin = io::stdin().lock();
-    let mut line = Vec::new();
+    let (stdin, unread) = (io::stdin().lock(), VecDeque::new());
+    let mut server = Server { args, calls: 0, stdin, unread };
     loop {
-        line.clear();
-        if !matches!(stdin.read_until(b'\n', &mut line), Ok(1..)) {
-            return at_eof(args);
-        }
-        if let Some(path) = &args.transcript {
-            // The reader of the transcript finds a line too few.
-            let _ = report::append(path, String::from_utf8_lossy(&line).trim_end());
-        }
+        let next = server.unread.pop_front().or_else(|| server.read());
+        let Some(line) = next else { return at_eof(args) };
         let exit = match server.on_line(&line) {
             Next::Say(answer) => say(&answer.to_string()).is_err(),
             Next::SayLine(text) => say(text).is_err(),
@@ -80,6 +77,34 @@ pub(crate) fn say(line: &str) -> io::Result<()> {
 }
 
 impl Server<'_> {
+    /// The next line, if there is one.
+    fn read(&mut self) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        if !matches!(self.stdin.read_until(b'\n', &mut line), Ok(1..)) {
+            return None;
+        }
+        if let Some(path) = &self.args.transcript {
+            // The reader of the transcript finds a line too few.
+            let _ = report::append(path, String::from_utf8_lossy(&line).trim_end());
+        }
+        Some(line)
+    }
+
+    /// Asks the client something, and waits for the answer.
+    fn ask(&mut self, method: &str) -> Option<Value> {
+        let id = format!("ask {}", self.calls);
+        say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {}}).to_string())
+            .ok()?;
+        loop {
+            let line = self.read()?;
+            let message: Option<Value> = serde_json::from_slice(&line).ok();
+            match message.filter(|message| message["id"] == id.as_str()) {
+                Some(answer) => return Some(answer),
+                None => self.unread.push_back(line),
+            }
+        }
+    }
+
     fn on_line(&mut self, line: &[u8]) -> Next {
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
             let error = json!({"code": -32700, "message": "not JSON"});
@@ -157,6 +182,11 @@ impl Server<'_> {
         }
         if wishes.exit {
             return Next::Exit;
+        }
+        let mut params = params.clone();
+        if let Some(method) = &wishes.ask {
+            let Some(answer) = self.ask(method) else { return Next::Exit };
+            params["asked"] = answer;
         }
         let text = json!({"type": "text", "text": params.to_string()});
         let answer = result(id, &json!({"content": [text], "structuredContent": params}));

@@ -75,6 +75,8 @@ struct Waiter {
     deadline: Option<Instant>,
     /// Whether the scope of the caller was closed. Only a listing goes on to wait then.
     has_left: bool,
+    /// Whether it wants an instance that nobody else has calls with, if there can be one.
+    is_undivided: bool,
 }
 
 /// The instances of one key, and who waits for one.

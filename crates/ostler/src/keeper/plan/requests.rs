@@ -50,6 +50,7 @@ impl Plan {
             since: now,
             deadline: (ask.purpose == Purpose::Call).then(|| now + self.caps.queue_timeout),
             has_left: false,
+            is_undivided: ask.demand.is_undivided,
         };
         if let Some(number) = self.choose(&key, ask, now) {
             self.lend(number, &waiter, now);
@@ -70,6 +71,15 @@ impl Plan {
         let lease = self.number();
         self.members.get_mut(&number)?.lend(lease, ask.caller, now);
         Some((number, lease))
+    }
+
+    /// Whether there is an instance that nobody has calls with, or one can be started now.
+    pub(in crate::keeper) fn has_undivided(&mut self, ask: &Ask<'_>, now: Instant) -> bool {
+        let Ok(key) = self.key_of(ask) else { return false };
+        let least_used = self.least_used(&key).and_then(|number| self.members.get(&number));
+        let principal = &ask.caller.who.principal;
+        least_used.is_none_or(|member| member.calls() == 0)
+            || self.can_grow(&key) && self.obstacle(&key, principal, ask.purpose, now).is_none()
     }
 
     /// Somebody waits no longer.
@@ -129,7 +139,9 @@ impl Plan {
     /// The instance for somebody who asks now, if there is one and no better one can be started.
     fn choose(&mut self, key: &Key, ask: &Ask<'_>, now: Instant) -> Option<u64> {
         let number = self.least_used(key)?;
-        let is_enough = ask.purpose == Purpose::Listing || self.members.get(&number)?.is_free();
+        let member = self.members.get(&number)?;
+        let is_free = if ask.demand.is_undivided { member.calls() == 0 } else { member.is_free() };
+        let is_enough = ask.purpose == Purpose::Listing || is_free;
         let principal = &ask.caller.who.principal;
         let obstacle = || self.obstacle(key, principal, ask.purpose, now);
         let can_grow = || self.can_grow(key) && obstacle().is_none();
@@ -175,6 +187,8 @@ impl Plan {
             // Who waits is about to call: each takes the place of a call.
             let waiting_here = member.calls().max(member.leases.len());
             let most = member.server.max_concurrency.map_or(usize::MAX, std::num::NonZero::get);
+            let first = self.pools.get(key).and_then(|pool| pool.waiters.front());
+            let most = if first.is_some_and(|first| first.is_undivided) { 1 } else { most };
             if waiting_here >= most && self.can_grow(key) {
                 return self.requeue(key);
             }

@@ -96,3 +96,39 @@ fn a_peek_starts_nothing() {
     assert_eq!(peek(&mut desk), Some(number));
     assert!(desk.started().is_empty());
 }
+
+#[test]
+fn who_wants_an_instance_without_others_shares_one_only_if_there_can_be_no_other() {
+    let undivided = super::Demand { is_undivided: true, ..super::Demand::default() };
+    let mut all = server(Sharing::All);
+    all.max_instances = std::num::NonZeroUsize::new(2).unwrap();
+    let mut desk = Desk::new(caps(8), [("all", all)]);
+    let callers = [desk.session(), desk.session(), desk.session()];
+    let ask = |desk: &mut Desk, caller: usize| {
+        desk.ask_demanding(&undivided, super::Purpose::Call, "all", &callers[caller])
+    };
+    // Two that wait for the same start need two instances.
+    for caller in 0..2 {
+        let asked = ask(&mut desk, caller);
+        assert!(matches!(asked, Ok(Asked::Waiting { .. })), "{asked:?}");
+    }
+    let first = desk.started()[0];
+    desk.ready(first);
+    let second = desk.started()[0];
+    desk.ready(second);
+    let granted: Vec<u64> = desk.granted().into_iter().map(|(_, number)| number).collect();
+    assert_eq!(granted, [first, second]);
+    // An idle one is as good as one of its own; with both in use the third shares.
+    desk.uses(first);
+    assert!(matches!(ask(&mut desk, 2), Ok(Asked::Granted { number, .. }) if number == second));
+    let has_undivided = |desk: &mut Desk| {
+        let (demand, purpose) = (&undivided, super::Purpose::Call);
+        let ask = super::Ask { server: "all", demand, caller: &callers[2], purpose };
+        desk.plan.has_undivided(&ask, desk.now)
+    };
+    assert!(has_undivided(&mut desk));
+    desk.uses(second);
+    assert!(!has_undivided(&mut desk));
+    assert!(matches!(ask(&mut desk, 2), Ok(Asked::Granted { .. })));
+    assert!(desk.started().is_empty());
+}

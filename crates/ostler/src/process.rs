@@ -15,7 +15,7 @@ use crate::ledger::{Book, Entry, Intent, PROCESS};
 use crate::level::Level;
 use crate::limits::Limits;
 use crate::notes::is_noted;
-use crate::outcome::{Outcome, Proof};
+use crate::outcome::{Outcome, Proof, Residue};
 use crate::places::hidden;
 use crate::proctable::boot_id;
 use crate::remains::{self, Remains};
@@ -196,6 +196,17 @@ pub(crate) fn end(left: &Book, limit: Duration) -> BTreeMap<InstanceId, Outcome>
     let removal = Removal { limits, haste: Haste::Sweeping, guardian };
     ways::end(&left.directory, ways, &mut outcomes, &removal);
     outcomes
+}
+
+/// Ends what is left of an instance whose guardian was killed, also in container engines.
+pub(crate) fn rescue(fence: &mut Fence) -> Outcome {
+    let (id, outcome) = (fence.id(), fence.end_processes());
+    let Some((book, ways)) = fence.ways() else { return outcome };
+    let mut outcomes = BTreeMap::from([(id, outcome)]);
+    let (limits, guardian) = (fence.limits(), fence.program().clone());
+    let removal = Removal { limits, haste: Haste::Waiting, guardian };
+    ways::end(book, [(id, ways, fence.level())], &mut outcomes, &removal);
+    outcomes.remove(&id).unwrap_or(Outcome::Unverified(Residue::Unwatched))
 }
 
 fn end_processes(abandoned: &[Entry], limit: Duration) -> BTreeMap<InstanceId, Outcome> {

@@ -6,11 +6,10 @@
 mod leaving;
 mod start;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 
 pub use leaving::Leaving;
@@ -28,7 +27,6 @@ use crate::poll::readable;
 use crate::proctable::Identity;
 use crate::remains::{self, Remains};
 use crate::terms::GuardianProgram;
-use crate::ways::{self, Haste, Removal};
 use crate::whereabouts::Whereabouts;
 use crate::wire::guardian::{Order, Report};
 use crate::wire::{Conn, Received};
@@ -125,24 +123,37 @@ impl Fence {
         Leaving::new(self.guardian.take()?, self.limits.control)
     }
 
-    /// Ends what is left after [`Event::GuardianLost`].
-    pub(crate) fn rescue(&mut self) -> Outcome {
+    /// Ends the processes that are left after [`Event::GuardianLost`].
+    pub(crate) fn end_processes(&mut self) -> Outcome {
         let leaf = self.leaf.as_ref().and_then(|path| Leaf::find(path, self.id));
         let one = Remains { id: self.id, leaf, cgroups: self.cgroups.clone() };
         let outcome = remains::end(&[one], self.limits.proof).remove(&self.id);
-        let outcome = match outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched)) {
+        match outcome.unwrap_or(Outcome::Unverified(Residue::Unwatched)) {
             Outcome::Unverified(Residue::Unwatched) if self.has_namespace_ended() => {
                 Outcome::Gone(Proof::EndedNamespace)
             }
             outcome => outcome,
-        };
-        let Some(book) = &self.book else { return outcome };
-        let mut outcomes = BTreeMap::from([(self.id, outcome)]);
-        let one = [(self.id, &self.ways, self.level)];
-        let (limits, guardian) = (self.limits, self.program.clone());
-        let removal = Removal { limits, haste: Haste::Waiting, guardian };
-        ways::end(book, one, &mut outcomes, &removal);
-        outcomes.remove(&self.id).unwrap_or(Outcome::Unverified(Residue::Unwatched))
+        }
+    }
+
+    /// The server's ways to containers, and where it is noted that they were used. `None`: it is on no record.
+    pub(crate) fn ways(&self) -> Option<(&Path, &Ways)> {
+        Some((self.book.as_deref()?, &self.ways))
+    }
+
+    /// The level that was asked for, or the better one that the server has.
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
+    /// How long its end may take.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// What its guardian is.
+    pub(crate) fn program(&self) -> &GuardianProgram {
+        &self.program
     }
 }
 

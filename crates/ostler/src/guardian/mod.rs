@@ -40,20 +40,11 @@ mod role;
 mod root;
 mod watch;
 
-#[cfg(not(feature = "engine"))]
-use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::path::Path;
 
-#[cfg(feature = "engine")]
-use crate::podman::run as run_podman;
-#[cfg(feature = "engine")]
-use crate::porter::run as run_porter;
 use crate::roles;
-
-/// The exit code of a role that this program was built without.
-#[cfg(not(feature = "engine"))]
-const WITHOUT_ENGINE: i32 = 1;
+use crate::ways::{run_podman, run_porter};
 
 /// Becomes a guardian, the porter of one or the wrapper of a server's podman command, and never returns,
 /// if the library has started this process as such, or has put it in that command's place.
@@ -77,15 +68,4 @@ pub fn run_if_asked() {
     };
     #[expect(clippy::exit, reason = "the role replaces the whole of the host's main")]
     std::process::exit(code);
-}
-
-/// Only a guardian of another program can have meant this one, and that one is told by its end.
-#[cfg(not(feature = "engine"))]
-fn run_porter() -> i32 {
-    WITHOUT_ENGINE
-}
-
-#[cfg(not(feature = "engine"))]
-fn run_podman(_: &OsStr, _: impl Iterator<Item = OsString>) -> i32 {
-    WITHOUT_ENGINE
 }

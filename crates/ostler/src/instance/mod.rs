@@ -20,6 +20,7 @@ use crate::level::Level;
 use crate::limits::Limits;
 use crate::outcome::{Outcome, Proof, Residue};
 use crate::poll::readable;
+use crate::process;
 use crate::whereabouts::Whereabouts;
 
 /// A server with all that it causes.
@@ -194,7 +195,7 @@ impl Living {
     }
 
     fn rescue(&mut self) -> Outcome {
-        let outcome = self.hold.rescue();
+        let outcome = process::rescue(&mut self.hold);
         self.note_end(End::from(&outcome));
         outcome
     }

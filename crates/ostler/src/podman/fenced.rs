@@ -83,7 +83,7 @@ fn run(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, NotRun>
     let ended = await_end(&mut fence, limit);
     match ended {
         // Ends what it has left; a sweep knows nothing of it.
-        Err(NotRun::GuardianLost) => match fence.rescue() {
+        Err(NotRun::GuardianLost) => match fence.end_processes() {
             Outcome::Gone(_) => ended,
             Outcome::Unverified(residue) => Err(NotRun::Remaining(residue)),
         },

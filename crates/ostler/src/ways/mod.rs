@@ -24,11 +24,15 @@ pub(crate) use remains::{end, noted_engines};
 #[cfg(all(not(feature = "engine"), feature = "keeper"))]
 pub(crate) use without::makes_container;
 #[cfg(not(feature = "engine"))]
-pub(crate) use without::{Found, end};
+pub(crate) use without::{Found, end, run_podman, run_porter};
 
 use crate::containers::{Passage, Ways};
 use crate::id::InstanceId;
 use crate::limits::Limits;
+#[cfg(feature = "engine")]
+pub(crate) use crate::podman::run as run_podman;
+#[cfg(feature = "engine")]
+pub(crate) use crate::porter::run as run_porter;
 use crate::shelf::Shelf;
 use crate::terms::GuardianProgram;
 

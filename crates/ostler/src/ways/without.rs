@@ -1,6 +1,7 @@
 //! No way to containers: this program was built without the engine part.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
@@ -18,6 +19,9 @@ use crate::wire::porter::Service;
 
 /// Why nobody asks an engine.
 const UNASKED: &str = "this program was built without ostler's feature 'engine'; run 'ostler reap'";
+
+/// The exit code of a role that this program was built without.
+const NOT_BUILT: i32 = 1;
 
 /// Nothing.
 #[derive(Debug, Default)]
@@ -55,6 +59,16 @@ impl Found {
 #[cfg(feature = "keeper")]
 pub(crate) fn makes_container(_: &ServerSpec) -> bool {
     false
+}
+
+/// Only a guardian of another program can have meant this one, and that guardian sees it end.
+pub(crate) fn run_porter() -> i32 {
+    NOT_BUILT
+}
+
+/// Only a server of another program can have meant this one.
+pub(crate) fn run_podman(_: &OsStr, _: impl Iterator<Item = OsString>) -> i32 {
+    NOT_BUILT
 }
 
 /// What a note tells of stays on record: another program has to ask the engine.

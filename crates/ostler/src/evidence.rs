@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use crate::identity::Process;
 use crate::ledger::Entry;
-use crate::proctable::Process;
 
 /// What its backend knows of an instance of a dead owner, before anything is done about it.
 #[derive(Clone, Debug)]

@@ -81,6 +81,7 @@ pub mod guide {}
 #[cfg(any(feature = "engine", feature = "keeper"))]
 pub mod http;
 mod id;
+mod identity;
 mod instance;
 #[cfg(feature = "keeper")]
 pub mod json;
@@ -134,13 +135,13 @@ pub use fence::{Leaving, Pipe, ServerStdio, StartError};
 pub use frame::{CallId, Frame, InvalidFrame, Kind};
 pub use guardians::instances_around;
 pub use id::{INSTANCE_VARIABLE, InstanceId, InvalidId, OwnerId};
+pub use identity::{Identity, Process};
 pub use instance::{Instance, Owner};
 pub use ladder::{Climb, Ladder, Step};
 pub use level::{Containment, Level, UnknownContainment};
 pub use limits::Limits;
 pub use outcome::{Outcome, Proof, Refusal, Residue};
 pub use places::{Places, RUNTIME_VARIABLE};
-pub use proctable::{Identity, Process};
 pub use resources::{Bytes, Cpus, Excess, InvalidResource, Resources};
 pub use signals::Ignored;
 pub use snapshot::{State, View, snapshot};

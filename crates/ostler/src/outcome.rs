@@ -8,8 +8,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::containers::EngineResidue;
+use crate::identity::Process;
 use crate::level::Level;
-use crate::proctable::Process;
 use crate::spec::ServerSpec;
 
 /// Why we may say that a fence is empty.

@@ -1,21 +1,11 @@
 //! The process table: who is whose child, and signals that can only reach who was meant.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
+pub(crate) use crate::identity::{Identity, Process};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use serde::{Deserialize, Serialize};
-
-/// Which process: a pid alone may mean another one a moment later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Identity {
-    /// Its number.
-    pub pid: i32,
-    /// When it started, in clock ticks since boot.
-    pub start: u64,
-}
 
 impl Identity {
     /// Of the process that has this pid now.
@@ -31,26 +21,6 @@ impl Identity {
     /// Whether that very process is alive; a zombie is not.
     pub fn is_alive(self) -> bool {
         Process::with_pid(self.pid).is_some_and(|now| now.start == self.start && !now.is_zombie())
-    }
-}
-
-/// A process as it was seen. Its pid alone may mean another one a moment later.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Process {
-    /// Its number.
-    pub pid: i32,
-    /// Its name.
-    pub name: String,
-    /// Its state as the kernel writes it; `Z` is a zombie, `D` cannot be killed at the moment.
-    pub state: char,
-    /// When it started, in clock ticks since boot: with the pid, its identity.
-    pub start: u64,
-    parent: i32,
-}
-
-impl fmt::Display for Process {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, state {})", self.pid, self.name, self.state)
     }
 }
 

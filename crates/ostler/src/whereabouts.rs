@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::proctable::Identity;
+use crate::identity::Identity;
 
 /// Where an instance is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

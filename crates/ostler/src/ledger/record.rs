@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::containers::Ways;
 use crate::id::{InstanceId, OwnerId};
+use crate::identity::Identity;
 use crate::level::Level;
 use crate::outcome::{Outcome, Proof, Residue};
-use crate::proctable::Identity;
 use crate::spec::ServerSpec;
 use crate::whereabouts::Whereabouts;
 

@@ -4,9 +4,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::id::OwnerId;
+use crate::identity::Identity;
 use crate::level::Level;
 use crate::outcome::{Proof, Residue};
-use crate::proctable::Identity;
 use crate::whereabouts::Whereabouts;
 
 const SOMEBODY: Identity = Identity { pid: 1, start: 1 };

@@ -3,10 +3,11 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use ostler::{INSTANCE_VARIABLE, Process};
+use ostler::{INSTANCE_VARIABLE, InstanceId, OwnerId, Process};
 
 /// What no such host has to compile.
 const HEAVY: [&str; 3] = ["tokio", "hyper", "rustls"];
@@ -70,5 +71,49 @@ fn a_host_without_the_engine_part_starts_servers_with_engine_off_only() {
         for needed in [engine, "feature 'engine'", "choose engine 'off'"] {
             assert!(said.contains(needed), "{engine}: {said}");
         }
+    }
+}
+
+/// The ledger of a dead owner whose server had a way to an engine, and perhaps the note that it was used.
+fn dead_owner(directory: &Path, has_note: bool) -> PathBuf {
+    let (owner, instance) = (OwnerId::random().unwrap(), InstanceId::random().unwrap());
+    let owners = directory.join("state/owners");
+    let book = owners.join(owner.to_string());
+    fs::create_dir_all(&book).unwrap();
+    for place in [&directory.join("state"), &owners, &book] {
+        fs::set_permissions(place, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let this_boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let process = r#"{"pid":2147483647,"start":1}"#;
+    let first = format!(
+        r#"{{"record":"owner","id":"{owner}","process":{process},"program":"p","client":null,"boot":"{}"}}"#,
+        this_boot.trim()
+    );
+    let socket = directory.join(format!("{instance}.sock"));
+    let engine =
+        format!(r#"{{"endpoint":{{"unix":"/nowhere.sock"}},"socket":"{}"}}"#, socket.display());
+    let second = format!(
+        r#"{{"record":"intent","instance":"{instance}","name":"s","program":"p","leaf":null,"ways":{{"engines":[{engine}],"shelf":null}},"at":1}}"#
+    );
+    fs::write(book.join("ledger"), format!("{first}\n{second}\n")).unwrap();
+    fs::write(book.join("owner.lock"), "").unwrap();
+    if has_note {
+        fs::write(book.join(format!("{instance}.door")), "{\"creates\":0}\n").unwrap();
+    }
+    book
+}
+
+#[test]
+fn what_an_engine_may_have_stays_on_record_for_a_host_that_can_ask_it() {
+    let host = host();
+    for has_note in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let book = dead_owner(directory.path(), has_note);
+        let output = Command::new(&host).arg(directory.path()).arg("sweep").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let swept = fs::read_to_string(directory.path().join("swept")).unwrap();
+        assert!(swept.starts_with("unverified: "), "{swept}");
+        assert_eq!(swept.contains("feature 'engine'"), has_note, "{swept}");
+        assert_eq!(book.exists(), has_note, "{swept}");
     }
 }

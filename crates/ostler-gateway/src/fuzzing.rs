@@ -6,8 +6,8 @@ use bytes::Bytes;
 use ostler::Frame;
 
 pub use crate::front::http::fuzzing::{End, Front, Reading, Request, read_all};
-use crate::params::{self, Unclear};
-use crate::{batch, message, version};
+use crate::protocol::params::{self, Unclear};
+use crate::protocol::{batch, message, version};
 
 /// Where a request says by which token it wants to hear of its progress, and whether it wants to be a task; or which
 /// key of its parameters can be read in two ways: `params` itself if they are no object.

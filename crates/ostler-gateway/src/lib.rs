@@ -3,7 +3,6 @@
 
 pub mod admin;
 mod agents;
-mod batch;
 mod catalog;
 mod chronicle;
 mod client;
@@ -15,29 +14,20 @@ pub mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gateway;
-mod hello;
 mod house;
-mod lists;
-mod log_level;
 mod menu;
-mod message;
 mod mutex;
-mod names;
-mod params;
+mod protocol;
 mod quota;
 mod reason;
 pub mod remote;
-mod roots;
 mod route;
 mod session;
-mod terms;
 mod token;
 mod tools;
 mod transport;
 mod upstream;
-mod uris;
 pub mod variant;
-mod version;
 
 pub use agents::{Agent, Origin};
 pub use gateway::{Gateway, SessionView, Visitor};

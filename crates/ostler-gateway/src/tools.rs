@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 pub use crate::config::Tools;
-use crate::message;
+use crate::protocol::message;
 
 impl Tools {
     pub(crate) fn is_everything(&self) -> bool {

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::chronicle::Happening;
 use crate::config::Disabled;
 use crate::gateway::SessionView;
-use crate::hello::client_name;
 use crate::house::House;
+use crate::protocol::hello::client_name;
 use crate::route::Route;
 use crate::variant;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::message;
+use crate::protocol::message;
 
 /// What a server has said of itself once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

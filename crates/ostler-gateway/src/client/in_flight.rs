@@ -8,7 +8,7 @@ use ostler::{CallId, Frame};
 use serde::Deserialize;
 
 use super::{Client, Topic};
-use crate::message::code;
+use crate::protocol::message::code;
 use crate::quota::Charge;
 use crate::tools::Tools;
 use crate::upstream::{Attachment, Downstream};

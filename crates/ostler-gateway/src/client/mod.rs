@@ -19,14 +19,14 @@ use self::batches::{Answered, Batches};
 pub(crate) use self::in_flight::InFlight;
 use self::pending::Pending;
 use self::tasks::TaskOwners;
-use crate::hello::Hello;
-use crate::message::{self, code};
 use crate::mutex::lock;
+use crate::protocol::hello::Hello;
+use crate::protocol::message::{self, code};
+use crate::protocol::roots::{RootList, Roots};
+use crate::protocol::uris::Style;
 use crate::quota::Account;
-use crate::roots::{RootList, Roots};
 use crate::transport::{About, Outlet, Weight};
 use crate::upstream::{ASK_LIMIT, Asked, Downstream};
-use crate::uris::Style;
 
 /// However much progress is told, a call takes no longer.
 const CALL_MOST: Duration = Duration::from_hours(1);

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 
 use super::Gateway;
 use crate::catalog::LARGEST;
-use crate::lists::LIST_LIMIT;
-use crate::message;
+use crate::protocol::lists::LIST_LIMIT;
+use crate::protocol::message;
 use crate::session::{each, field_of};
 use crate::upstream::Upstream;
 

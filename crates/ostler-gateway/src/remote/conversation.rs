@@ -16,7 +16,7 @@ use super::exchange::{attempt, exchange};
 use super::failure::Failure;
 use super::link::Link;
 use super::{old, stream};
-use crate::message;
+use crate::protocol::message;
 
 /// One conversation, with all that it has begun.
 pub(super) struct Conversation {

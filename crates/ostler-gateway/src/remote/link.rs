@@ -16,7 +16,7 @@ use super::http::{Http, Question, whole};
 use super::limits::RemoteLimits;
 use super::oauth::Keyring;
 use super::outlet::Outlet;
-use crate::message::{self, code};
+use crate::protocol::message::{self, code};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");

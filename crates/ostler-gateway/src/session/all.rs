@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 use super::Session;
 use super::gather::{Path, Wants};
 use super::parcel::Parcel;
-use crate::lists::LISTS;
-use crate::message::{self, code};
 use crate::mutex::lock;
-use crate::terms;
-use crate::uris::{self, Style};
+use crate::protocol::lists::LISTS;
+use crate::protocol::message::{self, code};
+use crate::protocol::terms;
+use crate::protocol::uris::{self, Style};
 
 /// Why the resources of a server with an instance for each call are in no list.
 const NO_INSTANCE: &str = "each call has an instance of its own, so none can list its resources";

@@ -7,7 +7,7 @@ use ostler::keeper::CallError;
 use super::Session;
 use super::parcel::{Parcel, Place};
 use super::reach::{Errand, Grant, NoLease};
-use crate::message::code;
+use crate::protocol::message::code;
 
 impl Session {
     /// Brings a request to an instance that nobody else uses, before or after.

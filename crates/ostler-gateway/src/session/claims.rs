@@ -2,7 +2,7 @@
 //!
 //! The first server that has listed a URI owns it, and the first one whose template begins with a text owns all URIs that
 //! begin with it and are not owned already. Whatever another server lists later under such a URI is shown under a qualified
-//! one ([`uris`](crate::uris)). There is one record for each principal, kept as long as the gateway runs: so neither the
+//! one ([`uris`](crate::protocol::uris)). There is one record for each principal, kept as long as the gateway runs: so neither the
 //! order in which servers start nor their names decide whose a URI is, and a server that is away loses none.
 //! The record holds hashes, not URIs.
 
@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::uris;
+use crate::protocol::uris;
 
 /// URIs that one server may own. What it lists beyond them is qualified.
 const MOST_URIS: usize = 50_000;

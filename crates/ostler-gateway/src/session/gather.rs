@@ -11,8 +11,8 @@ use tokio::time::timeout_at;
 use super::parcel::{Parcel, Place};
 use super::{Session, patience};
 use crate::catalog::Catalog;
-use crate::message::{self, code};
-use crate::names;
+use crate::protocol::message::{self, code};
+use crate::protocol::names;
 use crate::transport::{About, Weight};
 use crate::upstream::{Attempt, Downstream as _, Failure};
 

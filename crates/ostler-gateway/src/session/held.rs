@@ -9,9 +9,9 @@ use tokio::task::AbortHandle;
 
 use super::parcel::Parcel;
 use crate::client::{Client, InFlight};
-use crate::lists::{LIST_LIMIT, LISTS};
-use crate::log_level;
-use crate::message;
+use crate::protocol::lists::{LIST_LIMIT, LISTS};
+use crate::protocol::log_level;
+use crate::protocol::message;
 use crate::tools::Tools;
 use crate::upstream::Attachment;
 

@@ -10,9 +10,9 @@ use bytes::Bytes;
 
 use super::Session;
 use crate::catalog::Known;
-use crate::message;
 use crate::mutex::lock;
-use crate::names::{self, Names};
+use crate::protocol::message;
+use crate::protocol::names::{self, Names};
 
 /// Of the catalog, and of the client's menu.
 type Editions = (u64, u64);

@@ -10,7 +10,7 @@ use ostler::keeper::Sharing;
 use serde_json::{Value, json};
 
 use super::{Route, Session, version_of};
-use crate::message;
+use crate::protocol::message;
 
 /// Instructions of further servers are left out once they have this many bytes together.
 const LONGEST_INSTRUCTIONS: usize = 256 << 10;

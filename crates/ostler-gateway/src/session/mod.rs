@@ -41,7 +41,7 @@ pub(crate) use self::presence::Presence;
 use self::reach::{Errand, Reach};
 use crate::client::{Client, InFlight};
 use crate::menu::Menu;
-use crate::message::{self, code};
+use crate::protocol::message::{self, code};
 use crate::quota::Purse;
 use crate::route::Route;
 use crate::upstream::{Failure, Hub};

@@ -9,9 +9,9 @@ use ostler::Frame;
 use tokio::task::AbortHandle;
 
 use crate::client::Topic;
-use crate::params::{self, Found, Unclear};
+use crate::protocol::params::{self, Found, Unclear};
+use crate::protocol::uris::Style;
 use crate::quota::Charge;
-use crate::uris::Style;
 
 /// A request on its way, with what has to be changed in it.
 ///

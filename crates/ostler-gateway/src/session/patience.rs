@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::hello::Hello;
+use crate::protocol::hello::Hello;
 
 /// How long one client waits for `tools/list`, as measured with `scripts/hosts facts`.
 #[derive(Clone, Copy, Debug)]

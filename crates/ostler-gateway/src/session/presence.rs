@@ -8,7 +8,7 @@ use ostler::keeper::Who;
 use crate::agents::AgentSession;
 use crate::chronicle::{Chronicle, Happening};
 use crate::client::Client;
-use crate::hello::client_name;
+use crate::protocol::hello::client_name;
 use crate::route::Route;
 
 /// A connected client. Writes down that it has connected, and on drop that it has disconnected.

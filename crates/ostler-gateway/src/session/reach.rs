@@ -11,8 +11,8 @@ use super::held::{Held, merge_levels};
 use super::parcel::{Parcel, Place, Queue};
 use super::turns::Pass;
 use crate::menu::Menu;
-use crate::message::code;
-use crate::roots::RootList;
+use crate::protocol::message::code;
+use crate::protocol::roots::RootList;
 use crate::upstream::Failure;
 
 /// Whether the client has an instance of a server.

@@ -10,18 +10,18 @@ use super::gather::Wants;
 use super::held::merge_levels;
 use super::parcel::Parcel;
 use super::{Route, Session, cancel, version_of};
-use crate::batch;
 use crate::catalog::{Found, Name};
-use crate::hello::Hello;
-use crate::lists::LISTS;
-use crate::log_level;
-use crate::message::{self, code};
-use crate::params;
+use crate::protocol::batch;
+use crate::protocol::hello::Hello;
+use crate::protocol::lists::LISTS;
+use crate::protocol::log_level;
+use crate::protocol::message::{self, code};
+use crate::protocol::params;
+use crate::protocol::terms;
+use crate::protocol::uris::Style;
+use crate::protocol::version;
 use crate::quota::{Charge, Denied};
-use crate::terms;
 use crate::transport::Words;
-use crate::uris::Style;
-use crate::version;
 
 /// The bytes of what a client has said; none if too many wait already.
 type Counted = Result<Arc<Charge>, Denied>;

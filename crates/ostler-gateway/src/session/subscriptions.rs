@@ -8,9 +8,9 @@ use super::Session;
 use super::held::Held;
 use super::parcel::Parcel;
 use crate::client::{Subscription, Topic};
-use crate::message::{self, code};
+use crate::protocol::message::{self, code};
+use crate::protocol::uris::Style;
 use crate::upstream::Downstream as _;
-use crate::uris::Style;
 
 /// Resources that one client may want to hear of at a time.
 const MOST: usize = 1024;

@@ -9,7 +9,7 @@ use super::Session;
 use super::held::Held;
 use super::parcel::{Parcel, Place};
 use super::reach::Errand;
-use crate::message::code;
+use crate::protocol::message::code;
 use crate::upstream::{Admission, Downstream};
 
 /// What a call needs to begin at an instance.

@@ -13,12 +13,12 @@ use tokio::time::timeout;
 use super::listing::{Begun, Failure, Listings};
 use super::{Change, Upstream};
 use crate::catalog::{Catalog, Name};
-use crate::hello;
-use crate::lists::LIST_LIMIT;
-use crate::message;
 use crate::mutex::lock;
+use crate::protocol::hello;
+use crate::protocol::lists::LIST_LIMIT;
+use crate::protocol::message;
+use crate::protocol::version;
 use crate::variant;
-use crate::version;
 
 /// For an answer to the handshake; the server's own start limit is usually shorter.
 const HANDSHAKE_LIMIT: Duration = Duration::from_hours(1);

@@ -32,11 +32,11 @@ use self::questions::Question;
 pub(crate) use self::questions::{ASK_LIMIT, Asked};
 use self::roots::CommonRoots;
 use self::subscribers::Subscribers;
-use crate::lists::LISTS;
-use crate::log_level;
-use crate::message::{self, code};
 use crate::mutex::lock;
-use crate::params;
+use crate::protocol::lists::LISTS;
+use crate::protocol::log_level;
+use crate::protocol::message::{self, code};
+use crate::protocol::params;
 use crate::transport::{About, Weight};
 
 /// One instance.

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use ostler::Frame;
 
 use super::{Attachment, Change, Downstream, Upstream};
-use crate::message::{self, code};
 use crate::mutex::lock;
+use crate::protocol::message::{self, code};
 use crate::transport::{About, Weight};
 
 /// For a client to answer what a server asks.

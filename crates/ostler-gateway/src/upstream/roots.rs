@@ -5,10 +5,10 @@ use ostler::Frame;
 use ostler::keeper::Whose;
 
 use super::Upstream;
-use crate::hello;
-use crate::message::{self, code};
 use crate::mutex::lock;
-use crate::roots::RootList;
+use crate::protocol::hello;
+use crate::protocol::message::{self, code};
+use crate::protocol::roots::RootList;
 
 /// Requests of one server for roots that wait until they are known.
 const MOST: usize = 16;

@@ -7,10 +7,10 @@ use ostler::Frame;
 use serde_json::Value;
 
 use super::{Downstream, Upstream};
-use crate::message;
 use crate::mutex::lock;
+use crate::protocol::message;
+use crate::protocol::uris::Style;
 use crate::transport::{About, Weight};
-use crate::uris::Style;
 
 /// Who wants to hear of one resource.
 #[derive(Default)]

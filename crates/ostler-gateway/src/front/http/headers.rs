@@ -3,7 +3,7 @@
 use super::head::{Head, text};
 use super::refusal::Refusal;
 use super::stream::place;
-use crate::version;
+use crate::protocol::version;
 
 /// Where the id of a session is.
 pub(super) const SESSION: &str = "mcp-session-id";

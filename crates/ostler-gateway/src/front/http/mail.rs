@@ -14,8 +14,8 @@ use bytes::Bytes;
 
 use super::limits::{BACKLOG, KEPT, KEPT_FOR, LISTENERS, UNCLAIMED, UNCLAIMED_COUNT};
 use super::track::{Kind, Track};
-use crate::message::{self, code};
 use crate::mutex::lock;
+use crate::protocol::message::{self, code};
 use crate::quota::{Account, InFlightRequest};
 use crate::transport::{About, Outlet, Weight};
 

@@ -12,7 +12,7 @@ use super::lobby::{Ending, written};
 use super::refusal::Refusal;
 use super::requests::Post;
 use super::stream::Stream;
-use crate::version;
+use crate::protocol::version;
 
 /// Where a client says which session it means.
 const SESSION: &str = "session=";

@@ -8,7 +8,7 @@ use super::answer::Answer;
 use super::limits::{BODY, HEAD, HEADERS};
 use crate::agents::LONGEST_NAME;
 use crate::house::NotWelcome;
-use crate::message::{self, code};
+use crate::protocol::message::{self, code};
 use crate::quota::Denied;
 
 /// When to try again, in seconds.

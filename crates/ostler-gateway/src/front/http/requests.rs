@@ -17,9 +17,9 @@ use super::refusal::Refusal;
 use super::said::{Posted, Said};
 use super::stay::{Arrival, Attendance, Letter, Stay};
 use super::stream::{Opening, Stream};
-use crate::message;
+use crate::protocol::message;
+use crate::protocol::version;
 use crate::quota::{Account, Purse};
-use crate::version;
 
 /// What a request asks for, as far as its head says it.
 #[derive(Debug)]

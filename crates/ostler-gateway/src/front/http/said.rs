@@ -13,8 +13,8 @@ use super::head::Manner;
 use super::limits::{BODY, SMALL_BODY};
 use super::refusal::Refusal;
 use super::wire::{NoBody, Wire};
-use crate::batch::{self, InvalidBatch};
-use crate::message;
+use crate::protocol::batch::{self, InvalidBatch};
+use crate::protocol::message;
 use crate::quota::{Account, Charge, Purse};
 use crate::transport::Words;
 

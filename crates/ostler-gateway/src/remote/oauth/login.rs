@@ -15,9 +15,9 @@ use super::form::encode;
 use super::grant::{self, NoGrant};
 use super::secret;
 use super::store::{Login, NoStore};
+use crate::protocol::version;
 use crate::remote::RemoteServer;
 use crate::remote::http::{Http, HttpError, Question};
-use crate::version;
 
 /// How long a login waits.
 #[derive(Clone, Copy, Debug)]

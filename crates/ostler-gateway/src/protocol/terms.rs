@@ -4,8 +4,8 @@ use bytes::Bytes;
 use ostler::Frame;
 use ostler::keeper::Sharing;
 
-use crate::message;
-use crate::params::Found;
+use super::message;
+use super::params::Found;
 
 /// What a server says that it can do, and what is not to be had of it.
 struct Withheld {

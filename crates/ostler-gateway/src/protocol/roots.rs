@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::message;
+use super::message;
 
 /// The longest list of roots, in bytes: it becomes part of an instance's key. A client with a longer one shares nothing.
 const LONGEST: usize = 64 << 10;

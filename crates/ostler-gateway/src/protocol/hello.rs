@@ -7,9 +7,9 @@ use bytes::Bytes;
 use ostler::Frame;
 use ostler::keeper::{Demand, Sharing};
 
-use crate::message;
-use crate::roots::RootList;
-use crate::version;
+use super::message;
+use super::roots::RootList;
+use super::version;
 
 /// The longest name of a client that is shown, in characters.
 const LONGEST_NAME: usize = 64;

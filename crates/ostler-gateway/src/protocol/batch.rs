@@ -12,8 +12,8 @@ use serde::Deserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::message::{self, code};
-use crate::version;
+use super::message::{self, code};
+use super::version;
 
 /// Messages in one batch.
 const MOST: usize = 256;

@@ -1,7 +1,7 @@
 //! One schedule: what is done to a keeper, in an order that a seed decides.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinSet};
@@ -35,12 +35,17 @@ pub(super) struct Play {
     callers: Vec<AbortHandle>,
 }
 
+/// One for all schedules, because it looks at the process table. It starts nothing, and so has no ledger.
+fn owner() -> Owner {
+    static OWNER: OnceLock<Owner> = OnceLock::new();
+    OWNER.get_or_init(|| Owner::new(Places::new([]), "simulation").unwrap()).clone()
+}
+
 impl Play {
     pub(super) fn new(seed: u64, temper: Temper, flaw: Option<Flaw>, config: Config) -> Self {
         let world = World::new(seed, temper, flaw, &config);
         let backends = Backends::default().with(Arc::new(Simulated(Arc::clone(&world))));
-        let owner = Owner::new(Places::new([]), "simulation").unwrap();
-        let keeper = Keeper::with(backends, owner, Dice::new(seed), config);
+        let keeper = Keeper::with(backends, owner(), Dice::new(seed), config);
         world.watch(&keeper);
         Self {
             world,

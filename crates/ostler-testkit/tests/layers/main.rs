@@ -27,6 +27,13 @@ fn tables() -> Vec<Table> {
     table::read(&document()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+#[test]
+fn the_library_and_the_gateway_have_a_table_each() {
+    let tables = tables();
+    let crates: Vec<_> = tables.iter().map(|table| table.krate.as_str()).collect();
+    assert_eq!(crates, ["ostler", "ostler-gateway"]);
+}
+
 fn sources(krate: &str) -> Sources {
     let src = workspace().join("crates").join(krate).join("src");
     Sources::read(&src).unwrap_or_else(|error| panic!("{error}"))

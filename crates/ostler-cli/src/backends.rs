@@ -41,7 +41,7 @@ impl BlockingBackends {
         self.runtime.block_on(self.backends.sweep(places, Limits::default().proof));
     }
 
-    /// Asks an instance of a living owner to end. Returns whether there is somebody to ask.
+    /// Asks an instance of a living owner to end. Returns whether the instance still has a guardian to ask.
     pub(crate) fn ask(&self, view: &View) -> bool {
         self.backends.ask(view)
     }

@@ -214,7 +214,7 @@ rows! {
         fs::create_dir(&place).unwrap();
         fs::set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
         chown(&place, Some(12345), Some(12345)).unwrap();
-        assert_refused(&stage, Machine::Own, &[&format!("{} belongs to somebody else", seen.display())]);
+        assert_refused(&stage, Machine::Own, &[&format!("{} belongs to another user", seen.display())]);
         assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
 
         // Nor is a link followed, wherever it leads.

@@ -143,7 +143,7 @@ impl Sandbox {
     }
 
     /// The same with `/tmp` and `/run` of the test's own ([`Sandbox::system`]), and without the variables that name a
-    /// runtime directory: as on a machine where nobody else is.
+    /// runtime directory: as on a machine without other users.
     pub fn command_on_own_system(&self, user: User, program: impl AsRef<OsStr>) -> Command {
         let prefix = self.system().prefix();
         let prefix: Vec<&OsStr> = prefix.iter().map(OsString::as_os_str).collect();

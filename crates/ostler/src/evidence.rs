@@ -26,7 +26,7 @@ pub struct Traces {
     /// What else there is, in the words of its backend.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
-    /// Whether somebody still works on its end, who is then left to do so.
+    /// Whether a guardian still works on its end; a sweep leaves the instance to that guardian.
     #[serde(skip)]
     pub is_tended: bool,
 }

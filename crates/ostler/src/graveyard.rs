@@ -1,4 +1,4 @@
-//! Instances and guardians that nobody waits for any more.
+//! Instances and guardians that were dropped before their end.
 //!
 //! A dropped instance ends through its guardian, but its guardian would stay a zombie of the host
 //! and its entry in the ledger open. A library may not take the host's SIGCHLD, so one thread, the
@@ -78,7 +78,7 @@ impl Sexton {
 
     /// Returns whether there is anything to wait for. If not, the sexton goes.
     fn take_arrived(&mut self) -> bool {
-        // Before the look: whoever arrives after it rings again.
+        // Before the look: an arrival after it rings again.
         let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
         let mut graveyard = graveyard();
         self.waiting.append(&mut graveyard.arrived);

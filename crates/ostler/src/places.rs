@@ -126,14 +126,14 @@ enum Unfit {
     Relative(PathBuf),
     #[error("{} is a symbolic link", .0.display())]
     Link(PathBuf),
-    #[error("{} belongs to somebody else", .0.display())]
+    #[error("{} belongs to another user", .0.display())]
     Foreign(PathBuf),
     #[error("{} can be written by others, and so can its parent directory; remove it", .0.display())]
     Open(PathBuf),
 }
 
-/// Makes `path` a directory that nobody else can enter, and refuses one that is somebody else's, or that somebody else
-/// may have filled among the temporary files.
+/// Makes `path` a directory that only this user can enter. Refuses one of another user, and one among the temporary
+/// files that another user may have filled.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     let unfit = |why: fn(PathBuf) -> Unfit| {
         io::Error::new(io::ErrorKind::PermissionDenied, why(path.to_owned()))

@@ -33,7 +33,7 @@ pub(crate) struct StartOrder {
     pub(crate) stdio: ServerStdio,
     /// Who starts it.
     pub(crate) owner: OwnerId,
-    /// The owner's directory, for whoever outlives the owner.
+    /// The owner's directory, for the guardians and sweeps that outlive the owner.
     pub(crate) book: PathBuf,
 }
 
@@ -160,7 +160,7 @@ pub(crate) fn list(left: &Book) -> BTreeMap<InstanceId, Evidence> {
         .open_entries()
         .map(|(_, entry)| entry)
         .partition(|entry| guardians::recorded(entry).is_some());
-    // The whole process table is looked at only if somebody may be in it that nobody guards.
+    // Scans the whole process table only if a process without a guardian may be in it.
     let ids: Vec<InstanceId> = unclear.iter().map(|entry| entry.intent.instance).collect();
     let claimants = Claimants::of(unclear.iter().copied());
     let mut marked = if ids.is_empty() { BTreeMap::new() } else { remains::marked(&ids) };

@@ -67,7 +67,7 @@ impl Shelf {
 
     /// Removes it, if its name is the instance's: another one is not ours.
     pub(crate) fn clear(&self, instance: InstanceId) {
-        // A link would lead to files of somebody else.
+        // A link would lead to files of another user.
         let is_directory = || fs::symlink_metadata(&self.0).is_ok_and(|found| found.is_dir());
         let is_named = self.0.file_name().is_some_and(|name| name == Self::name(instance).as_str());
         if is_named && is_directory() {

@@ -41,7 +41,7 @@ fn is_sexton_waiting() -> bool {
 }
 
 /// A guardian that does not come to an end, because it was stopped as here or because its engine does not
-/// answer, is nobody else's affair.
+/// answer, concerns no other request.
 #[test]
 fn one_that_does_not_end_keeps_no_other_from_being_buried() {
     let directory = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn one_that_does_not_end_keeps_no_other_from_being_buried() {
     wait_until("the guardians of the others have left", PATIENCE, || {
         guardians.iter().all(|guardian| !is_there(*guardian))
     });
-    // Neither alive nor zombies: somebody has waited for each of them.
+    // Neither alive nor zombies: their parent has waited for each of them.
     wait_until("no guardian is a zombie", PATIENCE, || zombies_of(std::process::id()).is_empty());
     assert!(is_there(stuck_guardian));
     kill_process(stuck_guardian, Signal::CONT).unwrap();

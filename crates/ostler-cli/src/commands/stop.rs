@@ -161,7 +161,7 @@ fn ask(
     let here = targets.iter().filter_map(|one| one.view.as_ref());
     let is_alone = |view: &View| !asked.contains(&view.instance) && !backends.ask(view);
     let alone = here.filter(|view| is_alone(view)).count();
-    // If there is nobody to ask, it is a dead owner's, or about to be.
+    // Without a guardian to ask, the instance is a dead owner's, or about to be.
     if alone > 0 {
         backends.sweep(places);
     }

@@ -95,7 +95,7 @@ rows! {
         let [one, other, third] = &mut clients;
         assert_eq!(one.ask("sampling/createMessage").1, 1);
         let go = house.sandbox.file("go");
-        // Both have a call with the only instance: nobody knows whom it asks.
+        // Both sessions have a call with the only instance, so its request has no single owner.
         for client in [&mut *one, &mut *other] {
             client.begin("sampling/createMessage", &json!({ "until": go }));
         }

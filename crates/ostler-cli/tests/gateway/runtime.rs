@@ -1,4 +1,4 @@
-//! The directory of sockets: clients find their gateway also without their environment, and nobody else's directory is used.
+//! The directory of sockets: clients find their gateway without their environment, and refuse a directory of another user.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -136,7 +136,7 @@ rows! {
             house.expect_no_process();
         };
         make(12345, 0o777);
-        assert_refused("belongs to somebody else");
+        assert_refused("belongs to another user");
         assert_eq!(fs::read_dir(&real).unwrap().count(), 0);
         fs::remove_dir(&real).unwrap();
 
@@ -200,7 +200,7 @@ fn a_path_that_can_not_be_trusted_is_not_followed() {
     fs::set_permissions(&note, Permissions::from_mode(0o600)).unwrap();
 
     chown(&note, Some(12345), None).unwrap();
-    assert_not_followed(&house, "belongs to somebody else");
+    assert_not_followed(&house, "belongs to another user");
     chown(&note, Some(0), None).unwrap();
 
     let other = house.sandbox.file("other");

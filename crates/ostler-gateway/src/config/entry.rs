@@ -60,7 +60,7 @@ pub struct ServerEntry {
 pub enum Reach {
     /// A process that is started.
     Process(Launch),
-    /// Something that somebody else runs.
+    /// A remote server.
     Remote(Remote),
 }
 
@@ -91,7 +91,7 @@ pub struct Launch {
     pub containment: Hold,
 }
 
-/// Something that somebody else runs.
+/// A remote server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remote {
     /// Where it is reached.

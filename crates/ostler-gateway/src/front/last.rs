@@ -25,8 +25,8 @@ const LONGEST: u64 = 4096;
 /// Why the path is not followed.
 #[derive(Debug, thiserror::Error)]
 pub enum LastError {
-    /// Somebody else may have written it.
-    #[error("{} belongs to somebody else, and is not followed", .0.display())]
+    /// Another user may have written it.
+    #[error("{} belongs to another user, and is not followed", .0.display())]
     Foreign(PathBuf),
     /// The same.
     #[error("{} can be read or written by others, and is not followed", .0.display())]
@@ -74,7 +74,7 @@ pub fn last_configuration() -> Result<Option<PathBuf>, LastError> {
 
 fn read(file: &Path) -> Result<Option<PathBuf>, LastError> {
     let failed = |source| LastError::Failed { path: file.to_owned(), source };
-    // No link is followed, and nobody is waited for.
+    // Follows no link, and does not block on a FIFO.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut opened = match OpenOptions::new().read(true).custom_flags(flags).open(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -112,7 +112,7 @@ impl Place {
         Self::at(&path.unwrap_or(best))
     }
 
-    /// Whether a gateway with this configuration is there unless somebody names another place.
+    /// Whether this is the default place of a gateway with this configuration.
     pub fn is_usual_for(&self, configuration: &Path) -> bool {
         Self::usual(Some(configuration)).is_ok_and(|usual| usual == *self)
     }

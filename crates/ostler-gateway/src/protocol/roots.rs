@@ -146,7 +146,7 @@ mod tests {
         roots.expect(2, LIMIT);
         assert!(!roots.hear(&answer(1, r#"{"roots":[{"uri":"old:"}]}"#)));
         let answers = async {
-            tokio::time::sleep(LIMIT / 2).await;
+            tokio::time::advance(LIMIT / 2).await;
             assert!(roots.hear(&answer(2, r#"{"roots":[]}"#)));
         };
         let (settled, ()) = tokio::join!(roots.settled(), answers);

@@ -38,7 +38,7 @@ impl Held {
         let lease = self.lease.clone();
         async move {
             let admission = match admission {
-                // Only a place that nobody waits at is taken away.
+                // The queue drops a place only after its request was given up.
                 Some(admission) => admission.await.ok(),
                 None => None,
             };

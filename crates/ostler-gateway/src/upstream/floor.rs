@@ -61,7 +61,7 @@ impl Upstream {
         admitted
     }
 
-    /// A call has ended or will not begin: lets in who is next.
+    /// A call has ended or will not begin: admits the next session in the queue.
     pub(crate) fn advance(self: &Arc<Self>) {
         let mut admitted = Vec::new();
         {

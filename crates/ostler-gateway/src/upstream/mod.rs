@@ -200,7 +200,7 @@ impl Upstream {
             b"notifications/prompts/list_changed" => return Some(Change::List("prompts/list")),
             b"notifications/resources/list_changed" => return Some(Change::List("resources/list")),
             _ => {
-                // On a shared instance nobody knows whom it is for.
+                // On a shared instance it has no single owner.
                 if let Some(only) = self.only_one() {
                     only.send(message.line(), Weight::Notice);
                 }

@@ -59,7 +59,7 @@ impl Upstream {
         } else if lock(&self.attachments).any(Attachment::is_busy) {
             return Some(Change::NoOwner);
         } else {
-            let text = "no session has a call with this server, so that nobody knows whom its request is for";
+            let text = "no session has a call with this server, so its request has no owner";
             self.refuse_unowned(request, text);
         }
         None
@@ -67,7 +67,7 @@ impl Upstream {
 
     /// Answers a request that could be for several sessions, after it was noted that this must not happen again.
     pub(crate) fn refuse_contended(&self, request: &Frame) {
-        let text = "several sessions have calls with this server, so that nobody knows whom its request is for; \
+        let text = "several sessions have calls with this server, so its request has no single owner; \
                     from now on it serves one session at a time";
         self.refuse_unowned(request, text);
     }

@@ -114,7 +114,7 @@ fn sessions_take_turns_if_there_can_be_no_other_instance() {
     finish(&other, &mut server, &second);
     other.request(&json!("second"), "tools/call", &json!({ "name": "second" }));
     other.assert_silence();
-    // Who has the turn does not keep it for ever: this one comes after the session that waits.
+    // A session does not keep its turn for ever: this call comes after those of the waiting session.
     one.request(&json!("third"), "tools/call", &json!({ "name": "third" }));
     one.assert_silence();
     assert_asked(&mut server, &mut one);

@@ -130,7 +130,7 @@ fn a_client_that_does_not_tell_its_roots_has_an_instance_of_its_own() {
     let asked = client.expect("roots/list");
     reply(&mut client, &asked, &roots("/late"));
     assert_eq!(own.message()["result"], roots("/late"));
-    // Nobody shares it, also if they don't tell either.
+    // No other session shares it, not even one that does not tell its roots either.
     let mut other = hello(&stage);
     other.welcome();
     other.ready();

@@ -17,7 +17,7 @@ use crate::sweep::{DeadOwner, books, dead_owners};
 /// The backends that a program knows, by name. By default those of processes and of remote servers.
 ///
 /// Entries of ledgers go to the backend that they name. Those of a backend that is not among these are shown and
-/// left alone: nobody else can say what is left of them.
+/// left alone: only their own backend can say what is left of them.
 #[derive(Clone)]
 pub struct Backends(BTreeMap<String, Arc<dyn Backend>>);
 
@@ -109,7 +109,7 @@ impl Backends {
         }
     }
 
-    /// Asks an instance of another living owner to end. Returns whether there is somebody to ask.
+    /// Asks an instance of another living owner to end. Returns whether the instance still has a guardian to ask.
     pub fn ask(&self, view: &View) -> bool {
         self.get(&view.backend).is_some_and(|backend| backend.ask(view))
     }

@@ -56,7 +56,7 @@ pub type Output = Box<dyn AsyncRead + Send + Unpin>;
 pub enum Target {
     /// A process that is started on this machine.
     Run(ServerSpec),
-    /// Something that somebody else runs.
+    /// A remote server.
     Reach(Arc<dyn Remote>),
     /// Something that another backend runs.
     On {
@@ -126,13 +126,13 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn list(&self, left: Book) -> BoxFuture<BTreeMap<InstanceId, Evidence>>;
 
     /// Ends what is left of a dead owner's instances, within `limit` if it can, and says what it can prove. An
-    /// instance that somebody else still works on is left to that one and not part of the answer.
+    /// instance whose guardian still works on it is left to that guardian and not part of the answer.
     fn end(&self, left: Book, limit: Duration) -> BoxFuture<BTreeMap<InstanceId, Outcome>>;
 
     /// Describes all open entries for people, of the living and the dead.
     fn describe(&self, books: Vec<Book>) -> BoxFuture<Vec<View>>;
 
-    /// Asks an instance of another living owner to end. Returns whether there is somebody to ask.
+    /// Asks an instance of another living owner to end. Returns whether the instance still has a guardian to ask.
     fn ask(&self, view: &View) -> bool;
 
     /// Whether `what` (a pid, or what else people can name) is part of this instance.

@@ -64,7 +64,7 @@ pub struct RemoteEnds {
 /// What ledger entries would call it, if there were any.
 pub(super) const NAME: &str = "remote";
 
-/// Speaks with servers that somebody else runs.
+/// Starts sessions with remote servers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Remotes;
 

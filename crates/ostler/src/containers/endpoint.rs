@@ -48,7 +48,7 @@ pub struct Tls {
 #[error("'{0}' is not an engine's address: give unix://PATH, tcp://HOST:PORT or ssh://HOST")]
 pub struct InvalidEndpoint(String);
 
-/// Why nobody can say which engine a command would use. Docker itself fails there as well.
+/// Why it is unknown which engine a command would use. Docker itself fails there as well.
 #[derive(Debug, thiserror::Error)]
 pub enum NoEndpoint {
     /// What is given as an address is none.

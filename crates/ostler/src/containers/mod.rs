@@ -1,4 +1,4 @@
-//! What is said about containers, as values: which engine is meant and where it listens, the labels of what an
+//! Values about containers: which engine is meant and where it listens, the labels of what an
 //! instance causes, and what an engine may still have of it.
 //!
 //! Nothing here asks an engine. Guardians, ledgers and owners carry these values, also in a program that was built

@@ -60,7 +60,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// Makes the sockets, in a directory that nobody else can enter.
+    /// Makes the sockets, in a directory that only this user can enter.
     pub(super) fn open(service: Service) -> Result<Self, NoGate> {
         let mut gate = Self {
             service,

@@ -19,7 +19,7 @@
 //! first process of a PID namespace (see `init`), and the server is a child of that.
 //!
 //! If the server may use a container engine, the guardian holds the sockets of the server's Doors (see `gate`). A
-//! porter, which the guardian starts when somebody connects to one of them, serves them. If podman was used without
+//! porter, which the guardian starts at the first connection to one of them, serves them. If podman was used without
 //! a service, the guardian starts a porter when no process of the server is left. The porter is a child of the
 //! guardian and no part of what the guardian ends. The guardian gives no proof before the porter has said that the
 //! engines and podman have nothing of the instance any more.

@@ -167,7 +167,7 @@ impl Scope {
         async move { place?.lease().await }
     }
 
-    /// Whether there is an instance of `server` that nobody has calls with, or one can be started now.
+    /// Whether there is an instance of `server` without calls, or one can be started now.
     pub fn has_undivided(&self, server: &str, demand: &Demand) -> bool {
         self.state.shell.at_desk(|desk, now| {
             let (caller, purpose) = (&self.state.caller, Purpose::Call);

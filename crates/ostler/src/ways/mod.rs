@@ -1,7 +1,7 @@
-//! A server's ways to containers: which there are, how it is led to them, and what is ended behind them when nobody
-//! guards it any more.
+//! A server's ways to containers: which there are, how it is led to them, and what is ended behind them without a
+//! guardian.
 //!
-//! This is all that is known of container engines to whoever starts and ends instances. In a program that was built
+//! The modules that start and end instances know nothing else of container engines. In a program that was built
 //! without the engine part there is no way, and a start that asks for one is refused.
 
 #[cfg(feature = "engine")]
@@ -49,13 +49,13 @@ pub(crate) struct Removal {
 /// How much time there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Haste {
-    /// Somebody waits: what is not gone after [`Limits::containers`] is left to others.
+    /// A caller waits: what is not gone after [`Limits::containers`] is left to others.
     Waiting,
     /// An engine that answers may take its time, and late creates are awaited.
     Sweeping,
 }
 
-/// Sockets that nobody listens at any more, and the wrapper that nobody calls. A name without the instance's id is not ours.
+/// Removes sockets without a listener, and the wrapper that no process calls any more. A name without the instance's id is not ours.
 fn demolish(ways: &Ways, instance: InstanceId) {
     for (number, Passage { socket, .. }) in ways.engines.iter().enumerate() {
         if socket.file_name().is_some_and(|name| name == socket_name(instance, number).as_str()) {

@@ -12,7 +12,7 @@ const LONGEST_SOCKET: usize = 99;
 /// What a script's first line can name: the kernel's limit is 253, or 125 for old ones.
 const LONGEST_INTERPRETER: usize = 100;
 
-/// Where a socket of this name can be, in a directory that nobody else can enter.
+/// Where a socket of this name can be, in a directory that only this user can enter.
 pub(super) fn socket_path(name: &str) -> io::Result<PathBuf> {
     private_path(name, |path| path.as_os_str().len() <= LONGEST_SOCKET)
 }

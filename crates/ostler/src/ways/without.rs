@@ -17,7 +17,7 @@ use crate::spec::ServerSpec;
 use crate::terms::Terms;
 use crate::wire::porter::Service;
 
-/// Why nobody asks an engine.
+/// Why no engine is asked.
 const UNASKED: &str = "this program was built without ostler's feature 'engine'; run 'ostler reap'";
 
 /// The exit code of a role that this program was built without.
@@ -32,7 +32,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Refuses all but servers whose containers nobody is to follow.
+    /// Refuses all servers but those with `engine: off`.
     pub(crate) fn of(_: InstanceId, _: &ServerSpec, terms: &Terms) -> Result<Self, StartError> {
         match terms.engine {
             Engine::Off => Ok(Self::default()),

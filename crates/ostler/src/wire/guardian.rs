@@ -29,7 +29,7 @@ pub(crate) enum Order {
     Dismiss,
 }
 
-/// All that the guardian has to know, also when nobody is left to tell it more.
+/// All that the guardian has to know, because its owner may die before it can tell more.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Launch {
     pub(crate) id: InstanceId,

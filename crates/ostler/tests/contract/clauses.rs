@@ -23,7 +23,7 @@ pub(crate) struct Candidate {
     pub(crate) terms: Terms,
     /// Answers each line until its input ends or it is told to stop.
     pub(crate) polite: Target,
-    /// What is said to it, and what it answers.
+    /// The server's input and output.
     pub(crate) line: (&'static str, &'static str),
     /// Answers as well, and heeds neither the end of its input nor a request to end.
     pub(crate) stubborn: Target,

@@ -1,4 +1,4 @@
-//! What a keeper, and whoever comes after a dead owner, do with a backend that the library does not know.
+//! What a keeper and a sweep do with a backend that the library does not know.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;

@@ -265,7 +265,7 @@ impl Hold for Held {
         }
     }
 
-    /// Nobody stands between a thread and its keeper, so that nobody can be lost.
+    /// A thread has no guardian that could be lost.
     fn rescue(self: Box<Self>) -> BoxFuture<Outcome> {
         Box::pin(std::future::ready(Outcome::Unverified(Residue::Other("its thread".into()))))
     }

@@ -163,7 +163,7 @@ fn supply(path: Option<&Path>) -> Result<Supply, ServeError> {
 }
 
 /// Leaves the configuration's path for clients that find none, unless this gateway is at a place of its own. One from the
-/// working directory is not left: no client has to use what lies in a clone of somebody else's work.
+/// working directory is not left: a client must not run what a cloned repository brings along.
 fn leave_path(arguments: &ServeArguments, place: &Place, path: &Path) {
     let is_found_by_clients =
         || configuration(None, Asker::Client).is_ok_and(|found| found.as_deref() == Some(path));

@@ -75,7 +75,7 @@ struct Waiter {
     deadline: Option<Instant>,
     /// Whether the scope of the caller was closed. Only a listing goes on to wait then.
     has_left: bool,
-    /// Whether it wants an instance that nobody else has calls with, if there can be one.
+    /// Whether it wants an instance without calls of other sessions, if there can be one.
     is_undivided: bool,
 }
 

@@ -73,7 +73,7 @@ impl Plan {
         Some((number, lease))
     }
 
-    /// Whether there is an instance that nobody has calls with, or one can be started now.
+    /// Whether there is an instance without calls, or one can be started now.
     pub(in crate::keeper) fn has_undivided(&mut self, ask: &Ask<'_>, now: Instant) -> bool {
         let Ok(key) = self.key_of(ask) else { return false };
         let least_used = self.least_used(&key).and_then(|number| self.members.get(&number));

@@ -186,7 +186,7 @@ fn the_first_caller_that_knows_the_whole_profile_gets_what_was_started_without_i
             assert_eq!(granted, [(listing, number), (ticket, number)]);
         }
         assert!(desk.started().is_empty(), "nothing is started twice");
-        // Who has another one gets an instance of its own.
+        // A client with other roots gets an instance of its own.
         let asked = desk.ask_demanding(&settled("some, b"), Purpose::Call, "it", &session);
         assert!(matches!(asked, Ok(Asked::Waiting { .. })), "{asked:?}");
         assert_eq!(desk.started().len(), 1);

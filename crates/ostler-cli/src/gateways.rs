@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use ostler::instances_around;
-use ostler_gateway::admin::{Answer, Overview, Request};
+use ostler_gateway::admin::{Overview, Reply, Request};
 use ostler_gateway::config::{Asker, Environment, NotFound, Search};
 use ostler_gateway::front::{
-    DialError, Dialled, HearError, Hello, Place, PlaceError, last_configuration,
+    DialError, GatewayConnection, GatewaySocket, Hello, LineError, SocketError, last_configuration,
 };
 
 use crate::exit;
@@ -31,16 +31,19 @@ pub(crate) struct Which {
 
 impl Which {
     /// Where somebody has said that it is.
-    pub(crate) fn said(&self) -> Result<Option<Place>, PlaceError> {
+    pub(crate) fn said(&self) -> Result<Option<GatewaySocket>, SocketError> {
         let variable = || std::env::var_os(VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from);
-        self.socket.clone().or_else(variable).map(|path| Place::at(&path)).transpose()
+        self.socket.clone().or_else(variable).map(|path| GatewaySocket::at(&path)).transpose()
     }
 
     /// Where it is for whoever has this configuration.
-    pub(crate) fn place(&self, configuration: Option<&Path>) -> Result<Place, PlaceError> {
+    pub(crate) fn socket(
+        &self,
+        configuration: Option<&Path>,
+    ) -> Result<GatewaySocket, SocketError> {
         match self.said()? {
-            Some(place) => Ok(place),
-            None => Place::usual(configuration),
+            Some(socket) => Ok(socket),
+            None => GatewaySocket::usual(configuration),
         }
     }
 }
@@ -102,7 +105,7 @@ fn search(given: Option<&Path>, asker: Asker) -> Result<PathBuf, NotFound> {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    GatewaySocket(#[from] SocketError),
     #[error("no gateway runs; `ostler serve` or `ostler connect` starts one")]
     None,
     #[error("no gateway runs at {}; `ostler serve --socket` starts one there", .0.display())]
@@ -112,7 +115,7 @@ pub(crate) enum AskError {
     #[error("{}", path.display())]
     Dial { path: PathBuf, source: DialError },
     #[error("the gateway has gone before it answered")]
-    Gone(#[source] HearError),
+    Gone(#[source] LineError),
     #[error("the gateway can't be told")]
     Untold(#[source] std::io::Error),
     #[error("the gateway speaks another language; is it of another version?")]
@@ -143,10 +146,10 @@ impl AskError {
 
 impl Which {
     /// The gateway that is meant: the one that somebody has named, or the only one.
-    pub(crate) fn dial(&self) -> Result<Dialled, AskError> {
-        if let Some(place) = self.said()? {
-            let path = place.path().to_owned();
-            return Dialled::to(&place).map_err(|error| match error {
+    pub(crate) fn dial(&self) -> Result<GatewayConnection, AskError> {
+        if let Some(socket) = self.said()? {
+            let path = socket.path().to_owned();
+            return GatewayConnection::to(&socket).map_err(|error| match error {
                 DialError::Nobody => AskError::NoneAt(path),
                 source => AskError::Dial { path, source },
             });
@@ -156,25 +159,30 @@ impl Which {
             0 => Err(AskError::None),
             1 => Ok(running.remove(0).1),
             _ => {
-                let path = |(place, _): &(Place, Dialled)| place.path().display().to_string();
+                let path = |(socket, _): &(GatewaySocket, GatewayConnection)| {
+                    socket.path().display().to_string()
+                };
                 Err(AskError::Several(running.iter().map(path).collect()))
             }
         }
     }
 
     /// Asks it, and waits for the answer.
-    pub(crate) fn ask(&self, request: Request) -> Result<Answer, AskError> {
+    pub(crate) fn ask(&self, request: Request) -> Result<Reply, AskError> {
         ask(&self.dial()?, request)
     }
 
     /// All that are meant: without a name every one that answers. Those that end meanwhile are left out.
-    pub(crate) fn overviews(&self) -> Result<Vec<(Place, Overview)>, AskError> {
+    pub(crate) fn overviews(&self) -> Result<Vec<(GatewaySocket, Overview)>, AskError> {
         let gateways = match self.said()? {
-            Some(place) => vec![(place, self.dial()?)],
+            Some(socket) => vec![(socket, self.dial()?)],
             None => running(),
         };
-        let overview = |(place, gateway): (Place, Dialled)| match ask(&gateway, Request::Overview) {
-            Ok(Answer::Overview(overview)) => Some((place, overview)),
+        let overview = |(socket, gateway): (GatewaySocket, GatewayConnection)| match ask(
+            &gateway,
+            Request::Overview,
+        ) {
+            Ok(Reply::Overview(overview)) => Some((socket, overview)),
             _ => None,
         };
         Ok(gateways.into_iter().filter_map(overview).collect())
@@ -182,19 +190,21 @@ impl Which {
 }
 
 /// Asks a gateway, and waits for the answer.
-pub(crate) fn ask(gateway: &Dialled, request: Request) -> Result<Answer, AskError> {
+pub(crate) fn ask(gateway: &GatewayConnection, request: Request) -> Result<Reply, AskError> {
     gateway.say(&Hello::Admin(request), &[]).map_err(AskError::Untold)?;
-    match gateway.hear().map_err(AskError::Gone)? {
-        Answer::NotFound(name) => Err(AskError::NotFound(name)),
-        Answer::Failed(reason) => Err(AskError::Failed(reason)),
+    match gateway.receive().map_err(AskError::Gone)? {
+        Reply::NotFound(name) => Err(AskError::NotFound(name)),
+        Reply::Failed(reason) => Err(AskError::Failed(reason)),
         answer => Ok(answer),
     }
 }
 
 /// All that a command here can mean: the shared ones, and those of the instances that it is inside of.
-pub(crate) fn running() -> Vec<(Place, Dialled)> {
-    let dial = |place: Place| Dialled::to(&place).ok().map(|gateway| (place, gateway));
+pub(crate) fn running() -> Vec<(GatewaySocket, GatewayConnection)> {
+    let dial = |socket: GatewaySocket| {
+        GatewayConnection::to(&socket).ok().map(|gateway| (socket, gateway))
+    };
     let around = instances_around(std::process::id().cast_signed());
-    let inside = around.into_iter().flat_map(Place::all_inside);
-    Place::all().into_iter().chain(inside).filter_map(dial).collect()
+    let inside = around.into_iter().flat_map(GatewaySocket::all_inside);
+    GatewaySocket::all().into_iter().chain(inside).filter_map(dial).collect()
 }

@@ -3,7 +3,7 @@
 //! A client may name its agent; then what belongs to the agent ends with each server's idle timeout. Most clients
 //! name none, but tell their children which project they work in. Sessions of one project share instances as if they
 //! had named an agent. No user asked for that, so nothing of such an agent may outlive its last session by much:
-//! [`FoundAgents`] counts the sessions, and closes the agent after a grace period in which a restarted client may
+//! [`DetectedAgents`] counts the sessions, and closes the agent after a grace period in which a restarted client may
 //! come back.
 
 use std::collections::HashMap;
@@ -64,7 +64,7 @@ type Key = (Principal, Arc<str>);
 
 /// The sessions of every found agent.
 #[derive(Debug, Default)]
-pub(crate) struct FoundAgents {
+pub(crate) struct DetectedAgents {
     agents: Mutex<HashMap<Key, Sessions>>,
     /// Told when an agent has lost its last session.
     left: Notify,
@@ -82,11 +82,11 @@ enum Sessions {
 /// Counts as a session of a found agent until it is dropped.
 #[derive(Debug)]
 pub(crate) struct AgentSession {
-    agents: Arc<FoundAgents>,
+    agents: Arc<DetectedAgents>,
     key: Key,
 }
 
-impl FoundAgents {
+impl DetectedAgents {
     /// Counts a session of this agent.
     pub(crate) fn enter(self: &Arc<Self>, principal: &Principal, name: &str) -> AgentSession {
         let key = (principal.clone(), Arc::from(name));
@@ -160,7 +160,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(30);
 
     /// Runs the clock for this long and returns the agents that were closed.
-    async fn closed_within(agents: &FoundAgents, time: Duration) -> Vec<String> {
+    async fn closed_within(agents: &DetectedAgents, time: Duration) -> Vec<String> {
         let closed: Mutex<Vec<String>> = Mutex::default();
         let close = |_: &Principal, name: &str| lock(&closed).push(name.to_owned());
         let _ = tokio::time::timeout(time, agents.close_unused(|| TIMEOUT, close)).await;
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_agent_is_closed_after_its_last_session_and_no_sooner() {
-        let agents = Arc::new(FoundAgents::default());
+        let agents = Arc::new(DetectedAgents::default());
         let user = Principal::default();
         let (first, second) = (agents.enter(&user, "a"), agents.enter(&user, "a"));
         let _other = agents.enter(&user, "b");
@@ -183,7 +183,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_session_that_comes_back_in_time_keeps_the_agent() {
-        let agents = Arc::new(FoundAgents::default());
+        let agents = Arc::new(DetectedAgents::default());
         let user = Principal::default();
         drop(agents.enter(&user, "a"));
         assert!(closed_within(&agents, TIMEOUT / 2).await.is_empty());
@@ -195,7 +195,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn agents_of_two_principals_with_one_name_are_two_agents() {
-        let agents = Arc::new(FoundAgents::default());
+        let agents = Arc::new(DetectedAgents::default());
         let (user, token) = (Principal::default(), Principal::named("tokens.ci"));
         let _stays = agents.enter(&token, "a");
         drop(agents.enter(&user, "a"));

@@ -4,24 +4,24 @@
 pub mod admin;
 mod agents;
 mod catalog;
-mod chronicle;
 mod client;
 pub mod config;
 mod environment;
+mod event_log;
 mod file_lock;
 pub mod front;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod gateway;
-mod house;
-mod menu;
 mod mutex;
 mod protocol;
 mod quota;
 mod reason;
 pub mod remote;
 mod route;
+mod router;
+mod server_set;
 mod session;
 mod token;
 mod tools;
@@ -30,10 +30,10 @@ mod upstream;
 pub mod variant;
 
 pub use agents::{Agent, Origin};
-pub use gateway::{Gateway, SessionView, Visitor};
-pub use house::{House, NotWelcome, ReloadError, Supply};
-pub use menu::{Menu, Offer, Offers};
+pub use gateway::{AdmissionError, Gateway, ReloadError, ServerSource};
 pub use quota::QuotaLimits;
 pub use route::Route;
+pub use router::{Router, SessionSpec, SessionView};
+pub use server_set::{AvailableServer, AvailableServers, ServerSet};
 pub use session::{LIST_LIMITS, ListLimit, SessionLimits};
 pub use tools::Tools;

@@ -15,29 +15,29 @@ pub(crate) mod pipe;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About<'a> {
     /// It answers this one.
-    Answer(&'a [u8]),
+    Response(&'a [u8]),
     /// It answers these, which came together.
-    Answers(&'a [Bytes]),
+    Batch(&'a [Bytes]),
     /// It came up while this one was with a server.
     Request(&'a [u8]),
     /// None of them.
-    Nothing,
+    Session,
 }
 
 /// Whether a message may be left out when its reader does not keep up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Weight {
+pub(crate) enum Priority {
     /// It may not.
-    Needed,
+    Required,
     /// It may.
-    Notice,
+    Droppable,
 }
 
 /// Where a client is told something.
-pub(crate) trait Outlet: fmt::Debug + Send + Sync {
+pub(crate) trait ClientSink: fmt::Debug + Send + Sync {
     /// Takes a message, as a line with its end. Never waits: a client that does not take what it is told
     /// loses notices first, then its session.
-    fn send(&self, line: Bytes, about: About<'_>, weight: Weight);
+    fn send(&self, line: Bytes, about: About<'_>, weight: Priority);
 
     /// A request has been taken back: there will be no answer to it.
     fn withdraw(&self, _: &[u8]) {}
@@ -53,22 +53,22 @@ pub(crate) trait Outlet: fmt::Debug + Send + Sync {
 pub(crate) trait Source {
     /// Gives each message that is there to `each`, and waits for one if there is none. May be dropped while
     /// it waits.
-    async fn hear(&mut self, each: impl FnMut(Words)) -> Result<(), End>;
+    async fn receive(&mut self, each: impl FnMut(ClientMessage)) -> Result<(), End>;
 }
 
 /// A client whose words are brought to its session by somebody else.
 #[derive(Debug)]
-pub(crate) struct Silence;
+pub(crate) struct NoSource;
 
-impl Source for Silence {
-    async fn hear(&mut self, _: impl FnMut(Words)) -> Result<(), End> {
+impl Source for NoSource {
+    async fn receive(&mut self, _: impl FnMut(ClientMessage)) -> Result<(), End> {
         std::future::pending().await
     }
 }
 
 /// What a client says.
 #[derive(Debug)]
-pub(crate) enum Words {
+pub(crate) enum ClientMessage {
     /// As it came.
     Line(Bytes),
     /// One message, by a front that had to look into it, and has counted its bytes.

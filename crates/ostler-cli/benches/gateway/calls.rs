@@ -9,8 +9,8 @@ use ostler_testkit::measure::{Effort, machine};
 use crate::Result;
 use crate::bare;
 use crate::client::Client;
-use crate::house::{House, direct};
 use crate::load::{Caller, Load};
+use crate::test_gateway::{TestGateway, direct};
 use crate::web::Web;
 
 /// The number of clients that goals are about, if they don't say another.
@@ -84,11 +84,11 @@ const BARE: Way = Way {
 };
 
 pub(crate) fn on_pipes(effort: Effort) -> Result<Table> {
-    at_once(effort, &PIPES, House::client)
+    at_once(effort, &PIPES, TestGateway::client)
 }
 
 pub(crate) fn on_http(effort: Effort) -> Result<Table> {
-    at_once(effort, &HTTP, House::web)
+    at_once(effort, &HTTP, TestGateway::web)
 }
 
 pub(crate) fn on_bare_http(effort: Effort) -> Result<Table> {
@@ -99,7 +99,7 @@ pub(crate) fn on_bare_http(effort: Effort) -> Result<Table> {
 fn at_once<C: Caller>(
     effort: Effort,
     way: &Way,
-    client: impl Fn(&House) -> Result<C>,
+    client: impl Fn(&TestGateway) -> Result<C>,
 ) -> Result<Table> {
     let counts: &[usize] = effort.choose(&[1, 10, 100, 1000], &[1, 10]);
     let (rounds, time) =
@@ -149,10 +149,10 @@ fn compare<C: Caller>(
     rounds: u32,
     time: Duration,
     instances: u32,
-    client: impl Fn(&House) -> Result<C>,
+    client: impl Fn(&TestGateway) -> Result<C>,
 ) -> Result<(Load, Load)> {
-    let house = House::open(r#""share":"all","maxInstances":1"#)?;
-    let mut shared = (0..count).map(|_| client(&house)).collect::<Result<Vec<_>>>()?;
+    let test_gateway = TestGateway::open(r#""share":"all","maxInstances":1"#)?;
+    let mut shared = (0..count).map(|_| client(&test_gateway)).collect::<Result<Vec<_>>>()?;
     let mut alone = (0..count).map(|_| Client::meet(&mut direct())).collect::<Result<Vec<_>>>()?;
     // The first calls start things, and are not counted.
     Load::default().add(&mut shared, time)?;
@@ -162,7 +162,7 @@ fn compare<C: Caller>(
         gateway.add(&mut shared, time)?;
         direct.add(&mut alone, time)?;
     }
-    match house.instances()? {
+    match test_gateway.instances()? {
         count if count == instances => Ok((direct, gateway)),
         many => Err(format!("{many} instances instead of {instances}").into()),
     }

@@ -9,8 +9,8 @@ use ostler_testkit::measure::{Effort, machine};
 
 use crate::Result;
 use crate::client::Client;
-use crate::house::{House, direct};
 use crate::load::Caller;
+use crate::test_gateway::{TestGateway, direct};
 
 /// In milliseconds.
 const GOAL: f64 = 5.0;
@@ -26,8 +26,8 @@ pub(crate) fn first_call(effort: Effort) -> Result<Table> {
     );
     eprintln!("cold: load {}", machine::load());
     let mut table = Table::new("First call", what, &MILLISECONDS);
-    let house = House::open(r#""share":"call""#)?;
-    let mut client = house.client()?;
+    let test_gateway = TestGateway::open(r#""share":"call""#)?;
+    let mut client = test_gateway.client()?;
     client.call()?;
     let (mut gateway, mut plain, mut added) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {

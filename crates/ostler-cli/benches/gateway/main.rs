@@ -18,9 +18,9 @@ mod bare;
 mod calls;
 mod client;
 mod cold;
-mod house;
 mod load;
 mod memory;
+mod test_gateway;
 mod web;
 
 use std::error::Error;

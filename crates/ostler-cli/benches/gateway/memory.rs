@@ -5,8 +5,8 @@ use ostler_testkit::measure::{Effort, machine};
 use ostler_testkit::{rss_of, threads_of};
 
 use crate::Result;
-use crate::house::House;
 use crate::load::Caller;
+use crate::test_gateway::TestGateway;
 
 /// In KiB.
 const IDLE_GOAL: f64 = 12.0 * 1024.0;
@@ -29,8 +29,8 @@ pub(crate) fn of_clients(effort: Effort) -> Result<Table> {
     let mut table = Table::new("Memory of a gateway", what, &header);
     for count in counts {
         eprintln!("memory: {count} clients, load {}", machine::load());
-        let pipes = measure(*count, House::client)?;
-        let http = measure(*count, House::web)?;
+        let pipes = measure(*count, TestGateway::client)?;
+        let http = measure(*count, TestGateway::web)?;
         table.row(count.to_string(), pipes.to_vec());
         table.row(format!("{count} on HTTP"), http.to_vec());
         if *count == 100 {
@@ -43,17 +43,17 @@ pub(crate) fn of_clients(effort: Effort) -> Result<Table> {
 }
 
 /// Idle, with one, with all, for each, and the number of threads.
-fn measure<C: Caller>(count: u32, client: impl Fn(&House) -> Result<C>) -> Result<[f64; 5]> {
-    let house = House::open(r#""share":"all","maxInstances":1"#)?;
-    let idle = kib(rss_of(house.pid()))?;
-    let mut first = client(&house)?;
+fn measure<C: Caller>(count: u32, client: impl Fn(&TestGateway) -> Result<C>) -> Result<[f64; 5]> {
+    let test_gateway = TestGateway::open(r#""share":"all","maxInstances":1"#)?;
+    let idle = kib(rss_of(test_gateway.pid()))?;
+    let mut first = client(&test_gateway)?;
     first.call()?;
-    let one = kib(rss_of(house.pid()))?;
-    let mut clients = (0..count).map(|_| client(&house)).collect::<Result<Vec<_>>>()?;
+    let one = kib(rss_of(test_gateway.pid()))?;
+    let mut clients = (0..count).map(|_| client(&test_gateway)).collect::<Result<Vec<_>>>()?;
     clients.iter_mut().try_for_each(C::call)?;
-    let all = kib(rss_of(house.pid()))?;
+    let all = kib(rss_of(test_gateway.pid()))?;
     let each = (all - one) / f64::from(count);
-    Ok([idle, one, all, each, kib(threads_of(house.pid()))?])
+    Ok([idle, one, all, each, kib(threads_of(test_gateway.pid()))?])
 }
 
 fn kib(value: u64) -> Result<f64> {

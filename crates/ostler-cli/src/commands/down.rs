@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler_gateway::admin::{Answer, InstanceLine, Request};
-use ostler_gateway::front::Dialled;
+use ostler_gateway::admin::{InstanceLine, Reply, Request};
+use ostler_gateway::front::GatewayConnection;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -77,9 +77,9 @@ struct Ended {
 }
 
 /// Ends it, and waits until its process is gone: then its lock and its port are free for the next one.
-fn end(gateway: &Dialled) -> Result<Ended, AskError> {
+fn end(gateway: &GatewayConnection) -> Result<Ended, AskError> {
     let process = gateway.process();
-    let Answer::Ended { count, left } = gateways::ask(gateway, Request::Down)? else {
+    let Reply::Ended { count, left } = gateways::ask(gateway, Request::Down)? else {
         return Err(AskError::Strange);
     };
     if process.is_none_or(|process| is_gone(&process)) {
@@ -107,10 +107,10 @@ fn end_all(as_json: bool) -> Result<ExitCode, AskError> {
         return Err(AskError::None);
     }
     let mut verdicts = Vec::new();
-    for (place, gateway) in running {
+    for (socket, gateway) in running {
         let Ended { count, left } = end(&gateway)?;
         let ended = count - left.len().min(count);
-        verdicts.push(VerdictAt { socket: place.path().to_owned(), ended, left });
+        verdicts.push(VerdictAt { socket: socket.path().to_owned(), ended, left });
     }
     let mut page = Page::new();
     for VerdictAt { socket, ended, .. } in &verdicts {

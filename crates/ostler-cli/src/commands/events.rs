@@ -4,8 +4,8 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_gateway::admin::{Happening, Request};
-use ostler_gateway::front::{HearError, Hello};
+use ostler_gateway::admin::{LoggedEvent, Request};
+use ostler_gateway::front::{Hello, LineError};
 use serde_json::Value;
 
 use crate::gateways::{AskError, Which};
@@ -47,15 +47,15 @@ fn tell(arguments: &EventsArguments) -> Result<io::Result<()>, AskError> {
     gateway.say(&request, &[]).map_err(AskError::Untold)?;
     let mut screen = Screen::new();
     loop {
-        let happening: Happening = match gateway.hear() {
-            Ok(happening) => happening,
-            Err(HearError::Closed) => return Ok(Ok(())),
+        let event: LoggedEvent = match gateway.receive() {
+            Ok(event) => event,
+            Err(LineError::Closed) => return Ok(Ok(())),
             Err(error) => return Err(AskError::Gone(error)),
         };
         let written = if arguments.json {
-            as_json(&happening).and_then(|line| screen.json(&line))
+            as_json(&event).and_then(|line| screen.json(&line))
         } else {
-            lines(&happening).iter().try_for_each(|line| screen.line(line))
+            lines(&event).iter().try_for_each(|line| screen.line(line))
         };
         match written {
             Ok(()) => {}
@@ -67,14 +67,14 @@ fn tell(arguments: &EventsArguments) -> Result<io::Result<()>, AskError> {
 }
 
 /// For programs: the time is text.
-fn as_json(happening: &Happening) -> io::Result<Value> {
-    let mut line = serde_json::to_value(happening)?;
-    line["at"] = render::rfc3339(happening.at).into();
+fn as_json(event: &LoggedEvent) -> io::Result<Value> {
+    let mut line = serde_json::to_value(event)?;
+    line["at"] = render::rfc3339(event.at).into();
     Ok(line)
 }
 
-fn lines(happening: &Happening) -> Vec<String> {
-    let Happening { at, event, server, number, detail, failure } = happening;
+fn lines(event: &LoggedEvent) -> Vec<String> {
+    let LoggedEvent { at, event, server, number, detail, failure } = event;
     let number = number.map_or(String::new(), |number| format!(" #{number}"));
     let server = server.as_deref().unwrap_or("-");
     let first = format!("{}  {event:<12}  {server}{number}  {detail}", render::clock(*at));

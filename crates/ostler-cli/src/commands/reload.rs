@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_gateway::admin::{Answer, Reloaded, Request, TakenOver};
+use ostler_gateway::admin::{ConfigChange, Reloaded, Reply, Request};
 
 use crate::gateways::{AskError, Which};
 use crate::out::{self, say};
@@ -31,7 +31,7 @@ pub(crate) struct ReloadArguments {
 
 pub(crate) fn run(arguments: &ReloadArguments) -> ExitCode {
     match arguments.which.ask(Request::Reload) {
-        Ok(Answer::Reloaded(reloaded)) => {
+        Ok(Reply::Reloaded(reloaded)) => {
             reloaded.notices.iter().for_each(say);
             if arguments.json { out::json(&reloaded) } else { out::print(&describe(&reloaded)) }
         }
@@ -55,7 +55,7 @@ fn describe(reloaded: &Reloaded) -> Page {
         let names = if names.is_empty() { "-".to_owned() } else { names.join(", ") };
         page.line(format_args!("{what:<8} {names}"));
     }
-    if let Some(TakenOver { at, changed, removed, added }) = &reloaded.before {
+    if let Some(ConfigChange { at, changed, removed, added }) = &reloaded.before {
         page.line(format_args!("already taken over at {}:", render::clock(*at)));
         for (what, names) in [("changed", changed), ("removed", removed), ("added", added)] {
             if !names.is_empty() {

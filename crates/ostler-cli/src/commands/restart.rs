@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_gateway::admin::{Answer, Request};
+use ostler_gateway::admin::{Reply, Request};
 
 use crate::commands::down;
 use crate::gateways::{AskError, Which};
@@ -29,7 +29,7 @@ pub(crate) struct RestartArguments {
 
 pub(crate) fn run(arguments: &RestartArguments) -> ExitCode {
     match arguments.which.ask(Request::Restart(arguments.server.clone())) {
-        Ok(Answer::Ended { count, left }) => {
+        Ok(Reply::Ended { count, left }) => {
             let done = match count {
                 0 => format!("{}: not running; the next call starts it", arguments.server),
                 _ => format!("{}: ended {count}; the next call starts it anew", arguments.server),

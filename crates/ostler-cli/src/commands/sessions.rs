@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_gateway::admin::{Answer, Request, SessionLine};
+use ostler_gateway::admin::{Reply, Request, SessionLine};
 
 use crate::gateways::{AskError, Which};
 use crate::page::Page;
@@ -25,9 +25,9 @@ pub(crate) struct SessionsArguments {
 
 pub(crate) fn run(arguments: &SessionsArguments) -> ExitCode {
     match arguments.which.ask(Request::Sessions) {
-        Ok(Answer::Sessions(sessions)) if arguments.json => out::json(&sessions),
-        Ok(Answer::Sessions(sessions)) if sessions.is_empty() => out::print_line("no sessions"),
-        Ok(Answer::Sessions(sessions)) => out::print(&table(&sessions)),
+        Ok(Reply::Sessions(sessions)) if arguments.json => out::json(&sessions),
+        Ok(Reply::Sessions(sessions)) if sessions.is_empty() => out::print_line("no sessions"),
+        Ok(Reply::Sessions(sessions)) => out::print(&table(&sessions)),
         Ok(_) => AskError::Strange.report(),
         Err(error) => error.report(),
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler_gateway::admin::{Overview, ServerLine};
 use ostler_gateway::config::{self, Asker, Description, Environment, describe};
-use ostler_gateway::front::{Place, last_configuration};
+use ostler_gateway::front::{GatewaySocket, last_configuration};
 use serde::Serialize;
 
 use crate::gateways::{Which, configuration};
@@ -93,14 +93,14 @@ pub(crate) fn run(arguments: &StatusArguments) -> ExitCode {
 }
 
 impl Gateway {
-    fn of((place, overview): &(Place, Overview)) -> Self {
+    fn of((socket, overview): &(GatewaySocket, Overview)) -> Self {
         let instances = |name: &str| {
             overview.instances.iter().filter(|instance| instance.server == name).count()
         };
         let server = |line: &ServerLine| Server::of(line, instances(&line.name));
         Self {
             pid: overview.pid,
-            socket: place.path().to_owned(),
+            socket: socket.path().to_owned(),
             log: log_of(overview.pid),
             configuration: overview.configuration.clone(),
             sessions: overview.sessions,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler::{InstanceId, Places, View, duration};
-use ostler_gateway::admin::{Answer, Request};
-use ostler_gateway::front::Dialled;
+use ostler_gateway::admin::{Reply, Request};
+use ostler_gateway::front::GatewayConnection;
 use serde::Serialize;
 
 use crate::backends::BlockingBackends;
@@ -180,8 +180,9 @@ fn ask_gateways(targets: &[Target], which: &Which) -> Result<BTreeSet<InstanceId
             continue;
         }
         // One that ends by itself meanwhile ends its servers as well.
-        let answer = Dialled::to(&place).ok().map(|it| gateways::ask(&it, Request::Stop(own)));
-        if let Some(Ok(Answer::Stopping(ids))) = answer {
+        let answer =
+            GatewayConnection::to(&place).ok().map(|it| gateways::ask(&it, Request::Stop(own)));
+        if let Some(Ok(Reply::Stopping(ids))) = answer {
             asked.extend(ids);
         }
     }

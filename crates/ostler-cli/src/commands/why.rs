@@ -78,7 +78,7 @@ enum Role {
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
+struct Reply {
     process: Process,
     role: Role,
     instance: Value,
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
     if arguments.json {
         let instance = states::with_state(instance, &true_state(instance, gateway.as_ref()));
         return match instance {
-            Ok(instance) => out::json(&Answer { process, role, instance, gateway }),
+            Ok(instance) => out::json(&Reply { process, role, instance, gateway }),
             Err(error) => exit::written(Err(error.into())),
         };
     }

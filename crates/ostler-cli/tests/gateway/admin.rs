@@ -6,59 +6,59 @@ use std::process::Stdio;
 use ostler_testkit::{Stage, is_alive, rows, wait_until};
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
+use crate::test_gateway::{PATIENCE, TestGateway};
 
 rows! {
     fn ps_says_who_shares_and_holds_an_instance(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
-        let mut client = house.client(&["a", "--agent", "me"]);
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
+        let mut client = test_gateway.client(&["a", "--agent", "me"]);
         client.echo();
-        let pid = house.starts("a")[0];
-        let row = &house.instances()[0];
+        let pid = test_gateway.starts("a")[0];
+        let row = &test_gateway.instances()[0];
         assert_eq!((&row["name"], &row["pid"]), (&json!("a"), &json!(pid)));
         let known = &row["gateway"];
         assert_eq!((&known["state"], &known["calls"]), (&json!("ready"), &json!(0)));
         assert_eq!((&known["restarts"], &known["leases"].as_array().unwrap().len()), (&json!(0), &1));
         assert!(known["key"].as_str().unwrap().starts_with("agent me"), "{known}");
-        let why = house.ostler(&["why", &pid.to_string()]);
+        let why = test_gateway.ostler(&["why", &pid.to_string()]);
         assert!(why.contains("held by     agent me, session"), "{why}");
         client.end();
-        house.down();
+        test_gateway.down();
     }
 
     fn stop_ends_an_instance_and_the_next_call_starts_another(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
-        let mut client = house.client(&["a"]);
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
+        let mut client = test_gateway.client(&["a"]);
         client.echo();
-        let first = house.starts("a")[0];
-        assert_eq!(house.ostler(&["stop", "a"]), "a: stopped\n");
+        let first = test_gateway.starts("a")[0];
+        assert_eq!(test_gateway.ostler(&["stop", "a"]), "a: stopped\n");
         assert!(!is_alive(first));
         client.echo();
-        assert_eq!(house.starts("a").len(), 2);
-        let row = &house.instances()[0]["gateway"];
+        assert_eq!(test_gateway.starts("a").len(), 2);
+        let row = &test_gateway.instances()[0]["gateway"];
         assert_eq!(row["restarts"], 1);
         client.end();
-        house.down();
+        test_gateway.down();
     }
 
     fn restart_ends_all_instances_of_a_server(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
-        let mut clients = [house.client(&["a"]), house.client(&["a"])];
-        clients.iter_mut().for_each(crate::house::Client::echo);
-        assert_eq!(house.ostler(&["restart", "a"]), "a: ended 2; the next call starts it anew\n");
-        assert!(house.starts("a").iter().all(|pid| !is_alive(*pid)));
-        assert_eq!(house.try_ostler(&["restart", "nobody"]).status.code(), Some(3));
-        clients.into_iter().for_each(crate::house::Client::end);
-        house.down();
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
+        let mut clients = [test_gateway.client(&["a"]), test_gateway.client(&["a"])];
+        clients.iter_mut().for_each(crate::test_gateway::Client::echo);
+        assert_eq!(test_gateway.ostler(&["restart", "a"]), "a: ended 2; the next call starts it anew\n");
+        assert!(test_gateway.starts("a").iter().all(|pid| !is_alive(*pid)));
+        assert_eq!(test_gateway.try_ostler(&["restart", "nobody"]).status.code(), Some(3));
+        clients.into_iter().for_each(crate::test_gateway::Client::end);
+        test_gateway.down();
     }
 }
 
 #[test]
 fn events_tell_what_happens() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let mut client = house.client(&["a"]);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let mut client = test_gateway.client(&["a"]);
     client.echo();
-    let mut command = house.command(house.program());
+    let mut command = test_gateway.command(test_gateway.program());
     let mut follower = command
         .args(["events", "--follow", "--json"])
         .stdin(Stdio::null())
@@ -75,43 +75,43 @@ fn events_tell_what_happens() {
         }
     };
     until("ready");
-    house.ostler(&["stop", "a"]);
+    test_gateway.ostler(&["stop", "a"]);
     until("gone");
     client.end();
-    house.ostler(&["down"]);
+    test_gateway.ostler(&["down"]);
     wait_until("the follower ends with the gateway", PATIENCE, || {
         follower.try_wait().unwrap().map(|status| assert!(status.success()))
     });
-    house.expect_no_process();
+    test_gateway.expect_no_process();
 }
 
 #[test]
 fn without_a_gateway_everybody_says_so() {
-    let house = House::new(Stage::leaf());
+    let test_gateway = TestGateway::new(Stage::leaf());
     for words in [&["sessions"][..], &["events"], &["reload"], &["down"], &["restart", "a"]] {
-        let output = house.try_ostler(words);
+        let output = test_gateway.try_ostler(words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(3), "{words:?}: {said}");
         assert!(said.contains("no gateway runs"), "{words:?}: {said}");
     }
-    assert_eq!(house.ostler(&["ps"]), "no servers\n");
+    assert_eq!(test_gateway.ostler(&["ps"]), "no servers\n");
 }
 
 #[test]
 fn which_of_several_gateways_has_to_be_said() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let other = house.sandbox.runtime().join("ostler/gateway-other.sock");
-    let mut first = house.client(&["a"]);
-    let mut second = house.client(&["a", "--socket", other.to_str().unwrap()]);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let other = test_gateway.sandbox.runtime().join("ostler/gateway-other.sock");
+    let mut first = test_gateway.client(&["a"]);
+    let mut second = test_gateway.client(&["a", "--socket", other.to_str().unwrap()]);
     first.echo();
     second.echo();
-    assert_eq!(house.instances().iter().filter(|row| row["gateway"].is_object()).count(), 2);
-    let output = house.try_ostler(&["sessions"]);
+    assert_eq!(test_gateway.instances().iter().filter(|row| row["gateway"].is_object()).count(), 2);
+    let output = test_gateway.try_ostler(&["sessions"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("gateway-other.sock"));
-    house.ostler(&["down", "--socket", other.to_str().unwrap()]);
+    test_gateway.ostler(&["down", "--socket", other.to_str().unwrap()]);
     drop(second);
     first.echo();
     first.end();
-    house.down();
+    test_gateway.down();
 }

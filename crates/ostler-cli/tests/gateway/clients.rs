@@ -9,61 +9,61 @@ use ostler_testkit::{Stage, is_alive, rows, threads_of, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
+use crate::test_gateway::{PATIENCE, TestGateway};
 
 const NONBLOCKING: u32 = 0o4000;
 
 rows! {
     fn l38_a_killed_client_ends_its_session_at_once(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
-        let mut client = house.client(&["a"]);
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
+        let mut client = test_gateway.client(&["a"]);
         client.echo();
-        let server = house.starts("a")[0];
+        let server = test_gateway.starts("a")[0];
         client.0.signal(Signal::KILL);
         client.0.wait_exit(PATIENCE);
         wait_until("its server is gone", PATIENCE, || !is_alive(server));
-        house.expect_no_server();
-        house.down();
+        test_gateway.expect_no_server();
+        test_gateway.down();
     }
 
     fn a_client_that_does_not_read_holds_nobody_up(stage) {
-        let house = House::with(stage, &["a"], &json!({ "share": "all" }));
-        let mut deaf = house.client(&["a"]);
-        let mut other = house.client(&["a"]);
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "all" }));
+        let mut deaf = test_gateway.client(&["a"]);
+        let mut other = test_gateway.client(&["a"]);
         let long = "x".repeat(32 << 10);
         (0..16).for_each(|id| deaf.begin(1000 + id, "echo", &json!({ "message": long })));
         (0..20).for_each(|_| other.echo());
         other.end();
         drop(deaf);
-        house.down();
+        test_gateway.down();
     }
 
     fn answers_come_after_the_input_has_ended(stage) {
-        let house = House::new(stage);
-        house.configure(&[("a", house.example(&json!({})))]);
-        let mut client = house.client(&["a"]);
+        let test_gateway = TestGateway::new(stage);
+        test_gateway.configure(&[("a", test_gateway.example(&json!({})))]);
+        let mut client = test_gateway.client(&["a"]);
         client.begin(77, "wait", &json!({ "ms": 300 }));
         client.0.close_stdin();
         assert_eq!(client.0.message(PATIENCE)["id"], 77);
         assert!(client.0.wait_exit(PATIENCE).success());
-        house.down();
+        test_gateway.down();
     }
 
     fn an_answer_that_does_not_come_keeps_nobody(stage) {
-        let house = House::new(stage);
-        house.configure(&[("a", house.example(&json!({})))]);
-        let mut client = house.client(&["a"]);
+        let test_gateway = TestGateway::new(stage);
+        test_gateway.configure(&[("a", test_gateway.example(&json!({})))]);
+        let mut client = test_gateway.client(&["a"]);
         client.begin(77, "wait", &json!({ "ms": 600_000 }));
         client.0.close_stdin();
         assert!(client.0.wait_exit(PATIENCE).success());
-        house.expect_no_server();
-        house.down();
+        test_gateway.expect_no_server();
+        test_gateway.down();
     }
 
     fn a_socket_is_used_as_it_is(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut command = house.connect_command(&["a"]);
+        let mut command = test_gateway.connect_command(&["a"]);
         let stdin: OwnedFd = theirs.try_clone().unwrap().into();
         let mut child = command.stdin(stdin).stdout(OwnedFd::from(theirs)).spawn().unwrap();
         drop(command);
@@ -73,48 +73,48 @@ rows! {
         assert_eq!(threads_of(child.id()), 1, "it copies although it need not");
         ours.shutdown(std::net::Shutdown::Write).unwrap();
         wait_until("it ends", PATIENCE, || child.try_wait().unwrap().map(|status| assert!(status.success())));
-        house.expect_no_server();
-        house.down();
+        test_gateway.expect_no_server();
+        test_gateway.down();
     }
 
     fn a_file_is_copied(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
-        let (input, output) = (house.sandbox.file("input"), house.sandbox.file("output"));
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
+        let (input, output) = (test_gateway.sandbox.file("input"), test_gateway.sandbox.file("output"));
         std::fs::write(&input, requests()).unwrap();
-        let mut command = house.connect_command(&["a"]);
+        let mut command = test_gateway.connect_command(&["a"]);
         command.stdin(File::open(&input).unwrap()).stdout(File::create(&output).unwrap());
         assert!(command.status().unwrap().success());
         let said = std::fs::read_to_string(output).unwrap();
         assert!(said.lines().any(|line| line.contains("\"id\":2")), "{said}");
-        house.down();
+        test_gateway.down();
     }
 
     fn a_killed_client_whose_input_is_copied_ends_its_session(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         // A terminal, or whatever else never ends, is like this.
-        let mut input = house.command("sh");
-        input.args(["-c", "exec \"$@\" <>\"$0\"", "/dev/zero", &house.program(), "connect", "a"]);
-        input.arg("--config").arg(house.config());
-        let file = house.sandbox.file("output");
+        let mut input = test_gateway.command("sh");
+        input.args(["-c", "exec \"$@\" <>\"$0\"", "/dev/zero", &test_gateway.program(), "connect", "a"]);
+        input.arg("--config").arg(test_gateway.config());
+        let file = test_gateway.sandbox.file("output");
         let mut child = input.stdout(File::create(file).unwrap()).spawn().unwrap();
         wait_until("it is connected", PATIENCE, || {
-            let sessions = house.try_ostler(&["sessions", "--json"]);
+            let sessions = test_gateway.try_ostler(&["sessions", "--json"]);
             String::from_utf8_lossy(&sessions.stdout).contains("\"pid\"")
         });
         child.kill().unwrap();
         child.wait().unwrap();
         wait_until("its session is over", PATIENCE, || {
-            house.ostler_json(&["sessions", "--json"]).as_array().unwrap().is_empty()
+            test_gateway.ostler_json(&["sessions", "--json"]).as_array().unwrap().is_empty()
         });
-        house.down();
+        test_gateway.down();
     }
 }
 
 #[test]
 fn l37_a_stopped_client_holds_nobody_up() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({ "share": "all" }));
-    let mut stopped = house.client(&["a"]);
-    let mut other = house.client(&["a"]);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({ "share": "all" }));
+    let mut stopped = test_gateway.client(&["a"]);
+    let mut other = test_gateway.client(&["a"]);
     stopped.echo();
     stopped.0.signal(Signal::STOP);
     let long = "x".repeat(32 << 10);
@@ -124,38 +124,38 @@ fn l37_a_stopped_client_holds_nobody_up() {
     stopped.0.close_stdin();
     stopped.0.close_stdout();
     wait_until("its session is over", PATIENCE, || {
-        house.ostler_json(&["sessions", "--json"]).as_array().unwrap().len() == 1
+        test_gateway.ostler_json(&["sessions", "--json"]).as_array().unwrap().len() == 1
     });
     other.echo();
     stopped.0.signal(Signal::CONT);
     other.end();
     drop(stopped);
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn a_pipe_keeps_its_flags() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let mut client = house.client(&["a"]);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let mut client = test_gateway.client(&["a"]);
     client.echo();
     assert_eq!(flags(client.0.pid(), 0) & NONBLOCKING, 0);
     assert_eq!(flags(client.0.pid(), 1) & NONBLOCKING, 0);
     assert_eq!(threads_of(client.0.pid()), 1, "it copies although it need not");
     client.end();
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn a_gateway_that_hangs_keeps_no_client_that_ends() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let mut client = house.client(&["a"]);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let mut client = test_gateway.client(&["a"]);
     client.echo();
-    let gateway = house.gateways()[0];
-    house.signal(gateway, Signal::STOP);
+    let gateway = test_gateway.gateways()[0];
+    test_gateway.signal(gateway, Signal::STOP);
     client.0.close_stdin();
     assert!(client.0.wait_exit(PATIENCE).success());
-    house.signal(gateway, Signal::CONT);
-    house.down();
+    test_gateway.signal(gateway, Signal::CONT);
+    test_gateway.down();
 }
 
 fn flags(pid: u32, fd: u32) -> u32 {

@@ -9,7 +9,7 @@ mod engine {
     use rustix::process::Signal;
     use serde_json::{Value, json};
 
-    use crate::house::{Client, House, PATIENCE};
+    use crate::test_gateway::{Client, PATIENCE, TestGateway};
 
     /// A server out of a shell's own means.
     const SERVER: &str = r#"while read -r line; do
@@ -22,37 +22,37 @@ mod engine {
     done"#;
 
     /// A gateway whose only server is a container, with these keys.
-    fn house<'d>(dock: &'d Dock, keys: &Value, caps: &Value) -> House<&'d Stage> {
-        let house = House::new(dock.stage());
+    fn test_gateway<'d>(dock: &'d Dock, keys: &Value, caps: &Value) -> TestGateway<&'d Stage> {
+        let test_gateway = TestGateway::new(dock.stage());
         // What is the shell's own is no variable of the configuration.
         let script = SERVER.replace("${", "$${");
         let args = ["run", "-i", "--rm", IMAGE, "sh", "-c", &script];
         let mut entry = json!({ "command": "docker", "args": args, "grace": "300ms" });
         entry.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
-        house.write(&json!({ "mcpServers": { "box": entry }, "caps": caps }).to_string());
-        house
+        test_gateway.write(&json!({ "mcpServers": { "box": entry }, "caps": caps }).to_string());
+        test_gateway
     }
 
-    fn agent(house: &House<&Stage>, dock: &Dock, name: &str) -> Client {
-        let mut command = house.connect_command(&["box", "--agent", name]);
+    fn agent(test_gateway: &TestGateway<&Stage>, dock: &Dock, name: &str) -> Client {
+        let mut command = test_gateway.connect_command(&["box", "--agent", name]);
         Client::start(command.env("DOCKER_HOST", dock.docker().host()))
     }
 
-    fn down(house: &House<&Stage>, dock: &Dock) {
+    fn down(test_gateway: &TestGateway<&Stage>, dock: &Dock) {
         let ended = dock.ostler(&["down"]);
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
         assert_eq!(dock.containers(), [""; 0], "none is left when it says so");
-        house.expect_no_process();
+        test_gateway.expect_no_process();
     }
 
     dock_rows! {
         shared:
 
         fn s09_ten_agents_and_many_calls_are_one_container(dock) {
-            let house = house(dock, &json!({ "share": "all" }), &json!({}));
+            let test_gateway = test_gateway(dock, &json!({ "share": "all" }), &json!({}));
             let mut seen = BTreeSet::new();
             let mut agents: Vec<Client> =
-                (0..10).map(|n| agent(&house, dock, &format!("agent{n}"))).collect();
+                (0..10).map(|n| agent(&test_gateway, dock, &format!("agent{n}"))).collect();
             for _ in 0..10 {
                 for agent in &mut agents {
                     (0..10).for_each(|_| agent.echo());
@@ -61,18 +61,18 @@ mod engine {
             }
             assert_eq!(seen.len(), 1);
             agents.into_iter().for_each(Client::end);
-            down(&house, dock);
+            down(&test_gateway, dock);
         }
 
         fn s11_there_are_never_more_than_may(dock) {
             let caps = json!({ "containers": 2, "queueTimeout": "5s" });
-            let house = house(dock, &json!({ "share": "session" }), &caps);
+            let test_gateway = test_gateway(dock, &json!({ "share": "session" }), &caps);
             let mut agents: Vec<Client> =
-                (0..6).map(|n| agent(&house, dock, &format!("agent{n}"))).collect();
+                (0..6).map(|n| agent(&test_gateway, dock, &format!("agent{n}"))).collect();
             for agent in &mut agents {
                 agent.begin(7, "never", &json!({}));
             }
-            house.expect_calls(2);
+            test_gateway.expect_calls(2);
             assert_eq!(dock.containers().len(), 2);
             // The first answer that anybody gets is that there is no room.
             let text = wait_until("somebody is refused", PATIENCE, || {
@@ -82,12 +82,12 @@ mod engine {
             assert!(text.contains("the cap on containers is reached"), "{text}");
             assert_eq!(dock.containers().len(), 2);
             drop(agents);
-            down(&house, dock);
+            down(&test_gateway, dock);
         }
 
         fn s12_a_container_ends_with_the_last_session_of_its_agent(dock) {
-            let house = house(dock, &json!({ "share": "session" }), &json!({}));
-            let mut agents = [agent(&house, dock, "one"), agent(&house, dock, "other")];
+            let test_gateway = test_gateway(dock, &json!({ "share": "session" }), &json!({}));
+            let mut agents = [agent(&test_gateway, dock, "one"), agent(&test_gateway, dock, "other")];
             agents.iter_mut().for_each(Client::echo);
             assert_eq!(dock.containers().len(), 2);
             let [one, other] = agents;
@@ -95,20 +95,20 @@ mod engine {
             wait_until("its container is gone", PATIENCE, || dock.containers().len() == 1);
             other.end();
             dock.expect_no_containers();
-            down(&house, dock);
+            down(&test_gateway, dock);
         }
 
         fn s16_a_gateway_that_ends_or_is_killed_leaves_no_container(dock) {
             for signal in [Signal::TERM, Signal::KILL] {
-                let house = house(dock, &json!({ "share": "agent" }), &json!({}));
+                let test_gateway = test_gateway(dock, &json!({ "share": "agent" }), &json!({}));
                 let mut agents: Vec<Client> =
-                    (0..3).map(|n| agent(&house, dock, &format!("agent{n}"))).collect();
+                    (0..3).map(|n| agent(&test_gateway, dock, &format!("agent{n}"))).collect();
                 agents.iter_mut().for_each(Client::echo);
                 assert_eq!(dock.containers().len(), 3);
-                house.signal(house.gateways()[0], signal);
+                test_gateway.signal(test_gateway.gateways()[0], signal);
                 dock.expect_no_containers();
                 drop(agents);
-                house.expect_no_process();
+                test_gateway.expect_no_process();
             }
         }
     }
@@ -117,8 +117,8 @@ mod engine {
         private:
 
         fn what_is_left_when_a_gateway_ends_is_named(dock) {
-            let house = house(dock, &json!({ "share": "all" }), &json!({}));
-            let mut agent = agent(&house, dock, "agent");
+            let test_gateway = test_gateway(dock, &json!({ "share": "all" }), &json!({}));
+            let mut agent = agent(&test_gateway, dock, "agent");
             agent.echo();
             dock.freeze_engine();
             let ended = dock.ostler(&["down"]);
@@ -128,7 +128,7 @@ mod engine {
             drop(agent);
             dock.thaw_engine();
             dock.expect_no_containers();
-            house.expect_no_process();
+            test_gateway.expect_no_process();
         }
     }
 }

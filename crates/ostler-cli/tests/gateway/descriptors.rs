@@ -10,7 +10,7 @@ use ostler_testkit::web::Web;
 use ostler_testkit::{Authority, Launched, Stage, fds_of, wait_until};
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE, address_in, token_of};
+use crate::test_gateway::{PATIENCE, TestGateway, address_in, token_of};
 use crate::tls::{authority, greet, words};
 
 /// What the gateway may have, and how many connections hostile clients open.
@@ -23,22 +23,22 @@ const HANDSHAKE: [u8; 9] = [0x16, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb];
 
 /// A gateway with few file descriptors.
 struct Scene {
-    house: House,
+    test_gateway: TestGateway,
     gateway: Launched,
     address: SocketAddr,
 }
 
 impl Scene {
     fn new(words: &[&str]) -> Self {
-        let house = House::with(Stage::leaf(), &["a"], &json!({}));
-        let mut command = house.command("sh");
+        let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+        let mut command = test_gateway.command("sh");
         let script = format!("ulimit -n {DESCRIPTORS} && exec \"$0\" \"$@\"");
-        command.args(["-c", &script, &house.program(), "serve"]).args(words);
-        command.arg("--config").arg(house.config());
+        command.args(["-c", &script, &test_gateway.program(), "serve"]).args(words);
+        command.arg("--config").arg(test_gateway.config());
         let gateway = Launched::start(&mut command);
         wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("ostler.json at"));
         let address = address_in(&gateway.stderr());
-        Self { house, gateway, address }
+        Self { test_gateway, gateway, address }
     }
 
     fn plain() -> Self {
@@ -80,13 +80,13 @@ impl Scene {
     fn serves_operators(&self) {
         for _ in 0..3 {
             let begin = Instant::now();
-            self.house.ostler_json(&["sessions", "--json"]);
+            self.test_gateway.ostler_json(&["sessions", "--json"]);
             assert!(begin.elapsed() < PROMPT, "it took {:?}", begin.elapsed());
         }
     }
 
     fn end(mut self) {
-        self.house.down_with(&mut self.gateway);
+        self.test_gateway.down_with(&mut self.gateway);
     }
 }
 
@@ -98,7 +98,7 @@ fn handshakes_that_do_not_end_leave_descriptors_to_operators_and_clients() {
         let silent = scene.connections(|_| sent.to_vec());
         scene.serves_operators();
         let begin = Instant::now();
-        let answer = greet(&scene.house, &authority, scene.address);
+        let answer = greet(&scene.test_gateway, &authority, scene.address);
         assert_eq!(answer.as_deref(), Some("HTTP/1.1 200 OK"));
         assert!(begin.elapsed() < PROMPT, "it took {:?}", begin.elapsed());
         drop(silent);
@@ -109,7 +109,7 @@ fn handshakes_that_do_not_end_leave_descriptors_to_operators_and_clients() {
 #[test]
 fn plain_connections_of_clients_without_a_token_leave_descriptors_to_operators_and_clients() {
     let scene = Scene::plain();
-    let friend = Web::new(scene.address, "/mcp/a", &token_of(&scene.house));
+    let friend = Web::new(scene.address, "/mcp/a", &token_of(&scene.test_gateway));
     let refused = Web::new(scene.address, "/mcp/a", "wrong").text("GET", "");
     // Nothing, a head that does not end, and requests that are refused on connections that stay.
     let sent = [Vec::new(), b"GET /mcp HTTP/1.1\r\nX: ".to_vec(), refused.into_bytes()];
@@ -126,7 +126,7 @@ fn silent_connections_to_the_unix_socket_leave_descriptors_to_operators_and_clie
     let silent: Vec<_> =
         (0..CONNECTIONS).map(|_| UnixStream::connect(scene.socket()).unwrap()).collect();
     scene.serves_operators();
-    scene.house.client(&["a"]).echo();
+    scene.test_gateway.client(&["a"]).echo();
     drop(silent);
     scene.end();
 }
@@ -156,7 +156,7 @@ fn clients_that_use_up_all_descriptors_are_refused_and_operators_are_not() {
     wait_until("there is room again", PATIENCE, || {
         fds_of(scene.gateway.pid()).len() < DESCRIPTORS / 2 + 32
     });
-    scene.house.client(&["a"]).echo();
+    scene.test_gateway.client(&["a"]).echo();
     drop(sessions);
     scene.end();
 }

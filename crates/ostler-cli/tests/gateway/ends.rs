@@ -4,14 +4,14 @@ use ostler_testkit::{STUBBORN, Stage, rows, wait_until};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::house::{Client, House, PATIENCE};
+use crate::test_gateway::{Client, PATIENCE, TestGateway};
 
 /// A server of each rude kind, and a client of each.
-fn rude(stage: Stage) -> (House, Vec<Client>) {
-    let (house, names) = House::rude(stage);
-    let mut clients: Vec<Client> = names.iter().map(|name| house.client(&[name])).collect();
+fn rude(stage: Stage) -> (TestGateway, Vec<Client>) {
+    let (test_gateway, names) = TestGateway::rude(stage);
+    let mut clients: Vec<Client> = names.iter().map(|name| test_gateway.client(&[name])).collect();
     clients.iter_mut().for_each(Client::echo);
-    (house, clients)
+    (test_gateway, clients)
 }
 
 fn expect_told(mut client: Client) {
@@ -21,64 +21,64 @@ fn expect_told(mut client: Client) {
 
 rows! {
     fn s16_a_gateway_that_is_asked_leaves_nothing(stage) {
-        let (house, clients) = rude(stage);
-        house.signal(house.gateways()[0], Signal::TERM);
+        let (test_gateway, clients) = rude(stage);
+        test_gateway.signal(test_gateway.gateways()[0], Signal::TERM);
         clients.into_iter().for_each(expect_told);
-        house.expect_no_process();
+        test_gateway.expect_no_process();
     }
 
     fn s16_a_gateway_that_is_killed_leaves_nothing(stage) {
-        let (house, clients) = rude(stage);
-        house.signal(house.gateways()[0], Signal::KILL);
+        let (test_gateway, clients) = rude(stage);
+        test_gateway.signal(test_gateway.gateways()[0], Signal::KILL);
         clients.into_iter().for_each(expect_told);
-        house.expect_no_process();
-        let mut next = house.client(&["rude0"]);
+        test_gateway.expect_no_process();
+        let mut next = test_gateway.client(&["rude0"]);
         next.echo();
         next.end();
-        house.down();
+        test_gateway.down();
     }
 
     fn calls_in_flight_are_answered_before_the_end(stage) {
-        let house = House::new(stage);
-        house.configure(&[("a", house.example(&json!({ "drainTimeout": "20s" })))]);
-        let mut gateway = house.serve(&[]);
-        let mut client = house.client(&["a"]);
+        let test_gateway = TestGateway::new(stage);
+        test_gateway.configure(&[("a", test_gateway.example(&json!({ "drainTimeout": "20s" })))]);
+        let mut gateway = test_gateway.serve(&[]);
+        let mut client = test_gateway.client(&["a"]);
         client.echo();
         client.begin(5, "wait", &json!({ "ms": 1000 }));
-        house.expect_calls(1);
+        test_gateway.expect_calls(1);
         gateway.signal(Signal::TERM);
         assert!(client.0.message(PATIENCE)["result"].is_object());
-        assert!(house.wait_exit(&mut gateway).success());
+        assert!(test_gateway.wait_exit(&mut gateway).success());
         drop(client);
-        house.expect_no_process();
+        test_gateway.expect_no_process();
     }
 
     fn a_second_request_does_not_wait(stage) {
-        let house = House::new(stage);
-        house.configure(&[("a", house.example(&json!({ "drainTimeout": "10m" })))]);
-        let mut gateway = house.serve(&[]);
-        let mut client = house.client(&["a"]);
+        let test_gateway = TestGateway::new(stage);
+        test_gateway.configure(&[("a", test_gateway.example(&json!({ "drainTimeout": "10m" })))]);
+        let mut gateway = test_gateway.serve(&[]);
+        let mut client = test_gateway.client(&["a"]);
         client.begin(5, "wait", &json!({ "ms": 600_000 }));
-        house.expect_calls(1);
+        test_gateway.expect_calls(1);
         gateway.signal(Signal::TERM);
         wait_until("nobody else is let in", PATIENCE, || {
-            house.try_ostler(&["sessions"]).status.code() == Some(3)
+            test_gateway.try_ostler(&["sessions"]).status.code() == Some(3)
         });
         gateway.signal(Signal::INT);
-        assert!(house.wait_exit(&mut gateway).success());
+        assert!(test_gateway.wait_exit(&mut gateway).success());
         drop(client);
-        house.expect_no_process();
+        test_gateway.expect_no_process();
     }
 
     fn down_ends_stubborn_servers(stage) {
-        let house = House::new(stage);
-        house.configure(&[("a", house.stub("a", STUBBORN, &json!({})))]);
-        let mut client = house.client(&["a"]);
+        let test_gateway = TestGateway::new(stage);
+        test_gateway.configure(&[("a", test_gateway.stub("a", STUBBORN, &json!({})))]);
+        let mut client = test_gateway.client(&["a"]);
         client.echo();
-        let said = house.ostler(&["down"]);
+        let said = test_gateway.ostler(&["down"]);
         assert_eq!(said, "the gateway has ended; instances that ended with it: 1\n");
         expect_told(client);
-        house.expect_no_process();
-        assert_eq!(house.try_ostler(&["down"]).status.code(), Some(3));
+        test_gateway.expect_no_process();
+        assert_eq!(test_gateway.try_ostler(&["down"]).status.code(), Some(3));
     }
 }

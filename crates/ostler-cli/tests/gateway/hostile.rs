@@ -10,7 +10,7 @@ use ostler_testkit::{Launched, Stage, fds_of, rss_of, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use serde_json::json;
 
-use crate::house::{House, PATIENCE, serve};
+use crate::test_gateway::{PATIENCE, TestGateway, serve};
 
 /// How many connections somebody opens, and how many of them a gateway keeps at most.
 const CONNECTIONS: usize = 10_000;
@@ -22,7 +22,7 @@ const BODIES_COST: u64 = 160 << 10;
 
 /// A gateway, somebody whom it has to serve whatever happens, and what it takes to serve only that one.
 struct Scene {
-    house: House,
+    test_gateway: TestGateway,
     gateway: Launched,
     friend: Web,
     memory: u64,
@@ -31,12 +31,12 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let house = House::with(Stage::leaf(), &["a"], &json!({}));
-        let (gateway, address, token) = serve(&house);
+        let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+        let (gateway, address, token) = serve(&test_gateway);
         let friend = Web::new(address, "/mcp/a", &token).enter();
         friend.tool("echo", &json!({ "message": "x" }));
         let (memory, descriptors) = (rss_of(gateway.pid()), fds_of(gateway.pid()).len());
-        Self { house, gateway, friend, memory, descriptors }
+        Self { test_gateway, gateway, friend, memory, descriptors }
     }
 
     fn serves_its_friend(&self) {
@@ -54,7 +54,7 @@ impl Scene {
             fds_of(self.gateway.pid()).len() <= self.descriptors
         });
         self.serves_its_friend();
-        self.house.down_with(&mut self.gateway);
+        self.test_gateway.down_with(&mut self.gateway);
     }
 }
 

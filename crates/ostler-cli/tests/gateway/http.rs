@@ -7,35 +7,35 @@ use ostler_testkit::{Launched, Stage, rows, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE, serve};
+use crate::test_gateway::{PATIENCE, TestGateway, serve};
 
 /// The time that a client may be away.
 const AWAY: &str = "300ms";
 
 /// These servers, all for one session each, and clients that may be away for a moment.
-fn configure(house: &House, servers: &[(&str, Value)]) {
-    house.configure_with(servers, &json!({ "detachTimeout": AWAY }));
+fn configure(test_gateway: &TestGateway, servers: &[(&str, Value)]) {
+    test_gateway.configure_with(servers, &json!({ "detachTimeout": AWAY }));
 }
 
 /// With one server.
-fn one(stage: Stage, entry: impl FnOnce(&House) -> Value) -> (House, Launched, Web) {
-    let house = House::new(stage);
-    configure(&house, &[("a", entry(&house))]);
-    let (gateway, address, token) = serve(&house);
-    (house, gateway, Web::new(address, "/mcp/a", &token))
+fn one(stage: Stage, entry: impl FnOnce(&TestGateway) -> Value) -> (TestGateway, Launched, Web) {
+    let test_gateway = TestGateway::new(stage);
+    configure(&test_gateway, &[("a", entry(&test_gateway))]);
+    let (gateway, address, token) = serve(&test_gateway);
+    (test_gateway, gateway, Web::new(address, "/mcp/a", &token))
 }
 
 /// A server of each rude kind, and a session with each, one of which listens.
-fn rude(stage: Stage) -> (House, Launched, Vec<(Web, Reply)>) {
-    let (house, names) = House::rude(stage);
-    let (gateway, address, token) = serve(&house);
+fn rude(stage: Stage) -> (TestGateway, Launched, Vec<(Web, Reply)>) {
+    let (test_gateway, names) = TestGateway::rude(stage);
+    let (gateway, address, token) = serve(&test_gateway);
     let client = |name: &String| {
         let web = Web::new(address, &format!("/mcp/{name}"), &token).enter();
         echo(&web);
         let listening = web.listen();
         (web, listening)
     };
-    (house, gateway, names.iter().map(client).collect())
+    (test_gateway, gateway, names.iter().map(client).collect())
 }
 
 pub(crate) fn echo(web: &Web) {
@@ -43,10 +43,10 @@ pub(crate) fn echo(web: &Web) {
 }
 
 /// What keeps a stream open for a client, as a process of its own.
-fn listening_process(house: &House, web: &Web) -> Launched {
+fn listening_process(test_gateway: &TestGateway, web: &Web) -> Launched {
     let script = r#"exec 3<>/dev/tcp/$0/$1; printf '%s' "$2" >&3; read -r line <&3; echo "$line"; exec cat <&3 >/dev/null"#;
     let (host, port) = (web.address.ip().to_string(), web.address.port().to_string());
-    let mut command: Command = house.command("bash");
+    let mut command: Command = test_gateway.command("bash");
     command.args(["-c", script, &host, &port, &web.text("GET", "")]).stdin(Stdio::null());
     let mut process = Launched::start(&mut command);
     let line = process.line(PATIENCE).unwrap().unwrap();
@@ -56,90 +56,90 @@ fn listening_process(house: &House, web: &Web) -> Launched {
 
 rows! {
     fn s12_l38_what_a_client_has_used_ends_when_it_is_cut_off(stage) {
-        let (house, mut gateway, web) = one(stage, |house| house.example(&json!({})));
+        let (test_gateway, mut gateway, web) = one(stage, |test_gateway| test_gateway.example(&json!({})));
         let inside = web.enter();
         let arguments = json!({ "name": "wait", "arguments": { "ms": 600_000 } });
         let begun = inside.begin("POST", &request(&json!(9), "tools/call", &arguments));
-        house.expect_calls(1);
+        test_gateway.expect_calls(1);
         drop(begun);
-        house.expect_no_server();
+        test_gateway.expect_no_server();
         // Its session is still there, and gets a server of its own again.
         echo(&inside);
-        assert_eq!(house.instances().len(), 1);
+        assert_eq!(test_gateway.instances().len(), 1);
         assert_eq!(inside.send("DELETE", "").status, 200);
-        house.expect_no_server();
+        test_gateway.expect_no_server();
         assert_eq!(inside.send("DELETE", "").status, 404);
-        house.down_with(&mut gateway);
+        test_gateway.down_with(&mut gateway);
     }
 
     fn s12_a_client_that_is_killed_leaves_nothing(stage) {
-        let (house, mut gateway, web) = one(stage, |house| house.stub("a", &[], &json!({})));
+        let (test_gateway, mut gateway, web) = one(stage, |test_gateway| test_gateway.stub("a", &[], &json!({})));
         let inside = web.enter();
-        let mut client = listening_process(&house, &inside);
+        let mut client = listening_process(&test_gateway, &inside);
         echo(&inside);
         echo(&web.enter());
         // One of both has vanished: the one that does not listen.
-        wait_until("one server is left", PATIENCE, || house.named("ostler-stub").len() == 1);
-        let sessions = house.ostler_json(&["sessions", "--json"]);
+        wait_until("one server is left", PATIENCE, || test_gateway.named("ostler-stub").len() == 1);
+        let sessions = test_gateway.ostler_json(&["sessions", "--json"]);
         assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
         echo(&inside);
-        assert_eq!(house.starts("a").len(), 2, "it listens, so that it has kept its server");
+        assert_eq!(test_gateway.starts("a").len(), 2, "it listens, so that it has kept its server");
         client.signal(Signal::KILL);
         client.wait_exit(PATIENCE);
-        house.expect_no_server();
-        house.down_with(&mut gateway);
+        test_gateway.expect_no_server();
+        test_gateway.down_with(&mut gateway);
     }
 
     fn l37_a_stopped_client_with_an_open_stream_keeps_no_idle_server(stage) {
-        let (house, mut gateway, web) = one(stage, |house| house.stub("a", &[], &json!({ "idleTimeout": "500ms" })));
+        let (test_gateway, mut gateway, web) = one(stage, |test_gateway| test_gateway.stub("a", &[], &json!({ "idleTimeout": "500ms" })));
         let inside = web.enter();
-        let mut client = listening_process(&house, &inside);
+        let mut client = listening_process(&test_gateway, &inside);
         echo(&inside);
         client.signal(Signal::STOP);
-        house.expect_no_server();
+        test_gateway.expect_no_server();
         // Nobody else is kept waiting, and it is served when it goes on.
         echo(&web.enter());
         client.signal(Signal::CONT);
         echo(&inside);
         drop(client);
-        house.down_with(&mut gateway);
+        test_gateway.down_with(&mut gateway);
     }
 
     fn s16_a_gateway_that_is_asked_leaves_nothing(stage) {
-        let (house, mut gateway, clients) = rude(stage);
+        let (test_gateway, mut gateway, clients) = rude(stage);
         gateway.signal(Signal::TERM);
         for (_, mut listening) in clients {
             assert_eq!(listening.said(), None);
         }
-        assert!(house.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
-        house.expect_no_process();
+        assert!(test_gateway.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
+        test_gateway.expect_no_process();
     }
 
     fn s16_a_gateway_that_is_killed_leaves_nothing(stage) {
-        let (house, mut gateway, clients) = rude(stage);
+        let (test_gateway, mut gateway, clients) = rude(stage);
         gateway.signal(Signal::KILL);
         for (_, mut listening) in clients {
             assert_eq!(listening.said(), None);
         }
         gateway.wait_exit(PATIENCE);
-        house.expect_no_process();
-        let (mut gateway, address, token) = serve(&house);
+        test_gateway.expect_no_process();
+        let (mut gateway, address, token) = serve(&test_gateway);
         echo(&Web::new(address, "/mcp/rude0", &token).enter());
-        house.down_with(&mut gateway);
+        test_gateway.down_with(&mut gateway);
     }
 }
 
 #[test]
 fn other_machines_are_let_in_only_if_somebody_says_so() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let mut command = house.command(house.program());
-    command.args(["serve", "--listen", "0.0.0.0:0", "--config"]).arg(house.config());
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let mut command = test_gateway.command(test_gateway.program());
+    command.args(["serve", "--listen", "0.0.0.0:0", "--config"]).arg(test_gateway.config());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("--beyond-loopback"), "{said}");
     assert_eq!(output.status.code(), Some(1));
-    let mut gateway = house.serve(&["--listen", "0.0.0.0:0", "--beyond-loopback"]);
+    let mut gateway = test_gateway.serve(&["--listen", "0.0.0.0:0", "--beyond-loopback"]);
     let said = gateway.stderr();
     assert!(said.contains("warning: "), "{said}");
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }

@@ -3,7 +3,7 @@
 use ostler_testkit::{Launched, rows};
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
+use crate::test_gateway::{PATIENCE, TestGateway};
 
 /// A client of the agent `one` that answers what servers ask.
 struct Able {
@@ -13,10 +13,11 @@ struct Able {
 
 impl Able {
     fn enter(
-        house: &House<impl std::borrow::Borrow<ostler_testkit::Stage>>,
+        test_gateway: &TestGateway<impl std::borrow::Borrow<ostler_testkit::Stage>>,
         directory: &str,
     ) -> Self {
-        let mut client = Launched::start(&mut house.connect_command(&["a", "--agent", "one"]));
+        let mut client =
+            Launched::start(&mut test_gateway.connect_command(&["a", "--agent", "one"]));
         let info = json!({ "name": "able", "version": "0" });
         let capabilities = json!({ "roots": {}, "sampling": {} });
         let params = json!({
@@ -77,43 +78,43 @@ impl Able {
 
 rows! {
     fn sessions_with_the_same_roots_share_a_process_and_are_asked_once(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
-        let mut clients = ["file:///x", "file:///x", "file:///y"].map(|it| Able::enter(&house, it));
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
+        let mut clients = ["file:///x", "file:///x", "file:///y"].map(|it| Able::enter(&test_gateway, it));
         for client in &mut clients {
             let (answer, asked) = client.ask("roots/list");
             assert_eq!((&answer["result"], asked), (&client.roots, 0));
         }
-        assert_eq!(house.starts("a").len(), 2);
-        assert_eq!(house.named("ostler-stub").len(), 2);
+        assert_eq!(test_gateway.starts("a").len(), 2);
+        assert_eq!(test_gateway.named("ostler-stub").len(), 2);
         clients.into_iter().for_each(Able::end);
-        house.down();
+        test_gateway.down();
     }
 
     fn sessions_whose_server_samples_have_a_process_each_while_they_call(stage) {
-        let house = House::with(stage, &["a"], &json!({ "maxInstances": 2 }));
-        let mut clients = [(); 3].map(|()| Able::enter(&house, "file:///x"));
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({ "maxInstances": 2 }));
+        let mut clients = [(); 3].map(|()| Able::enter(&test_gateway, "file:///x"));
         let [one, other, third] = &mut clients;
         assert_eq!(one.ask("sampling/createMessage").1, 1);
-        let go = house.sandbox.file("go");
+        let go = test_gateway.sandbox.file("go");
         // Both sessions have a call with the only instance, so its request has no single owner.
         for client in [&mut *one, &mut *other] {
             client.begin("sampling/createMessage", &json!({ "until": go }));
         }
-        house.expect_calls(2);
+        test_gateway.expect_calls(2);
         std::fs::write(&go, "").unwrap();
         let answers = [one.finish().0, other.finish().0];
         let reasons = answers.each_ref().map(|answer| &answer["error"]["data"]["gateway"]["reason"]);
         // The server takes one call after the other, and asks again when only one is left.
         let refused = reasons.iter().filter(|reason| **reason == "no_owner").count();
         assert_eq!(refused, 1, "{answers:?}");
-        assert_eq!(house.starts("a").len(), 1);
+        assert_eq!(test_gateway.starts("a").len(), 1);
         // From now on they don't meet.
         std::fs::remove_file(&go).unwrap();
         for client in [&mut *one, &mut *other] {
             client.begin("sampling/createMessage", &json!({ "until": go }));
         }
-        house.expect_calls(2);
-        assert_eq!(house.starts("a").len(), 2);
+        test_gateway.expect_calls(2);
+        assert_eq!(test_gateway.starts("a").len(), 2);
         // There may be no more than two, so that the third session waits for its turn.
         third.begin("sampling/createMessage", &json!({}));
         std::fs::write(&go, "").unwrap();
@@ -121,8 +122,8 @@ rows! {
             let (answer, asked) = client.finish();
             assert_eq!((&answer["result"]["sampled for"], asked), (&client.roots, 1));
         }
-        assert_eq!(house.named("ostler-stub").len(), 2);
+        assert_eq!(test_gateway.named("ostler-stub").len(), 2);
         clients.into_iter().for_each(Able::end);
-        house.down();
+        test_gateway.down();
     }
 }

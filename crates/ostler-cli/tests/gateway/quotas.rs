@@ -6,26 +6,26 @@ use ostler_testkit::web::{Reply, Web, hello, request};
 use ostler_testkit::{Launched, Stage, wait_until};
 use serde_json::{Value, json};
 
-use crate::house::{House, PATIENCE};
 use crate::http::echo;
+use crate::test_gateway::{PATIENCE, TestGateway};
 use crate::tokens::{CI, TEAM, serve_tokens};
 
 /// A gateway whose token `ci` has these limits, a client with it and one with another token.
-fn gateway(limits: &Value) -> (House, Launched, Web, Web) {
-    let house = House::new(Stage::leaf());
-    configure(&house, limits);
-    let (gateway, address) = serve_tokens(&house);
+fn gateway(limits: &Value) -> (TestGateway, Launched, Web, Web) {
+    let test_gateway = TestGateway::new(Stage::leaf());
+    configure(&test_gateway, limits);
+    let (gateway, address) = serve_tokens(&test_gateway);
     let of = |token| Web::new(address, "/mcp/a", token);
-    (house, gateway, of(CI), of(TEAM))
+    (test_gateway, gateway, of(CI), of(TEAM))
 }
 
-fn configure(house: &House, limits: &Value) {
+fn configure(test_gateway: &TestGateway, limits: &Value) {
     let tokens = json!({
         "ci": { "token": "${CI_TOKEN}", "limits": limits },
         "team": { "token": "${TEAM_TOKEN}" },
     });
-    let entry = house.stub("a", &[], &json!({}));
-    house.configure_with(&[("a", entry)], &json!({ "tokens": tokens }));
+    let entry = test_gateway.stub("a", &[], &json!({}));
+    test_gateway.configure_with(&[("a", entry)], &json!({ "tokens": tokens }));
 }
 
 fn ping(web: &Web) -> Reply {
@@ -43,7 +43,7 @@ fn assert_refused(mut reply: Reply, why: &str) -> u64 {
 
 #[test]
 fn sessions_of_a_token_have_a_limit() {
-    let (house, mut gateway, ci, team) = gateway(&json!({ "sessions": 2 }));
+    let (test_gateway, mut gateway, ci, team) = gateway(&json!({ "sessions": 2 }));
     let (first, second) = (ci.enter(), ci.enter());
     let third = ci.enter();
     assert_eq!(ping(&first).status, 404, "it was away for the longest");
@@ -54,17 +54,17 @@ fn sessions_of_a_token_have_a_limit() {
         echo(&team.enter());
     }
     assert_eq!((ping(&second).status, ping(&third).status), (200, 200));
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
 fn requests_in_flight_of_a_token_have_a_limit_over_all_of_its_sessions() {
-    let (house, mut gateway, ci, team) = gateway(&json!({ "requests": 2 }));
+    let (test_gateway, mut gateway, ci, team) = gateway(&json!({ "requests": 2 }));
     let (first, second) = (ci.enter(), ci.enter());
     let slow =
         request(&json!(7), "tools/call", &json!({ "name": "x", "arguments": { "never": true } }));
     let waiting = [first.begin("POST", &slow), second.begin("POST", &slow)];
-    house.expect_calls(2);
+    test_gateway.expect_calls(2);
     // A connection that is cut cancels nothing.
     drop(waiting);
     assert_refused(ping(&first), "2 requests of this token are in flight already");
@@ -72,26 +72,26 @@ fn requests_in_flight_of_a_token_have_a_limit_over_all_of_its_sessions() {
     echo(&team.enter());
     assert_eq!(first.send("POST", &cancel.to_string()).status, 202);
     wait_until("one of them is over", PATIENCE, || ping(&second).status == 200);
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
 fn requests_of_a_token_in_a_minute_have_a_limit_that_a_reload_changes() {
-    let (house, mut gateway, ci, team) = gateway(&json!({ "requestsPerMinute": 30 }));
+    let (test_gateway, mut gateway, ci, team) = gateway(&json!({ "requestsPerMinute": 30 }));
     let session = ci.enter();
     let refused = (0..40).map(|_| ping(&session)).find(|reply| reply.status != 200);
     let wait = assert_refused(refused.unwrap(), "all requests that it may send in a minute");
     assert!((1..=2).contains(&wait), "{wait}");
     echo(&team.enter());
-    configure(&house, &json!({ "requestsPerMinute": 1_000_000 }));
-    house.ostler(&["reload"]);
+    configure(&test_gateway, &json!({ "requestsPerMinute": 1_000_000 }));
+    test_gateway.ostler(&["reload"]);
     assert_eq!(ping(&session).status, 200, "its session stays");
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
 fn the_bytes_of_a_tokens_requests_that_wait_have_a_limit() {
-    let (house, mut gateway, ci, team) = gateway(&json!({ "waitingBytes": "256KiB" }));
+    let (test_gateway, mut gateway, ci, team) = gateway(&json!({ "waitingBytes": "256KiB" }));
     let call = |size: usize| {
         let arguments = json!({ "text": "x".repeat(size) });
         request(&json!(1), "tools/call", &json!({ "name": "x", "arguments": arguments }))
@@ -120,12 +120,12 @@ fn the_bytes_of_a_tokens_requests_that_wait_have_a_limit() {
     wait_until("there is room again", PATIENCE, || {
         session.send("POST", &call(100 << 10)).status == 200
     });
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
 fn a_batch_counts_as_many_requests_as_it_has() {
-    let (house, mut gateway, ci, _) = gateway(&json!({ "requestsPerMinute": 30 }));
+    let (test_gateway, mut gateway, ci, _) = gateway(&json!({ "requestsPerMinute": 30 }));
     let session = ci.enter_with("2025-03-26", &json!({}));
     let batch = |count: u64| {
         let pings = (0..count).map(|id| request(&json!(id), "ping", &json!({})));
@@ -133,5 +133,5 @@ fn a_batch_counts_as_many_requests_as_it_has() {
     };
     assert_eq!(session.send("POST", &batch(20)).status, 200);
     assert_refused(session.send("POST", &batch(20)), "all requests that it may send in a minute");
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }

@@ -10,21 +10,21 @@ use ostler_testkit::{
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::house::{House, PATIENCE};
+use crate::test_gateway::{PATIENCE, TestGateway};
 
 /// A server that keeps streams open.
 fn listening(heard: &Heard) -> Reply {
     if heard.method == "GET" { Reply::stream([Part::Live]) } else { standard(heard) }
 }
 
-fn house(fake: &FakeHttp) -> House {
-    let house = House::new(Stage::leaf());
+fn test_gateway(fake: &FakeHttp) -> TestGateway {
+    let test_gateway = TestGateway::new(Stage::leaf());
     let entry = json!({
         "url": fake.url("/mcp/s3cret?key=s3cret"),
         "headers": { "X-Key": "${REMOTE_KEY:-s3cret}" },
     });
-    house.configure(&[("far", entry)]);
-    house
+    test_gateway.configure(&[("far", entry)]);
+    test_gateway
 }
 
 fn wait_closed(fake: &FakeHttp) {
@@ -38,21 +38,21 @@ fn farewells(fake: &FakeHttp) -> usize {
 #[test]
 fn it_is_shown_without_a_process_and_without_a_secret() {
     let fake = FakeHttp::new(listening);
-    let house = house(&fake);
-    let mut client = house.client(&["far"]);
+    let test_gateway = test_gateway(&fake);
+    let mut client = test_gateway.client(&["far"]);
     client.echo();
-    let row = &house.instances()[0];
+    let row = &test_gateway.instances()[0];
     assert_eq!((&row["name"], &row["state"]), (&json!("far"), &json!("ready")));
     assert_eq!(row["gateway"]["place"], fake.url(""));
     assert!(row["gateway"]["pid"].is_null());
-    let config = house.config().display().to_string();
+    let config = test_gateway.config().display().to_string();
     let shown = [
-        house.ostler(&["ps", "--wide"]),
-        house.ostler(&["ps", "--tree"]),
-        house.ostler(&["events"]),
-        house.ostler(&["sessions"]),
-        house.ostler(&["check", "--config", &config]),
-        house.ostler(&["check", "--config", &config, "--json"]),
+        test_gateway.ostler(&["ps", "--wide"]),
+        test_gateway.ostler(&["ps", "--tree"]),
+        test_gateway.ostler(&["events"]),
+        test_gateway.ostler(&["sessions"]),
+        test_gateway.ostler(&["check", "--config", &config]),
+        test_gateway.ostler(&["check", "--config", &config, "--json"]),
     ];
     for text in &shown {
         assert!(!text.contains("s3cret"), "{text}");
@@ -62,7 +62,7 @@ fn it_is_shown_without_a_process_and_without_a_secret() {
     }
     assert_eq!(fake.heard()[0].header("x-key"), "s3cret");
     client.end();
-    house.down();
+    test_gateway.down();
     wait_closed(&fake);
     assert_eq!(farewells(&fake), 1);
 }
@@ -70,84 +70,84 @@ fn it_is_shown_without_a_process_and_without_a_secret() {
 #[test]
 fn variables_of_a_client_are_its_own() {
     let fake = FakeHttp::new(standard);
-    let house = house(&fake);
+    let test_gateway = test_gateway(&fake);
     for key in ["one", "two"] {
-        let mut command = house.connect_command(&["far"]);
-        let mut client = crate::house::Client::start(command.env("REMOTE_KEY", key));
+        let mut command = test_gateway.connect_command(&["far"]);
+        let mut client = crate::test_gateway::Client::start(command.env("REMOTE_KEY", key));
         client.echo();
         let is_its_own =
             |heard: &Heard| heard.is_call("tools/call") && heard.header("x-key") == key;
         assert_eq!(fake.count(is_its_own), 1);
         client.end();
     }
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn stop_takes_leave_and_the_next_call_begins_anew() {
     let fake = FakeHttp::new(listening);
-    let house = house(&fake);
-    let mut client = house.client(&["far"]);
+    let test_gateway = test_gateway(&fake);
+    let mut client = test_gateway.client(&["far"]);
     client.echo();
-    assert_eq!(house.ostler(&["stop", "far"]), "far: stopped\n");
+    assert_eq!(test_gateway.ostler(&["stop", "far"]), "far: stopped\n");
     wait_closed(&fake);
     assert_eq!(farewells(&fake), 1);
     client.echo();
     assert_eq!(fake.count(|heard| heard.is_call("initialize")), 2);
     client.end();
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn a_client_that_is_killed_is_taken_leave_of() {
     let fake = FakeHttp::new(listening);
-    let house = house(&fake);
-    let mut client = house.client(&["far"]);
+    let test_gateway = test_gateway(&fake);
+    let mut client = test_gateway.client(&["far"]);
     client.echo();
     client.0.signal(Signal::KILL);
     client.0.wait_exit(PATIENCE);
     wait_closed(&fake);
     assert_eq!(farewells(&fake), 1);
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn a_gateway_that_ends_takes_leave_of_all() {
     let fake = FakeHttp::new(listening);
-    let house = house(&fake);
-    let mut gateway = house.serve(&[]);
-    let mut clients = [house.client(&["far"]), house.client(&["far"])];
-    clients.iter_mut().for_each(crate::house::Client::echo);
+    let test_gateway = test_gateway(&fake);
+    let mut gateway = test_gateway.serve(&[]);
+    let mut clients = [test_gateway.client(&["far"]), test_gateway.client(&["far"])];
+    clients.iter_mut().for_each(crate::test_gateway::Client::echo);
     gateway.signal(Signal::TERM);
     assert!(gateway.wait_exit(PATIENCE).success(), "{}", gateway.stderr());
     wait_closed(&fake);
     assert_eq!(farewells(&fake), 2);
     drop(clients);
-    house.expect_no_process();
+    test_gateway.expect_no_process();
 }
 
 #[test]
 fn a_gateway_that_is_killed_leaves_no_connection() {
     let fake = FakeHttp::new(listening);
-    let house = house(&fake);
-    let mut gateway = house.serve(&[]);
-    let mut client = house.client(&["far"]);
+    let test_gateway = test_gateway(&fake);
+    let mut gateway = test_gateway.serve(&[]);
+    let mut client = test_gateway.client(&["far"]);
     client.echo();
     assert!(fake.open() > 0);
     gateway.signal(Signal::KILL);
     gateway.wait_exit(PATIENCE);
     wait_closed(&fake);
     drop(client);
-    house.expect_no_process();
+    test_gateway.expect_no_process();
 }
 
 #[test]
 fn descriptors_return_to_where_they_were() {
     let fake = FakeHttp::new(listening);
-    let house = house(&fake);
-    let mut gateway = house.serve(&[]);
+    let test_gateway = test_gateway(&fake);
+    let mut gateway = test_gateway.serve(&[]);
     let round = || {
-        let mut client = house.client(&["far"]);
+        let mut client = test_gateway.client(&["far"]);
         client.echo();
         client.end();
         wait_closed(&fake);
@@ -158,23 +158,23 @@ fn descriptors_return_to_where_they_were() {
     (0..10).for_each(|_| round());
     wait_until("descriptors are closed", PATIENCE, || descriptors() <= before);
     assert_eq!(farewells(&fake), 11);
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
 fn a_login_is_begun_in_a_terminal_and_lets_clients_in() {
     let issuer = FakeIssuer::new(Manners::default());
     let fake = FakeHttp::new(issuer.guard(standard));
-    let house = House::new(Stage::leaf());
-    house.configure(&[
+    let test_gateway = TestGateway::new(Stage::leaf());
+    test_gateway.configure(&[
         ("far", json!({ "url": fake.url("/mcp") })),
         ("near", json!({ "command": "true" })),
     ]);
-    let config = house.config().display().to_string();
-    let out = house.try_ostler(&["logout", "far", "--config", &config]);
+    let config = test_gateway.config().display().to_string();
+    let out = test_gateway.try_ostler(&["logout", "far", "--config", &config]);
     assert_eq!(out.status.code(), Some(3), "{out:?}");
 
-    let mut command = house.command(house.program());
+    let mut command = test_gateway.command(test_gateway.program());
     command.args(["login", "far", "--no-browser", "--config", &config]);
     let mut login = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(login.stdout.take().unwrap()).lines();
@@ -184,14 +184,14 @@ fn a_login_is_begun_in_a_terminal_and_lets_clients_in() {
     assert!(said.starts_with("far: logged in by http://127.0.0.1"), "{said}");
     assert!(login.wait().unwrap().success());
 
-    let logins = house.sandbox.state().join("ostler/logins");
+    let logins = test_gateway.sandbox.state().join("ostler/logins");
     let files: Vec<_> = std::fs::read_dir(&logins).unwrap().flatten().collect();
     assert_eq!(files.len(), 1);
     assert_eq!(files[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
 
-    let mut client = house.client(&["far"]);
+    let mut client = test_gateway.client(&["far"]);
     client.echo();
-    assert_eq!(house.ostler(&["logout", "far", "--config", &config]), "far: logged out\n");
+    assert_eq!(test_gateway.ostler(&["logout", "far", "--config", &config]), "far: logged out\n");
     assert_eq!(std::fs::read_dir(&logins).unwrap().count(), 0);
     let params = json!({ "name": "echo", "arguments": {} });
     let failed = client.0.call("tools/call", &params);
@@ -200,8 +200,8 @@ fn a_login_is_begun_in_a_terminal_and_lets_clients_in() {
     client.end();
 
     for (server, code) in [("nobody", 3), ("near", 1)] {
-        let out = house.try_ostler(&["login", server, "--config", &config]);
+        let out = test_gateway.try_ostler(&["login", server, "--config", &config]);
         assert_eq!(out.status.code(), Some(code), "{out:?}");
     }
-    house.down();
+    test_gateway.down();
 }

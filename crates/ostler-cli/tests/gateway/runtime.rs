@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use ostler_testkit::{Launched, Stage, User, is_alive, rows, wait_until};
 use serde_json::json;
 
-use crate::house::{Client, House, PATIENCE};
+use crate::test_gateway::{Client, PATIENCE, TestGateway};
 
 /// What Codex, for one, keeps from its servers. The mark of the test is none of them.
 const STRIPPED: [&str; 8] = [
@@ -28,27 +28,30 @@ fn uid_of(stage: &Stage) -> u32 {
 }
 
 /// A house whose configuration is where it is found without being named.
-fn house_with_usual_configuration(stage: &Stage) -> House<&Stage> {
-    let house = House::with(stage, &["a"], &json!({ "share": "all" }));
-    let place = house.sandbox.home().join(".config/ostler");
+fn house_with_usual_configuration(stage: &Stage) -> TestGateway<&Stage> {
+    let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "all" }));
+    let place = test_gateway.sandbox.home().join(".config/ostler");
     fs::create_dir_all(&place).unwrap();
-    fs::copy(house.config(), place.join("ostler.json")).unwrap();
-    for place in [place.clone(), place.join("ostler.json"), house.sandbox.home().join(".config")] {
+    fs::copy(test_gateway.config(), place.join("ostler.json")).unwrap();
+    for place in
+        [place.clone(), place.join("ostler.json"), test_gateway.sandbox.home().join(".config")]
+    {
         chown(place, Some(uid_of(stage)), None).unwrap();
     }
-    house
+    test_gateway
 }
 
 /// A command of ostler on a system of the test's own.
-fn ostler_on_system(house: &House<&Stage>, words: &[&str]) -> Command {
-    let mut command = house.sandbox.command_on_own_system(house.user, house.program());
+fn ostler_on_system(test_gateway: &TestGateway<&Stage>, words: &[&str]) -> Command {
+    let mut command =
+        test_gateway.sandbox.command_on_own_system(test_gateway.user, test_gateway.program());
     command.args(words);
     command
 }
 
 /// The same as a host starts it that strips the environment.
-fn stripped(house: &House<&Stage>, words: &[&str]) -> Command {
-    let mut command = ostler_on_system(house, words);
+fn stripped(test_gateway: &TestGateway<&Stage>, words: &[&str]) -> Command {
+    let mut command = ostler_on_system(test_gateway, words);
     for name in STRIPPED {
         command.env_remove(name);
     }
@@ -60,64 +63,67 @@ fn said(output: &Output) -> String {
 }
 
 /// Two clients, of which the first one starts the gateway, share it and the server.
-fn assert_shared(house: &House<&Stage>, first: &mut Command, second: &mut Command) {
-    let before = house.starts("a").len();
+fn assert_shared(test_gateway: &TestGateway<&Stage>, first: &mut Command, second: &mut Command) {
+    let before = test_gateway.starts("a").len();
     let mut clients = [Client::start(first), Client::start(second)];
     clients.iter_mut().for_each(Client::echo);
-    assert_eq!(house.gateways().len(), 1);
-    assert_eq!((house.starts("a").len(), house.named("ostler-stub").len()), (before + 1, 1));
+    assert_eq!(test_gateway.gateways().len(), 1);
+    assert_eq!(
+        (test_gateway.starts("a").len(), test_gateway.named("ostler-stub").len()),
+        (before + 1, 1)
+    );
     clients.into_iter().for_each(Client::end);
-    let down = ostler_on_system(house, &["down"]).output().unwrap();
+    let down = ostler_on_system(test_gateway, &["down"]).output().unwrap();
     assert!(down.status.success(), "{}", said(&down));
-    house.expect_no_process();
+    test_gateway.expect_no_process();
 }
 
 rows! {
     fn r14_a_client_without_its_environment_reaches_the_same_gateway_and_instance(stage) {
-        let house = house_with_usual_configuration(&stage);
+        let test_gateway = house_with_usual_configuration(&stage);
         let full = || {
-            let mut command = ostler_on_system(&house, &["connect", "a"]);
-            command.env("XDG_CONFIG_HOME", house.sandbox.home().join(".config"));
-            command.env("XDG_RUNTIME_DIR", house.sandbox.runtime());
+            let mut command = ostler_on_system(&test_gateway, &["connect", "a"]);
+            command.env("XDG_CONFIG_HOME", test_gateway.sandbox.home().join(".config"));
+            command.env("XDG_RUNTIME_DIR", test_gateway.sandbox.runtime());
             command.env("TMPDIR", "/var/tmp");
             command
         };
-        assert_shared(&house, &mut full(), &mut stripped(&house, &["connect", "a"]));
-        let used = fs::read_dir(house.sandbox.runtime()).unwrap().count();
+        assert_shared(&test_gateway, &mut full(), &mut stripped(&test_gateway, &["connect", "a"]));
+        let used = fs::read_dir(test_gateway.sandbox.runtime()).unwrap().count();
         assert_eq!(used, 0, "the directory depends on the uid alone");
 
         // After a login, whose variable is another one's default.
         let uid = uid_of(&stage);
-        house.sandbox.system().log_in(uid);
+        test_gateway.sandbox.system().log_in(uid);
         let logged_in = || {
-            let mut command = stripped(&house, &["connect", "a"]);
+            let mut command = stripped(&test_gateway, &["connect", "a"]);
             command.env("XDG_RUNTIME_DIR", format!("/run/user/{uid}"));
             command
         };
-        assert_shared(&house, &mut logged_in(), &mut stripped(&house, &["connect", "a"]));
-        assert_shared(&house, &mut stripped(&house, &["connect", "a"]), &mut logged_in());
+        assert_shared(&test_gateway, &mut logged_in(), &mut stripped(&test_gateway, &["connect", "a"]));
+        assert_shared(&test_gateway, &mut stripped(&test_gateway, &["connect", "a"]), &mut logged_in());
     }
 
     fn a_gateway_that_was_started_before_the_login_is_still_found(stage) {
-        let house = house_with_usual_configuration(&stage);
-        let mut before = Client::start(&mut stripped(&house, &["connect", "a"]));
+        let test_gateway = house_with_usual_configuration(&stage);
+        let mut before = Client::start(&mut stripped(&test_gateway, &["connect", "a"]));
         before.echo();
-        house.sandbox.system().log_in(uid_of(&stage));
-        let mut after = Client::start(&mut stripped(&house, &["connect", "a"]));
+        test_gateway.sandbox.system().log_in(uid_of(&stage));
+        let mut after = Client::start(&mut stripped(&test_gateway, &["connect", "a"]));
         after.echo();
-        assert_eq!((house.gateways().len(), house.starts("a").len()), (1, 1));
+        assert_eq!((test_gateway.gateways().len(), test_gateway.starts("a").len()), (1, 1));
         before.end();
         after.end();
-        assert!(ostler_on_system(&house, &["down"]).output().unwrap().status.success());
-        house.expect_no_process();
+        assert!(ostler_on_system(&test_gateway, &["down"]).output().unwrap().status.success());
+        test_gateway.expect_no_process();
     }
 
     fn a_prepared_directory_is_refused(stage) {
-        let house = house_with_usual_configuration(&stage);
+        let test_gateway = house_with_usual_configuration(&stage);
         let uid = uid_of(&stage);
         let seen = PathBuf::from(format!("/tmp/ostler-{uid}"));
-        let real = house.sandbox.system().tmp().join(format!("ostler-{uid}"));
-        let target = house.sandbox.file("target");
+        let real = test_gateway.sandbox.system().tmp().join(format!("ostler-{uid}"));
+        let target = test_gateway.sandbox.file("target");
         fs::create_dir(&target).unwrap();
         chown(&target, Some(uid), Some(uid)).unwrap();
         let make = |owner: u32, mode: u32| {
@@ -127,13 +133,13 @@ rows! {
         };
         let assert_refused = |reason: &str| {
             for words in [&["connect", "a"][..], &["serve"]] {
-                let output = stripped(&house, words).output().unwrap();
+                let output = stripped(&test_gateway, words).output().unwrap();
                 let said = said(&output);
                 assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
                 let expected = format!("{} {reason}", seen.display());
                 assert!(said.contains(&expected) && said.contains("OSTLER_RUNTIME_DIR"), "{said}");
             }
-            house.expect_no_process();
+            test_gateway.expect_no_process();
         };
         make(12345, 0o777);
         assert_refused("belongs to another user");
@@ -153,118 +159,121 @@ rows! {
     }
 
     fn r14_a_client_without_a_configuration_follows_the_gateway_that_runs(stage) {
-        let house = House::with(stage, &["a"], &json!({ "share": "all" }));
-        let mut gateway = house.serve(&[]);
-        house.client(&["a"]).echo();
-        let mut bare = Client::start(house.command(house.program()).args(["connect", "a"]));
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "all" }));
+        let mut gateway = test_gateway.serve(&[]);
+        test_gateway.client(&["a"]).echo();
+        let mut bare = Client::start(test_gateway.command(test_gateway.program()).args(["connect", "a"]));
         bare.echo();
-        assert_eq!((house.gateways().len(), house.starts("a").len()), (0, 1));
+        assert_eq!((test_gateway.gateways().len(), test_gateway.starts("a").len()), (0, 1));
         let said = bare.0.stderr();
         assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.contains(&format!("follows {}", house.config().display())), "{said}");
+        assert!(said.contains(&format!("follows {}", test_gateway.config().display())), "{said}");
         bare.end();
-        house.down_with(&mut gateway);
+        test_gateway.down_with(&mut gateway);
 
         // The one that it starts later has the same configuration.
-        let mut next = Client::start(house.command(house.program()).args(["connect", "a"]));
+        let mut next = Client::start(test_gateway.command(test_gateway.program()).args(["connect", "a"]));
         next.echo();
-        assert_eq!((house.gateways().len(), house.starts("a").len()), (1, 2));
+        assert_eq!((test_gateway.gateways().len(), test_gateway.starts("a").len()), (1, 2));
         next.end();
-        house.down();
+        test_gateway.down();
     }
 }
 
 /// A client without a configuration gets the example server, and says why.
-fn assert_not_followed(house: &House, reason: &str) {
-    let mut client = Client::start(house.command(house.program()).arg("connect"));
+fn assert_not_followed(test_gateway: &TestGateway, reason: &str) {
+    let mut client = Client::start(test_gateway.command(test_gateway.program()).arg("connect"));
     let said = client.0.stderr();
     assert!(said.contains(reason) && said.contains("an example server is offered"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     let tools = client.0.call("tools/list", &json!({}));
     assert!(tools.to_string().contains("example__echo"), "{tools}");
     client.end();
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn a_path_that_can_not_be_trusted_is_not_followed() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let mut gateway = house.serve(&[]);
-    house.down_with(&mut gateway);
-    let note = house.sandbox.runtime().join("ostler/configuration");
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let mut gateway = test_gateway.serve(&[]);
+    test_gateway.down_with(&mut gateway);
+    let note = test_gateway.sandbox.runtime().join("ostler/configuration");
     let found = fs::symlink_metadata(&note).unwrap();
     assert_eq!((found.is_file(), found.mode() & 0o777), (true, 0o600));
 
     fs::set_permissions(&note, Permissions::from_mode(0o620)).unwrap();
-    assert_not_followed(&house, "can be read or written by others");
+    assert_not_followed(&test_gateway, "can be read or written by others");
     fs::set_permissions(&note, Permissions::from_mode(0o600)).unwrap();
 
     chown(&note, Some(12345), None).unwrap();
-    assert_not_followed(&house, "belongs to another user");
+    assert_not_followed(&test_gateway, "belongs to another user");
     chown(&note, Some(0), None).unwrap();
 
-    let other = house.sandbox.file("other");
+    let other = test_gateway.sandbox.file("other");
     fs::rename(&note, &other).unwrap();
     symlink(&other, &note).unwrap();
-    assert_not_followed(&house, &note.display().to_string());
+    assert_not_followed(&test_gateway, &note.display().to_string());
     fs::remove_file(&note).unwrap();
 
     for text in ["relative/ostler.json", "", "/a\0b", &"/x".repeat(5000)] {
         fs::write(&note, text).unwrap();
         fs::set_permissions(&note, Permissions::from_mode(0o600)).unwrap();
-        assert_not_followed(&house, "does not name a configuration");
+        assert_not_followed(&test_gateway, "does not name a configuration");
     }
 
     fs::rename(&other, &note).unwrap();
-    fs::remove_file(house.config()).unwrap();
-    assert_not_followed(&house, &format!("{} is not there any more", house.config().display()));
+    fs::remove_file(test_gateway.config()).unwrap();
+    assert_not_followed(
+        &test_gateway,
+        &format!("{} is not there any more", test_gateway.config().display()),
+    );
 }
 
 #[test]
 fn a_file_in_the_working_directory_of_a_gateway_is_not_followed() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let mut command = house.command(house.program());
-    let directory = house.config().parent().unwrap().to_owned();
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let mut command = test_gateway.command(test_gateway.program());
+    let directory = test_gateway.config().parent().unwrap().to_owned();
     let mut gateway = Launched::start(command.arg("serve").current_dir(directory));
     wait_until("it serves", PATIENCE, || gateway.stderr().contains("serves"));
-    let mut client = Client::start(house.command(house.program()).arg("connect"));
+    let mut client = Client::start(test_gateway.command(test_gateway.program()).arg("connect"));
     let tools = client.0.call("tools/list", &json!({}));
     assert!(tools.to_string().contains("example__echo"), "{tools}");
     client.end();
-    house.ostler(&["down", "--all"]);
-    assert!(house.wait_exit(&mut gateway).success());
-    house.expect_no_process();
+    test_gateway.ostler(&["down", "--all"]);
+    assert!(test_gateway.wait_exit(&mut gateway).success());
+    test_gateway.expect_no_process();
 }
 
 #[test]
 fn a_runtime_directory_that_can_not_be_used_is_refused() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     for (directory, reason) in
         [("relative", "not an absolute path"), ("/dev/null", "Not a directory")]
     {
-        let mut connect = house.connect_command(&["a"]);
+        let mut connect = test_gateway.connect_command(&["a"]);
         let output = connect.env("OSTLER_RUNTIME_DIR", directory).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains(directory) && said.contains(reason), "{said}");
     }
-    house.expect_no_process();
+    test_gateway.expect_no_process();
 }
 
 /// A peer that says nothing keeps the gateway for a moment after it has ended its servers.
 #[test]
 fn when_down_returns_the_next_gateway_can_begin() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     for words in [&["down"][..], &["down", "--all"]] {
-        let mut gateway = house.serve(&["--listen", "127.0.0.1:0"]);
-        let status = house.ostler_json(&["status", "--json"]);
+        let mut gateway = test_gateway.serve(&["--listen", "127.0.0.1:0"]);
+        let status = test_gateway.ostler_json(&["status", "--json"]);
         let socket = status["gateways"][0]["socket"].as_str().unwrap().to_owned();
         let silent = UnixStream::connect(socket).unwrap();
-        house.ostler(words);
+        test_gateway.ostler(words);
         assert!(!is_alive(gateway.pid()), "its process and its locks are gone");
-        assert!(house.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
-        let mut next = house.serve(&[]);
+        assert!(test_gateway.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
+        let mut next = test_gateway.serve(&[]);
         drop(silent);
-        house.down_with(&mut next);
+        test_gateway.down_with(&mut next);
     }
 }

@@ -6,132 +6,132 @@ use ostler_testkit::{Launched, Stage, rows, wait_until};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::house::{Client, House, PATIENCE};
+use crate::test_gateway::{Client, PATIENCE, TestGateway};
 
 rows! {
     fn many_clients_at_once_start_one_gateway(stage) {
-        let house = House::with(stage, &["a"], &json!({ "share": "all" }));
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "all" }));
         let started: Vec<Launched> =
-            (0..20).map(|_| Launched::start(&mut house.connect_command(&["a"]))).collect();
+            (0..20).map(|_| Launched::start(&mut test_gateway.connect_command(&["a"]))).collect();
         let mut clients: Vec<Client> = started.into_iter().map(Client).collect();
         for client in &mut clients {
             assert!(client.0.initialize()["result"].is_object());
             client.echo();
         }
-        assert_eq!(house.gateways().len(), 1);
-        assert_eq!(house.starts("a").len(), 1);
+        assert_eq!(test_gateway.gateways().len(), 1);
+        assert_eq!(test_gateway.starts("a").len(), 1);
         clients.into_iter().for_each(Client::end);
-        house.down();
+        test_gateway.down();
     }
 
     fn a_dead_gateways_socket_is_replaced(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
-        let client = house.client(&["a"]);
-        let first = house.gateways()[0];
-        house.signal(first, Signal::KILL);
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
+        let client = test_gateway.client(&["a"]);
+        let first = test_gateway.gateways()[0];
+        test_gateway.signal(first, Signal::KILL);
         drop(client);
-        let mut next = house.client(&["a"]);
+        let mut next = test_gateway.client(&["a"]);
         next.echo();
-        assert_ne!(house.gateways(), [first]);
+        assert_ne!(test_gateway.gateways(), [first]);
         next.end();
-        house.down();
+        test_gateway.down();
     }
 
     fn a_gateway_that_nobody_uses_ends(stage) {
-        let house = House::with(stage, &["a"], &json!({ "idleTimeout": "100ms" }));
-        let mut gateway = house.serve(&["--idle-exit", "300ms"]);
-        let mut client = house.client(&["a"]);
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({ "idleTimeout": "100ms" }));
+        let mut gateway = test_gateway.serve(&["--idle-exit", "300ms"]);
+        let mut client = test_gateway.client(&["a"]);
         client.echo();
         client.end();
-        assert!(house.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
-        house.expect_no_process();
+        assert!(test_gateway.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
+        test_gateway.expect_no_process();
     }
 }
 
 #[test]
 fn a_gateway_says_how_clients_reach_it() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let socket = house.sandbox.file("s");
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let socket = test_gateway.sandbox.file("s");
     let ways = [
-        (vec![], format!("--config {}", house.config().display())),
+        (vec![], format!("--config {}", test_gateway.config().display())),
         (vec!["--socket", socket.to_str().unwrap()], format!("--socket {}", socket.display())),
     ];
     for (words, way) in ways {
-        let mut gateway = house.serve(&words);
+        let mut gateway = test_gateway.serve(&words);
         let said = format!("`ostler connect {way}`\n");
         wait_until("it says so", PATIENCE, || gateway.stderr().ends_with(&said));
-        let mut connect = house.command(house.program());
+        let mut connect = test_gateway.command(test_gateway.program());
         Client::start(connect.args(["connect", "a"]).args(way.split(' '))).end();
-        assert_eq!(house.gateways(), [0; 0], "none but the one that runs is needed");
+        assert_eq!(test_gateway.gateways(), [0; 0], "none but the one that runs is needed");
         gateway.signal(Signal::TERM);
-        assert!(house.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
-        house.expect_no_process();
+        assert!(test_gateway.wait_exit(&mut gateway).success(), "{}", gateway.stderr());
+        test_gateway.expect_no_process();
     }
 }
 
 #[test]
 fn a_second_gateway_at_the_same_place_is_refused() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let mut gateway = house.serve(&[]);
-    let config = house.config();
-    let second = house.try_ostler(&["serve", "--config", config.to_str().unwrap()]);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let mut gateway = test_gateway.serve(&[]);
+    let config = test_gateway.config();
+    let second = test_gateway.try_ostler(&["serve", "--config", config.to_str().unwrap()]);
     assert_eq!(second.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&second.stderr).contains("a gateway runs already at"));
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
 fn why_a_gateway_does_not_start_is_told_to_the_client() {
-    let house = House::new(Stage::leaf());
-    house.write("{ \"mcpServers\": { \"a\": { \"comand\": \"x\" } } }");
-    let mut client = Launched::start(&mut house.connect_command(&["a"]));
-    assert_eq!(house.wait_exit(&mut client).code(), Some(1));
+    let test_gateway = TestGateway::new(Stage::leaf());
+    test_gateway.write("{ \"mcpServers\": { \"a\": { \"comand\": \"x\" } } }");
+    let mut client = Launched::start(&mut test_gateway.connect_command(&["a"]));
+    assert_eq!(test_gateway.wait_exit(&mut client).code(), Some(1));
     let said = client.stderr();
     assert!(said.contains("ostler.json:1:") && said.contains("command"), "{said}");
-    house.expect_no_process();
+    test_gateway.expect_no_process();
 }
 
 #[test]
 fn an_unknown_server_is_refused_with_what_there_is() {
-    let house = House::with(Stage::leaf(), &["a", "b"], &json!({}));
-    let mut client = Launched::start(&mut house.connect_command(&["c"]));
-    assert_eq!(house.wait_exit(&mut client).code(), Some(1));
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a", "b"], &json!({}));
+    let mut client = Launched::start(&mut test_gateway.connect_command(&["c"]));
+    assert_eq!(test_gateway.wait_exit(&mut client).code(), Some(1));
     assert_eq!(client.stderr(), "ostler: no server is called c; there are a, b\n");
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn what_lies_in_a_clients_directory_is_not_its_configuration() {
-    let house = House::new(Stage::leaf());
-    let clone = house.sandbox.file("clone");
+    let test_gateway = TestGateway::new(Stage::leaf());
+    let clone = test_gateway.sandbox.file("clone");
     std::fs::create_dir(&clone).unwrap();
-    let evil = json!({ "mcpServers": { "evil": house.stub("evil", &[], &json!({})) } });
+    let evil = json!({ "mcpServers": { "evil": test_gateway.stub("evil", &[], &json!({})) } });
     std::fs::write(clone.join("ostler.json"), evil.to_string()).unwrap();
-    let mut command = house.command(house.program());
+    let mut command = test_gateway.command(test_gateway.program());
     let mut client = Client::start(command.arg("connect").current_dir(&clone));
     let tools = client.0.call("tools/list", &json!({}));
     assert!(tools.to_string().contains("example__echo"), "{tools}");
-    assert_eq!(house.starts("evil").len(), 0);
+    assert_eq!(test_gateway.starts("evil").len(), 0);
     client.end();
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn a_gateway_is_nobodys_child() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let client = house.client(&["a"]);
-    let gateway = ostler_testkit::Process::read(house.gateways()[0]).unwrap();
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let client = test_gateway.client(&["a"]);
+    let gateway = ostler_testkit::Process::read(test_gateway.gateways()[0]).unwrap();
     assert_ne!(gateway.ppid, client.0.pid());
     let own = ostler_testkit::Process::read(client.0.pid()).unwrap();
     assert!(gateway.sid != own.sid && gateway.pgid != own.pgid && gateway.comm == "ostler");
     client.end();
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn the_example_shows_working_tools_at_once() {
-    let house = House::new(Stage::leaf());
-    let mut command = house.command(house.program());
+    let test_gateway = TestGateway::new(Stage::leaf());
+    let mut command = test_gateway.command(test_gateway.program());
     let mut client = Client::start(command.args(["connect", "example"]).stderr(Stdio::null()));
     let tools = client.0.call("tools/list", &json!({}));
     assert!(tools.to_string().contains("ostler found no configuration"), "{tools}");
@@ -143,7 +143,7 @@ fn the_example_shows_working_tools_at_once() {
     assert_eq!(late["id"], 900);
     client.end();
     wait_until("nobody is connected", PATIENCE, || {
-        house.ostler_json(&["sessions", "--json"]).as_array().unwrap().is_empty()
+        test_gateway.ostler_json(&["sessions", "--json"]).as_array().unwrap().is_empty()
     });
-    house.down();
+    test_gateway.down();
 }

@@ -4,167 +4,167 @@ use ostler_testkit::{Launched, Stage, is_alive, rows, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::house::{Client, House, PATIENCE};
+use crate::test_gateway::{Client, PATIENCE, TestGateway};
 
 /// Waits until the only instance has this state.
-fn expect_state(house: &House, state: &str) {
+fn expect_state(test_gateway: &TestGateway, state: &str) {
     wait_until(&format!("it is {state}"), PATIENCE, || {
-        let rows = house.instances();
+        let rows = test_gateway.instances();
         rows.len() == 1 && rows[0]["state"] == state && rows[0]["gateway"]["state"] == state
     });
 }
 
-fn states_in_table(house: &House) -> Vec<String> {
-    let table = house.ostler(&["ps"]);
+fn states_in_table(test_gateway: &TestGateway) -> Vec<String> {
+    let table = test_gateway.ostler(&["ps"]);
     let state = |line: &str| line.split_whitespace().nth(1).map(ToOwned::to_owned);
     table.lines().skip(1).filter_map(state).collect()
 }
 
 rows! {
     fn a_state_is_what_the_instance_does(stage) {
-        let house = House::new(stage);
-        let (go, slow) = (house.sandbox.file("go"), ["--answer", "slow", "--slow-ms", "1500"]);
+        let test_gateway = TestGateway::new(stage);
+        let (go, slow) = (test_gateway.sandbox.file("go"), ["--answer", "slow", "--slow-ms", "1500"]);
         let switches: Vec<&str> = slow.into_iter().chain(["--ignore-eof", "--ignore-term"]).collect();
-        house.configure(&[("a", house.stub("a", &switches, &json!({ "grace": "3s" })))]);
-        let mut launched = Launched::start(&mut house.connect_command(&["a", "--agent", "me"]));
+        test_gateway.configure(&[("a", test_gateway.stub("a", &switches, &json!({ "grace": "3s" })))]);
+        let mut launched = Launched::start(&mut test_gateway.connect_command(&["a", "--agent", "me"]));
         launched.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": { "name": "ostler-testkit", "version": "0" } } }));
-        wait_until("its process runs", PATIENCE, || house.starts("a").len() == 1);
-        wait_until("it is on record", PATIENCE, || !house.instances().is_empty());
-        assert_eq!(states_in_table(&house), ["starting"]);
-        assert_eq!(house.instances()[0]["state"], "starting");
+        wait_until("its process runs", PATIENCE, || test_gateway.starts("a").len() == 1);
+        wait_until("it is on record", PATIENCE, || !test_gateway.instances().is_empty());
+        assert_eq!(states_in_table(&test_gateway), ["starting"]);
+        assert_eq!(test_gateway.instances()[0]["state"], "starting");
         assert!(launched.message(PATIENCE)["result"].is_object());
         let mut client = Client(launched);
         client.0.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         client.echo();
-        expect_state(&house, "ready");
+        expect_state(&test_gateway, "ready");
         client.begin(7, "echo", &json!({ "until": go }));
-        expect_state(&house, "busy");
+        expect_state(&test_gateway, "busy");
         std::fs::write(&go, "").unwrap();
         assert_eq!(client.0.message(PATIENCE)["id"], 7);
-        expect_state(&house, "ready");
+        expect_state(&test_gateway, "ready");
         client.end();
-        expect_state(&house, "idle");
-        assert_eq!(states_in_table(&house), ["idle"]);
-        let mut stop = Launched::start(house.command(house.program()).args(["stop", "a"]));
-        expect_state(&house, "stopping");
-        assert!(house.wait_exit(&mut stop).success());
-        house.down();
+        expect_state(&test_gateway, "idle");
+        assert_eq!(states_in_table(&test_gateway), ["idle"]);
+        let mut stop = Launched::start(test_gateway.command(test_gateway.program()).args(["stop", "a"]));
+        expect_state(&test_gateway, "stopping");
+        assert!(test_gateway.wait_exit(&mut stop).success());
+        test_gateway.down();
     }
 
     fn calls_in_flight_are_waited_for_while_it_drains(stage) {
-        let house = House::with(stage, &["a"], &json!({}));
-        let (go, mut client) = (house.sandbox.file("go"), house.client(&["a"]));
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
+        let (go, mut client) = (test_gateway.sandbox.file("go"), test_gateway.client(&["a"]));
         client.begin(7, "echo", &json!({ "until": go }));
-        house.expect_calls(1);
-        let mut stop = Launched::start(house.command(house.program()).args(["stop", "a"]));
-        expect_state(&house, "draining");
+        test_gateway.expect_calls(1);
+        let mut stop = Launched::start(test_gateway.command(test_gateway.program()).args(["stop", "a"]));
+        expect_state(&test_gateway, "draining");
         std::fs::write(&go, "").unwrap();
         assert_eq!(client.0.message(PATIENCE)["id"], 7);
-        assert!(house.wait_exit(&mut stop).success());
+        assert!(test_gateway.wait_exit(&mut stop).success());
         client.end();
-        house.down();
+        test_gateway.down();
     }
 
     fn a_restart_is_counted_where_it_happened(stage) {
-        let house = House::with(
+        let test_gateway = TestGateway::with(
             stage, &["a"], &json!({ "share": "all", "maxInstances": 3, "maxConcurrency": 1 }),
         );
-        let go = house.sandbox.file("go");
+        let go = test_gateway.sandbox.file("go");
         // Each comes when all that are there are busy, so that it gets another one.
         let busy_client = |calls: u64| {
-            let mut client = house.client(&["a"]);
+            let mut client = test_gateway.client(&["a"]);
             client.begin(7, "echo", &json!({ "until": go }));
-            house.expect_calls(calls);
+            test_gateway.expect_calls(calls);
             client
         };
         let clients: Vec<Client> = (1..=3).map(busy_client).collect();
-        assert_eq!(house.starts("a").len(), 3);
-        assert_eq!(restarts(&house), [0, 0, 0]);
-        house.signal(house.starts("a")[1], Signal::KILL);
-        wait_until("it is gone", PATIENCE, || house.instances().len() == 2);
-        assert_eq!(restarts(&house), [0, 0]);
+        assert_eq!(test_gateway.starts("a").len(), 3);
+        assert_eq!(restarts(&test_gateway), [0, 0, 0]);
+        test_gateway.signal(test_gateway.starts("a")[1], Signal::KILL);
+        wait_until("it is gone", PATIENCE, || test_gateway.instances().len() == 2);
+        assert_eq!(restarts(&test_gateway), [0, 0]);
         // While a server backs off, a caller gets a busy instance rather than none.
         wait_until("it may be started again", PATIENCE, || {
-            !house.ostler(&["ps"]).contains("next try in")
+            !test_gateway.ostler(&["ps"]).contains("next try in")
         });
         let mut fourth = busy_client(3);
-        assert_eq!(house.starts("a").len(), 4);
-        assert_eq!(restarts(&house), [0, 0, 1]);
+        assert_eq!(test_gateway.starts("a").len(), 4);
+        assert_eq!(restarts(&test_gateway), [0, 0, 1]);
         std::fs::write(&go, "").unwrap();
         assert_eq!(fourth.0.message(PATIENCE)["id"], 7);
         fourth.end();
         drop(clients);
-        house.down();
+        test_gateway.down();
     }
 
     fn an_instance_names_its_mcp_clients(stage) {
-        let house = House::with(stage, &["a"], &json!({ "share": "all" }));
-        let mut clients = [house.client(&["a"]), house.client(&["a"])];
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "all" }));
+        let mut clients = [test_gateway.client(&["a"]), test_gateway.client(&["a"])];
         clients.iter_mut().for_each(Client::echo);
-        assert_eq!(house.instances()[0]["gateway"]["clients"], json!(["ostler-testkit"]));
-        let table = house.ostler(&["ps"]);
+        assert_eq!(test_gateway.instances()[0]["gateway"]["clients"], json!(["ostler-testkit"]));
+        let table = test_gateway.ostler(&["ps"]);
         assert!(table.lines().nth(1).unwrap().ends_with("  ostler-testkit"), "{table}");
         clients.into_iter().for_each(Client::end);
-        house.down();
+        test_gateway.down();
     }
 }
 
-fn restarts(house: &House) -> Vec<u64> {
-    let rows = house.instances();
+fn restarts(test_gateway: &TestGateway) -> Vec<u64> {
+    let rows = test_gateway.instances();
     rows.iter().map(|row| row["gateway"]["restarts"].as_u64().unwrap()).collect()
 }
 
 #[test]
 fn a_program_that_is_not_there_never_runs() {
-    let house = House::new(Stage::leaf());
-    house.configure(&[("a", json!({ "command": "/nonexistent/program" }))]);
-    let mut client = Launched::start(&mut house.connect_command(&["a"]));
+    let test_gateway = TestGateway::new(Stage::leaf());
+    test_gateway.configure(&[("a", json!({ "command": "/nonexistent/program" }))]);
+    let mut client = Launched::start(&mut test_gateway.connect_command(&["a"]));
     assert!(client.initialize()["error"].is_object());
-    let events = house.ostler(&["events", "--json"]);
+    let events = test_gateway.ostler(&["events", "--json"]);
     let events: Vec<Value> =
         events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told = |name: &str| events.iter().any(|event| event["event"] == name);
     assert!(told("starting") && told("gone") && !told("running"), "{events:?}");
     client.close_stdin();
-    house.wait_exit(&mut client);
-    house.down();
+    test_gateway.wait_exit(&mut client);
+    test_gateway.down();
 }
 
 /// The guardian is stopped, so that it can't take note of its server's end.
 #[test]
 fn what_has_no_process_does_not_run() {
-    let house = House::new(Stage::leaf());
-    let mut run = house.wrap(&[]);
-    let (server, guardian) = (house.sandbox.pids()[0], house.guardians()[0]);
-    assert_eq!(house.instances()[0]["state"], "running");
-    house.signal(guardian, Signal::STOP);
-    house.signal(server, Signal::KILL);
+    let test_gateway = TestGateway::new(Stage::leaf());
+    let mut run = test_gateway.wrap(&[]);
+    let (server, guardian) = (test_gateway.sandbox.pids()[0], test_gateway.guardians()[0]);
+    assert_eq!(test_gateway.instances()[0]["state"], "running");
+    test_gateway.signal(guardian, Signal::STOP);
+    test_gateway.signal(server, Signal::KILL);
     wait_until("it is dead", PATIENCE, || !is_alive(server));
-    assert_eq!(house.instances()[0]["state"], "ending");
-    house.signal(guardian, Signal::CONT);
-    house.wait_exit(&mut run);
-    house.expect_no_process();
+    assert_eq!(test_gateway.instances()[0]["state"], "ending");
+    test_gateway.signal(guardian, Signal::CONT);
+    test_gateway.wait_exit(&mut run);
+    test_gateway.expect_no_process();
 }
 
 #[test]
 fn the_table_fits_80_columns_unless_it_is_to_be_wide() {
-    let house = House::new(Stage::leaf());
+    let test_gateway = TestGateway::new(Stage::leaf());
     let long = "a-server-with-quite-a-long-name-of-its-own-that-nobody-types-by-hand";
-    house.configure(&[
-        ("b", house.stub("b", &[], &json!({}))),
-        (long, house.stub("a", &[], &json!({}))),
+    test_gateway.configure(&[
+        ("b", test_gateway.stub("b", &[], &json!({}))),
+        (long, test_gateway.stub("a", &[], &json!({}))),
     ]);
-    let mut clients = [house.client(&[long]), house.client(&["b"])];
+    let mut clients = [test_gateway.client(&[long]), test_gateway.client(&["b"])];
     clients.iter_mut().for_each(Client::echo);
-    let table = house.ostler(&["ps"]);
+    let table = test_gateway.ostler(&["ps"]);
     assert_eq!(table.lines().count(), 3, "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     let headers: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(headers, ["NAME", "STATE", "PID", "PROCS", "RSS", "AGE", "CALLS", "CLIENT"]);
     assert!(table.contains("\na-server-with-"), "{table}");
-    let wide = house.ostler(&["ps", "--wide"]);
+    let wide = test_gateway.ostler(&["ps", "--wide"]);
     let headers: Vec<&str> = wide.lines().next().unwrap().split_whitespace().collect();
     let all = [
         "NAME",
@@ -186,5 +186,5 @@ fn the_table_fits_80_columns_unless_it_is_to_be_wide() {
     assert_eq!(headers, all);
     assert!(wide.contains(long), "{wide}");
     clients.into_iter().for_each(Client::end);
-    house.down();
+    test_gateway.down();
 }

@@ -3,7 +3,7 @@
 use ostler_testkit::{FakeHttp, FakeIssuer, Launched, Manners, Stage, standard, wait_until};
 use serde_json::{Value, json};
 
-use crate::house::{Client, House, PATIENCE};
+use crate::test_gateway::{Client, PATIENCE, TestGateway};
 
 /// Erases the line, begins another one, goes up, and writes from right to left.
 const HOSTILE: &str =
@@ -20,8 +20,8 @@ fn assert_plain(what: &str, text: &str) {
     assert!(!text.lines().any(|line| line.starts_with("forged")), "{what}: {text}");
 }
 
-fn hostile_client(house: &House) -> Client {
-    let mut client = Launched::start(&mut house.connect_command(&["a", "--agent", HOSTILE]));
+fn hostile_client(test_gateway: &TestGateway) -> Client {
+    let mut client = Launched::start(&mut test_gateway.connect_command(&["a", "--agent", HOSTILE]));
     let info = json!({ "name": HOSTILE, "version": HOSTILE });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
     client.call("initialize", &params);
@@ -31,59 +31,62 @@ fn hostile_client(house: &House) -> Client {
 
 #[test]
 fn a_client_and_a_server_can_not_forge_what_is_listed() {
-    let house = House::new(Stage::leaf());
+    let test_gateway = TestGateway::new(Stage::leaf());
     // Part of its command line, which ps and why show.
-    let init_log = house.sandbox.file(&HOSTILE.replace('/', "")).display().to_string();
-    house.configure(&[("a", house.stub("a", &["--init-log", &init_log], &json!({})))]);
-    let mut gateway = house.serve(&[]);
-    let mut client = hostile_client(&house);
+    let init_log = test_gateway.sandbox.file(&HOSTILE.replace('/', "")).display().to_string();
+    test_gateway
+        .configure(&[("a", test_gateway.stub("a", &["--init-log", &init_log], &json!({})))]);
+    let mut gateway = test_gateway.serve(&[]);
+    let mut client = hostile_client(&test_gateway);
     client.echo();
-    let pid = house.starts("a")[0].to_string();
+    let pid = test_gateway.starts("a")[0].to_string();
 
-    let sessions = house.ostler(&["sessions"]);
+    let sessions = test_gateway.ostler(&["sessions"]);
     assert_plain("sessions", &sessions);
     assert_eq!(sessions.lines().count(), 2, "{sessions}");
-    let ps = house.ostler(&["ps"]);
+    let ps = test_gateway.ostler(&["ps"]);
     assert_plain("ps", &ps);
     assert_eq!(ps.lines().count(), 2, "{ps}");
-    assert_plain("ps --tree", &house.ostler(&["ps", "--tree"]));
-    let why = house.ostler(&["why", &pid]);
+    assert_plain("ps --tree", &test_gateway.ostler(&["ps", "--tree"]));
+    let why = test_gateway.ostler(&["why", &pid]);
     assert_plain("why", &why);
     assert_eq!(why.lines().count(), 11, "{why}");
 
     client.begin(7, "echo", &json!({ "complain": HOSTILE, "exit": true }));
-    wait_until("its end is known", PATIENCE, || house.ostler(&["events"]).contains("stderr: "));
-    let events = house.ostler(&["events"]);
+    wait_until("its end is known", PATIENCE, || {
+        test_gateway.ostler(&["events"]).contains("stderr: ")
+    });
+    let events = test_gateway.ostler(&["events"]);
     assert_plain("events", &events);
     let is_ours = |line: &str| {
         line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("    stderr: ")
     };
     assert!(events.lines().all(is_ours), "{events}");
-    assert_plain("ps", &house.ostler(&["ps"]));
-    assert_plain("ps --wide", &house.ostler(&["ps", "--wide"]));
+    assert_plain("ps", &test_gateway.ostler(&["ps"]));
+    assert_plain("ps --wide", &test_gateway.ostler(&["ps", "--wide"]));
     client.end();
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
     assert_plain("serve", &gateway.stderr());
 }
 
 #[test]
 fn json_says_the_same_without_a_raw_control_character() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let mut client = hostile_client(&house);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let mut client = hostile_client(&test_gateway);
     client.echo();
     for words in [&["sessions", "--json"][..], &["ps", "--json"], &["events", "--json"]] {
-        assert_plain(&words.join(" "), &house.ostler(words));
+        assert_plain(&words.join(" "), &test_gateway.ostler(words));
     }
-    let sessions = house.ostler_json(&["sessions", "--json"]);
+    let sessions = test_gateway.ostler_json(&["sessions", "--json"]);
     assert_eq!((&sessions[0]["client"], &sessions[0]["agent"]), (&json!(HOSTILE), &json!(HOSTILE)));
     client.end();
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
 fn an_error_shows_what_it_is_about_without_obeying_it() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let config = house.sandbox.file(HOSTILE);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let config = test_gateway.sandbox.file(HOSTILE);
     std::fs::write(
         &config,
         format!(r#"{{"mcpServers": {{"b": {{"command": "x", "{HOSTILE}": 1}}}}}}"#),
@@ -105,26 +108,26 @@ fn an_error_shows_what_it_is_about_without_obeying_it() {
         &["login", HOSTILE, "--config", &config],
         &["ps", "--socket", HOSTILE],
     ] {
-        let said = house.try_ostler(words);
+        let said = test_gateway.try_ostler(words);
         assert!(!said.status.success(), "{words:?}: {said:?}");
         let (out, err) =
             (String::from_utf8(said.stdout).unwrap(), String::from_utf8(said.stderr).unwrap());
         assert_plain(&words.join(" "), &format!("{out}{err}"));
         assert!(!err.is_empty(), "{words:?}");
     }
-    house.expect_no_process();
+    test_gateway.expect_no_process();
 }
 
 #[test]
 fn a_login_shows_what_others_say_without_obeying_it() {
-    let house = House::new(Stage::leaf());
+    let test_gateway = TestGateway::new(Stage::leaf());
     let refused = |says: &[(&'static str, &str)]| {
         let says = says.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let issuer = FakeIssuer::new(Manners { says, ..Manners::default() });
         let fake = FakeHttp::new(issuer.guard(standard));
-        house.configure(&[("far", json!({ "url": fake.url("/mcp") }))]);
-        let config = house.config().display().to_string();
-        let said = house.try_ostler(&[
+        test_gateway.configure(&[("far", json!({ "url": fake.url("/mcp") }))]);
+        let config = test_gateway.config().display().to_string();
+        let said = test_gateway.try_ostler(&[
             "login",
             "far",
             "--no-browser",
@@ -146,13 +149,14 @@ fn a_login_shows_what_others_say_without_obeying_it() {
 
 #[test]
 fn a_configuration_is_checked_without_obeying_it() {
-    let house = House::new(Stage::leaf());
-    house.configure(&[("a", json!({ "command": HOSTILE, "args": [HOSTILE], "share": "all" }))]);
-    let config = house.config().display().to_string();
-    let text = house.ostler(&["check", "--config", &config]);
+    let test_gateway = TestGateway::new(Stage::leaf());
+    test_gateway
+        .configure(&[("a", json!({ "command": HOSTILE, "args": [HOSTILE], "share": "all" }))]);
+    let config = test_gateway.config().display().to_string();
+    let text = test_gateway.ostler(&["check", "--config", &config]);
     assert_plain("check", &text);
     assert_eq!(text.lines().count(), 3, "{text}");
-    let json = house.ostler(&["check", "--json", "--config", &config]);
+    let json = test_gateway.ostler(&["check", "--json", "--config", &config]);
     assert_plain("check --json", &json);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["servers"][0]["command"][0], HOSTILE);

@@ -8,7 +8,7 @@ use ostler_testkit::web::{Reply, Web, hello};
 use ostler_testkit::{Authority, Launched, Stage};
 use serde_json::json;
 
-use crate::house::{House, PATIENCE, address_in, token_of};
+use crate::test_gateway::{PATIENCE, TestGateway, address_in, token_of};
 
 /// An authority, and what it has signed for a gateway.
 pub(crate) fn authority() -> Authority {
@@ -25,16 +25,20 @@ pub(crate) fn words(authority: &Authority, certificate: &str, key: &str) -> [Str
     words.map(ToOwned::to_owned)
 }
 
-fn serve(house: &House, authority: &Authority) -> (Launched, SocketAddr) {
+fn serve(test_gateway: &TestGateway, authority: &Authority) -> (Launched, SocketAddr) {
     let words = words(authority, "gateway.pem", "gateway.key");
-    let gateway = house.serve(&words.each_ref().map(String::as_str));
+    let gateway = test_gateway.serve(&words.each_ref().map(String::as_str));
     let address = address_in(&gateway.stderr());
     (gateway, address)
 }
 
 /// The first line of the answer to a handshake, if the gateway is one that this authority knows.
-pub(crate) fn greet(house: &House, authority: &Authority, address: SocketAddr) -> Option<String> {
-    let web = Web::new(address, "/mcp/a", &token_of(house)).with("Connection", "close");
+pub(crate) fn greet(
+    test_gateway: &TestGateway,
+    authority: &Authority,
+    address: SocketAddr,
+) -> Option<String> {
+    let web = Web::new(address, "/mcp/a", &token_of(test_gateway)).with("Connection", "close");
     let mut command = Command::new("openssl");
     command.args(["s_client", "-quiet", "-verify_return_error", "-verify_ip", "127.0.0.1"]);
     command.arg("-CAfile").arg(authority.file("ca.pem")).arg("-connect").arg(address.to_string());
@@ -48,15 +52,15 @@ pub(crate) fn greet(house: &House, authority: &Authority, address: SocketAddr) -
 #[test]
 fn a_client_that_trusts_the_certificate_is_served_and_nobody_else() {
     let (authority, other) = (authority(), Authority::new());
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let (mut gateway, address) = serve(&house, &authority);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let (mut gateway, address) = serve(&test_gateway, &authority);
     let said = gateway.stderr();
     assert!(said.contains("serves https://"), "{said}");
-    assert_eq!(greet(&house, &authority, address).as_deref(), Some("HTTP/1.1 200 OK"));
-    assert_eq!(greet(&house, &other, address), None);
-    let plain = Web::new(address, "/mcp/a", &token_of(&house));
+    assert_eq!(greet(&test_gateway, &authority, address).as_deref(), Some("HTTP/1.1 200 OK"));
+    assert_eq!(greet(&test_gateway, &other, address), None);
+    let plain = Web::new(address, "/mcp/a", &token_of(&test_gateway));
     assert!(Reply::read(plain.begin("POST", "")).is_err(), "what is not secured is not answered");
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
@@ -64,10 +68,10 @@ fn files_that_can_not_be_used_are_said_before_anything_starts() {
     let (authority, other) = (authority(), authority());
     fs::copy(other.file("gateway.key"), authority.file("other.key")).unwrap();
     fs::write(authority.file("empty.pem"), "").unwrap();
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let outcome = |words: &[String]| {
-        let mut command = house.command(house.program());
-        command.arg("serve").args(words).arg("--config").arg(house.config());
+        let mut command = test_gateway.command(test_gateway.program());
+        command.arg("serve").args(words).arg("--config").arg(test_gateway.config());
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
@@ -85,24 +89,24 @@ fn files_that_can_not_be_used_are_said_before_anything_starts() {
     for one in [&both[..4], &[&both[..2], &both[4..]].concat(), &both[2..]] {
         assert_eq!(outcome(one).0, Some(2), "{one:?}");
     }
-    house.expect_no_process();
+    test_gateway.expect_no_process();
 }
 
 #[test]
 fn a_reload_takes_over_the_certificate_unless_it_can_not_be_used() {
     let (authority, other) = (authority(), authority());
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let (mut gateway, address) = serve(&house, &authority);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let (mut gateway, address) = serve(&test_gateway, &authority);
     for name in ["gateway.pem", "gateway.key"] {
         fs::copy(other.file(name), authority.file(name)).unwrap();
     }
-    let said = house.ostler_json(&["reload", "--json"])["notices"].to_string();
+    let said = test_gateway.ostler_json(&["reload", "--json"])["notices"].to_string();
     assert!(!said.contains("certificate"), "{said}");
-    assert_eq!(greet(&house, &authority, address), None);
-    assert_eq!(greet(&house, &other, address).as_deref(), Some("HTTP/1.1 200 OK"));
+    assert_eq!(greet(&test_gateway, &authority, address), None);
+    assert_eq!(greet(&test_gateway, &other, address).as_deref(), Some("HTTP/1.1 200 OK"));
     fs::write(authority.file("gateway.key"), "broken").unwrap();
-    let said = house.ostler_json(&["reload", "--json"])["notices"].to_string();
+    let said = test_gateway.ostler_json(&["reload", "--json"])["notices"].to_string();
     assert!(said.contains("the certificate in force stays: "), "{said}");
-    assert_eq!(greet(&house, &other, address).as_deref(), Some("HTTP/1.1 200 OK"));
-    house.down_with(&mut gateway);
+    assert_eq!(greet(&test_gateway, &other, address).as_deref(), Some("HTTP/1.1 200 OK"));
+    test_gateway.down_with(&mut gateway);
 }

@@ -6,32 +6,32 @@ use ostler_testkit::web::{Web, hello, request};
 use ostler_testkit::{Launched, Stage, wait_until};
 use serde_json::{Value, json};
 
-use crate::house::{Client, House, PATIENCE, address_in, serve};
 use crate::http::echo;
+use crate::test_gateway::{Client, PATIENCE, TestGateway, address_in, serve};
 
 pub(crate) const CI: &str = "token-of-the-ci-0123";
 pub(crate) const TEAM: &str = "token-of-the-team-0123";
 
 #[test]
 fn the_token_is_made_once_and_never_said() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
-    let (mut gateway, address, token) = serve(&house);
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
+    let (mut gateway, address, token) = serve(&test_gateway);
     assert_eq!(token.len(), 64);
     let said = gateway.stderr();
     assert!(said.contains("/ostler/token") && !said.contains(&token), "{said}");
     assert_eq!(Web::new(address, "/mcp/a", "wrong").send("POST", "").status, 401);
-    house.down_with(&mut gateway);
-    let (mut gateway, _, again) = serve(&house);
+    test_gateway.down_with(&mut gateway);
+    let (mut gateway, _, again) = serve(&test_gateway);
     assert_eq!(again, token);
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
 fn a_token_can_be_given() {
-    let house = House::with(Stage::leaf(), &["a"], &json!({}));
+    let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let serve = |token: &str| {
-        let mut command = house.command(house.program());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(house.config());
+        let mut command = test_gateway.command(test_gateway.program());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(test_gateway.config());
         Launched::start(command.env("OSTLER_TOKEN", token))
     };
     let mut weak = serve("short");
@@ -40,41 +40,41 @@ fn a_token_can_be_given() {
     let mut gateway = serve("given-by-its-user");
     wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("serves"));
     assert!(gateway.stderr().contains("its token is in OSTLER_TOKEN"), "{}", gateway.stderr());
-    assert!(!house.sandbox.state().join("ostler/token").exists());
-    house.down_with(&mut gateway);
+    assert!(!test_gateway.sandbox.state().join("ostler/token").exists());
+    test_gateway.down_with(&mut gateway);
 }
 
 /// A gateway with these tokens, and two servers.
-fn with_tokens(house: &House, tokens: &Value) -> (Launched, SocketAddr) {
-    configure(house, tokens);
-    serve_tokens(house)
+fn with_tokens(test_gateway: &TestGateway, tokens: &Value) -> (Launched, SocketAddr) {
+    configure(test_gateway, tokens);
+    serve_tokens(test_gateway)
 }
 
 /// A gateway with the configuration as it stands, whose tokens are those above.
-pub(crate) fn serve_tokens(house: &House) -> (Launched, SocketAddr) {
-    let mut command = house.command(house.program());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(house.config());
+pub(crate) fn serve_tokens(test_gateway: &TestGateway) -> (Launched, SocketAddr) {
+    let mut command = test_gateway.command(test_gateway.program());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(test_gateway.config());
     let gateway = Launched::start(command.env("CI_TOKEN", CI).env("TEAM_TOKEN", TEAM));
     wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("ostler.json at"));
     let address = address_in(&gateway.stderr());
     (gateway, address)
 }
 
-fn configure(house: &House, tokens: &Value) {
-    let stub = |name| house.stub(name, &[], &json!({}));
+fn configure(test_gateway: &TestGateway, tokens: &Value) {
+    let stub = |name| test_gateway.stub(name, &[], &json!({}));
     let servers = json!({ "a": stub("a"), "b": stub("b") });
-    house.write(&json!({ "mcpServers": servers, "tokens": tokens }).to_string());
+    test_gateway.write(&json!({ "mcpServers": servers, "tokens": tokens }).to_string());
 }
 
 #[test]
 fn a_token_of_the_configuration_has_its_agent_and_its_servers() {
-    let house = House::new(Stage::leaf());
+    let test_gateway = TestGateway::new(Stage::leaf());
     let tokens = json!({
         "ci": { "token": "${CI_TOKEN}", "agent": "ci", "servers": ["a"] },
         "none": { "token": "${NOT_SET}" },
         "twice": { "token": CI },
     });
-    let (mut gateway, address) = with_tokens(&house, &tokens);
+    let (mut gateway, address) = with_tokens(&test_gateway, &tokens);
     let said = gateway.stderr();
     for unusable in ["tokens.none: NOT_SET is not set", "tokens.twice: another token is the same"] {
         assert!(said.contains(unusable), "{said}");
@@ -82,7 +82,7 @@ fn a_token_of_the_configuration_has_its_agent_and_its_servers() {
     assert!(!said.contains(CI), "{said}");
     let ci = |path: &str| Web::new(address, path, CI);
     echo(&ci("/mcp/a").enter());
-    let sessions = house.ostler_json(&["sessions", "--json"]).to_string();
+    let sessions = test_gateway.ostler_json(&["sessions", "--json"]).to_string();
     assert!(sessions.contains("\"ci\""), "{sessions}");
     let hello = hello("2025-11-25", &json!({}));
     assert_eq!(ci("/mcp/b").send("POST", &hello).status, 404);
@@ -92,34 +92,34 @@ fn a_token_of_the_configuration_has_its_agent_and_its_servers() {
     let list = all.request(&json!(1), "tools/list", &json!({})).message();
     let names = list["result"]["tools"].to_string();
     assert!(names.contains("a__echo") && !names.contains("b__echo"), "{list}");
-    assert!(house.starts("b").is_empty());
-    house.down_with(&mut gateway);
+    assert!(test_gateway.starts("b").is_empty());
+    test_gateway.down_with(&mut gateway);
 }
 
 /// Two tokens may name their agents alike; that makes neither the other's.
 #[test]
 fn an_agent_name_of_one_token_reaches_no_instance_of_another() {
-    let house = House::new(Stage::leaf());
+    let test_gateway = TestGateway::new(Stage::leaf());
     let tokens = json!({
         "ci": { "token": "${CI_TOKEN}", "agent": "ci" },
         "team": { "token": "${TEAM_TOKEN}" },
     });
-    let (mut gateway, address) = with_tokens(&house, &tokens);
+    let (mut gateway, address) = with_tokens(&test_gateway, &tokens);
     let ci = Web::new(address, "/mcp/a", CI).enter();
     let team = Web::new(address, "/mcp/a", TEAM).with("Ostler-Agent", "ci").enter();
     echo(&ci);
     echo(&team);
-    let of_a = house.starts("a");
+    let of_a = test_gateway.starts("a");
     assert_eq!(of_a.len(), 2, "each token's agent has an instance of its own: {of_a:?}");
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
 fn who_came_with_a_token_goes_with_it() {
-    let house = House::new(Stage::leaf());
+    let test_gateway = TestGateway::new(Stage::leaf());
     let team = json!({ "token": "${TEAM_TOKEN}", "servers": ["b"] });
     let tokens = json!({ "ci": { "token": "${CI_TOKEN}", "servers": ["a"] }, "team": team });
-    let (mut gateway, address) = with_tokens(&house, &tokens);
+    let (mut gateway, address) = with_tokens(&test_gateway, &tokens);
     let ci = Web::new(address, "/mcp/a", CI).enter();
     echo(&ci);
     let mut listening = ci.listen();
@@ -128,43 +128,43 @@ fn who_came_with_a_token_goes_with_it() {
     let team_at = Web::new(address, "/mcp/b", TEAM).enter();
     echo(&team_at);
     let _team_listens = team_at.listen();
-    configure(&house, &json!({ "team": team }));
+    configure(&test_gateway, &json!({ "team": team }));
     assert_eq!((listening.said(), old.said()), (None, None));
     let ping = request(&json!(1), "ping", &json!({}));
     assert_eq!(ci.send("POST", &ping).status, 401);
     wait_until("its server has gone", PATIENCE, || {
-        house.instances().iter().all(|instance| instance["name"] == "b")
+        test_gateway.instances().iter().all(|instance| instance["name"] == "b")
     });
     // Nobody else is concerned.
     assert_eq!(team_at.send("POST", &ping).status, 200);
-    assert_eq!(house.instances().len(), 1);
+    assert_eq!(test_gateway.instances().len(), 1);
     // One that is for something else now is another one.
-    configure(&house, &json!({ "team": { "token": "${TEAM_TOKEN}", "servers": ["a"] } }));
+    configure(&test_gateway, &json!({ "team": { "token": "${TEAM_TOKEN}", "servers": ["a"] } }));
     wait_until("the session has gone", PATIENCE, || team_at.send("POST", &ping).status == 404);
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }
 
 #[test]
 fn no_server_inherits_what_lets_clients_in() {
-    let house = House::new(Stage::leaf());
-    let greedy = house.stub("a", &[], &json!({ "inheritEnv": ["*"], "share": "session" }));
+    let test_gateway = TestGateway::new(Stage::leaf());
+    let greedy = test_gateway.stub("a", &[], &json!({ "inheritEnv": ["*"], "share": "session" }));
     let tokens = json!({ "ci": { "token": "${CI_TOKEN}" } });
-    house.configure_with(&[("a", greedy)], &json!({ "tokens": tokens }));
+    test_gateway.configure_with(&[("a", greedy)], &json!({ "tokens": tokens }));
     let variables =
         [("OSTLER_TOKEN", TEAM), ("CI_TOKEN", CI), ("OSTLER_AGENT", "me"), ("MINE", "1")];
-    let mut command = house.command(house.program());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(house.config());
+    let mut command = test_gateway.command(test_gateway.program());
+    command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(test_gateway.config());
     let mut gateway = Launched::start(command.envs(variables));
     wait_until("the gateway serves", PATIENCE, || gateway.stderr().contains("ostler.json at"));
     // The variables are the gateway's for a client on HTTP, and the client's own for one that connects.
     echo(&Web::new(address_in(&gateway.stderr()), "/mcp/a", CI).enter());
-    let mut client = Client::start(house.connect_command(&["a"]).envs(variables));
+    let mut client = Client::start(test_gateway.connect_command(&["a"]).envs(variables));
     client.echo();
 
     let of = |pid: u32| {
         String::from_utf8(std::fs::read(format!("/proc/{pid}/environ")).unwrap()).unwrap()
     };
-    let servers: Vec<String> = house.starts("a").into_iter().map(of).collect();
+    let servers: Vec<String> = test_gateway.starts("a").into_iter().map(of).collect();
     assert_eq!(servers.len(), 2);
     for environment in &servers {
         let names: Vec<&str> =
@@ -173,9 +173,9 @@ fn no_server_inherits_what_lets_clients_in() {
         let own = ["OSTLER_TOKEN", "CI_TOKEN", "OSTLER_AGENT"];
         assert!(!names.iter().any(|name| own.contains(name)), "{names:?}");
     }
-    let guardians: Vec<String> = house.guardians().into_iter().map(of).collect();
+    let guardians: Vec<String> = test_gateway.guardians().into_iter().map(of).collect();
     let all = [servers, guardians].concat().concat();
     assert!(!all.contains(CI) && !all.contains(TEAM), "a token is in an environment");
     client.end();
-    house.down_with(&mut gateway);
+    test_gateway.down_with(&mut gateway);
 }

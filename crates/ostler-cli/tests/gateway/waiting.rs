@@ -6,7 +6,7 @@ use ostler_testkit::web::{Reply, Web, request};
 use ostler_testkit::{Launched, Stage, rss_of};
 use serde_json::{Value, json};
 
-use crate::house::{Client, House, PATIENCE, serve};
+use crate::test_gateway::{Client, PATIENCE, TestGateway, serve};
 
 /// Calls, and how large each of them is.
 const CALLS: u64 = 12;
@@ -19,7 +19,7 @@ const UNREAD_COST: u64 = 288 << 10;
 
 /// A gateway with one server, and what it takes before anybody asks for anything.
 struct Scene {
-    house: House,
+    test_gateway: TestGateway,
     gateway: Launched,
     memory: u64,
     web: Web,
@@ -36,12 +36,12 @@ impl Scene {
     }
 
     fn with(switches: &[&str], path: &str, more: &Value) -> Self {
-        let house = House::new(Stage::leaf());
-        house.configure(&[("a", house.stub("a", switches, more))]);
-        let (gateway, address, token) = serve(&house);
+        let test_gateway = TestGateway::new(Stage::leaf());
+        test_gateway.configure(&[("a", test_gateway.stub("a", switches, more))]);
+        let (gateway, address, token) = serve(&test_gateway);
         let memory = rss_of(gateway.pid());
         let web = Web::new(address, path, &token).enter();
-        Self { house, gateway, memory, web }
+        Self { test_gateway, gateway, memory, web }
     }
 
     fn expect_cost(&self, most: u64) {
@@ -50,7 +50,7 @@ impl Scene {
     }
 
     fn end(mut self) {
-        self.house.down_with(&mut self.gateway);
+        self.test_gateway.down_with(&mut self.gateway);
     }
 }
 
@@ -68,7 +68,7 @@ fn a_call_that_its_server_has_keeps_nothing_of_its_bytes() {
     let waiting: Vec<TcpStream> = (1..=CALLS)
         .map(|id| {
             let stream = scene.web.begin("POST", &call(id, "x", LARGE));
-            scene.house.expect_calls(id);
+            scene.test_gateway.expect_calls(id);
             stream
         })
         .collect();
@@ -106,7 +106,7 @@ fn calls_on_http_that_wait_for_a_server_to_start_have_a_limit() {
 #[test]
 fn calls_on_stdio_that_wait_for_a_server_to_start_have_a_limit() {
     let scene = Scene::new(&["--answer", "never"], "/mcp");
-    let mut client = scene.house.client(&[]);
+    let mut client = scene.test_gateway.client(&[]);
     let mut refused = 0;
     for id in 1..=CALLS {
         client.0.write(format!("{}\n", call(id, "a__x", LARGE)).as_bytes(), PATIENCE).unwrap();

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use ostler_testkit::{Launched, Stage, wait_until};
 use serde_json::{Map, Value, json};
 
-use crate::house::{House, PATIENCE};
 use crate::scripts::{PYTHON_2, Script, TYPESCRIPT_1};
+use crate::test_gateway::{PATIENCE, TestGateway};
 use crate::{NPX, PLAY, Reach, Seen, Way};
 
 const NODE: [(&str, &str); 6] = [
@@ -29,10 +29,10 @@ const PYTHON: [(&str, &str); 4] = [
 const PATIENT: &str = "gemini-cli-mcp-client";
 
 /// A gateway to all of them, with empty caches.
-fn cold() -> House {
-    let house = House::new(Stage::leaf());
+fn cold() -> TestGateway {
+    let test_gateway = TestGateway::new(Stage::leaf());
     let caches = json!({
-        "npm_config_cache": house.sandbox.file("npm"), "UV_CACHE_DIR": house.sandbox.file("uv"),
+        "npm_config_cache": test_gateway.sandbox.file("npm"), "UV_CACHE_DIR": test_gateway.sandbox.file("uv"),
     });
     let node = NODE.map(|(name, package)| {
         let mut args = vec!["-y", package];
@@ -43,14 +43,14 @@ fn cold() -> House {
     let python = PYTHON.map(|(name, package)| {
         (name, json!({ "command": "uvx", "args": [package], "env": caches }))
     });
-    house.configure(&node.into_iter().chain(python).collect::<Vec<_>>());
-    house
+    test_gateway.configure(&node.into_iter().chain(python).collect::<Vec<_>>());
+    test_gateway
 }
 
 /// The servers whose tools a client sees that lists once and leaves.
-fn listed(script: Script, house: &House) -> BTreeSet<String> {
-    let reach = Reach::connect(house, None);
-    let way = Way { stage: house, server: &NPX, reach, prefix: String::new() };
+fn listed(script: Script, test_gateway: &TestGateway) -> BTreeSet<String> {
+    let reach = Reach::connect(test_gateway, None);
+    let way = Way { stage: test_gateway, server: &NPX, reach, prefix: String::new() };
     let mut client = Launched::start(script.command(&way, "look").env("CLIENT_NAME", PATIENT));
     let Ok(Some(line)) = client.line(PLAY) else { panic!("no list: {}", client.stderr()) };
     assert!(client.wait_exit(PLAY).success(), "{}", client.stderr());
@@ -60,22 +60,22 @@ fn listed(script: Script, house: &House) -> BTreeSet<String> {
     tools.iter().filter_map(server).collect()
 }
 
-fn starts(house: &House) -> usize {
-    let events = house.ostler(&["events", "--json"]);
+fn starts(test_gateway: &TestGateway) -> usize {
+    let events = test_gateway.ostler(&["events", "--json"]);
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.filter(|event| event["event"] == "starting").count()
 }
 
 fn all_are_in_the_first_list(script: Script) {
-    let house = cold();
+    let test_gateway = cold();
     let all: BTreeSet<String> =
         NODE.iter().chain(&PYTHON).map(|(name, _)| (*name).into()).collect();
-    assert_eq!(listed(script, &house), all);
-    house.expect_no_server();
-    wait_until("every start is told", PATIENCE, || starts(&house) == all.len());
-    assert_eq!(listed(script, &house), all);
-    assert_eq!(starts(&house), all.len(), "the second list starts nothing");
-    house.down();
+    assert_eq!(listed(script, &test_gateway), all);
+    test_gateway.expect_no_server();
+    wait_until("every start is told", PATIENCE, || starts(&test_gateway) == all.len());
+    assert_eq!(listed(script, &test_gateway), all);
+    assert_eq!(starts(&test_gateway), all.len(), "the second list starts nothing");
+    test_gateway.down();
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_call_goes_on_when_its_client_is_cut_off() {
     let cut = || {
         cable.cut();
         // So that what the client gets from now on, it gets although it was cut off.
-        gateway.house.expect_calls(1);
+        gateway.test_gateway.expect_calls(1);
     };
     let expected = json!([1, 2, 3, 4, 5, 6, 7, 8]);
     for script in SCRIPTED {

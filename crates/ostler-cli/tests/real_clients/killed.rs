@@ -4,8 +4,8 @@ use ostler_testkit::wait_until;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::house::PATIENCE;
 use crate::scripts::meet;
+use crate::test_gateway::PATIENCE;
 use crate::{Gateway, NPX, Transport};
 
 #[test]
@@ -26,18 +26,18 @@ fn clients_on_http_in_the_old_way_that_are_killed_leave_nothing() {
 /// Each has an instance of its own, which goes with it and with nobody else.
 fn leave_nothing(transport: Transport) {
     let gateway = Gateway::open_with(transport, &json!({}), &json!({ "detachTimeout": "1s" }));
-    let house = &gateway.house;
+    let test_gateway = &gateway.test_gateway;
     let clients = meet(&gateway.way(&NPX));
     let mut left = clients.len();
     for mut client in clients {
-        wait_until("the others have theirs", PATIENCE, || house.instances().len() == left);
+        wait_until("the others have theirs", PATIENCE, || test_gateway.instances().len() == left);
         client.signal(Signal::KILL);
         client.wait_exit(PATIENCE);
         left -= 1;
-        wait_until("its server is gone", PATIENCE, || house.guardians().len() == left);
+        wait_until("its server is gone", PATIENCE, || test_gateway.guardians().len() == left);
     }
-    house.expect_no_server();
-    assert!(house.instances().is_empty());
-    assert_eq!(house.ostler_json(&["sessions", "--json"]), json!([]));
+    test_gateway.expect_no_server();
+    assert!(test_gateway.instances().is_empty());
+    assert_eq!(test_gateway.ostler_json(&["sessions", "--json"]), json!([]));
     gateway.down();
 }

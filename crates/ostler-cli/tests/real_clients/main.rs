@@ -7,9 +7,6 @@
 
 mod alone;
 mod cut;
-#[expect(dead_code, reason = "it is shared with other tests")]
-#[path = "../gateway/house.rs"]
-mod house;
 mod inspector;
 mod killed;
 #[path = "../published/mod.rs"]
@@ -18,6 +15,9 @@ mod reach;
 mod remote;
 mod rust;
 mod scripts;
+#[expect(dead_code, reason = "it is shared with other tests")]
+#[path = "../gateway/test_gateway.rs"]
+mod test_gateway;
 mod together;
 
 use std::path::PathBuf;
@@ -75,12 +75,12 @@ fn sees_the_same(transport: Transport, play: impl Fn(&Way<'_>) -> Seen) {
         };
         let one = play(&gateway.way(server));
         compare(&direct, &one, "over its own name");
-        gateway.house.expect_no_server();
+        gateway.test_gateway.expect_no_server();
         let mut all = play(&gateway.way_among_all(server));
         // Here it is the gateway that introduces itself.
         all.insert("server".into(), direct["server"].clone());
         compare(&direct, &all, "among all servers");
-        gateway.house.expect_no_server();
+        gateway.test_gateway.expect_no_server();
     }
     gateway.down();
 }

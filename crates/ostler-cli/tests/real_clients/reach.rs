@@ -6,7 +6,7 @@ use ostler_testkit::{Launched, Stage};
 use serde_json::{Value, json};
 
 use crate::cut::Cable;
-use crate::house::{House, serve};
+use crate::test_gateway::{TestGateway, serve};
 use crate::{NPX, Published, UVX, Way};
 
 /// What a client speaks over to a gateway.
@@ -38,9 +38,9 @@ impl Reach {
     }
 
     /// One server of a gateway, or all.
-    pub(crate) fn connect(house: &House, server: Option<&str>) -> Self {
-        let config = house.config().display().to_string();
-        let words = [house.program(), "connect".into()].into_iter();
+    pub(crate) fn connect(test_gateway: &TestGateway, server: Option<&str>) -> Self {
+        let config = test_gateway.config().display().to_string();
+        let words = [test_gateway.program(), "connect".into()].into_iter();
         let words = words.chain(server.map(ToOwned::to_owned));
         Self::Connect(words.chain(["--config".into(), config]).collect())
     }
@@ -48,7 +48,7 @@ impl Reach {
 
 /// A gateway to both servers.
 pub(crate) struct Gateway {
-    pub(crate) house: House,
+    pub(crate) test_gateway: TestGateway,
     listening: Option<Listening>,
 }
 
@@ -68,11 +68,11 @@ impl Gateway {
 
     /// The same with further keys in the configuration.
     pub(crate) fn open_with(transport: Transport, more: &Value, keys: &Value) -> Self {
-        let house = House::new(Stage::leaf());
-        NPX.fetch(&house);
-        UVX.fetch(&house);
+        let test_gateway = TestGateway::new(Stage::leaf());
+        NPX.fetch(&test_gateway);
+        UVX.fetch(&test_gateway);
         let servers = [NPX, UVX].map(|server| (server.name, server.entry(more)));
-        house.configure_with(&servers, keys);
+        test_gateway.configure_with(&servers, keys);
         let path = match transport {
             // It is started by its first client.
             Transport::Stdio => None,
@@ -80,26 +80,28 @@ impl Gateway {
             Transport::Sse => Some("/sse"),
         };
         let listening = path.map(|path| {
-            let (process, address, token) = serve(&house);
+            let (process, address, token) = serve(&test_gateway);
             Listening { process, address, token, path }
         });
-        Self { house, listening }
+        Self { test_gateway, listening }
     }
 
     /// To one server, by its name.
     pub(crate) fn way(&self, server: &'static Published) -> Way<'_> {
         let reach = self.reach(Some(server.name));
-        Way { stage: &self.house, server, reach, prefix: String::new() }
+        Way { stage: &self.test_gateway, server, reach, prefix: String::new() }
     }
 
     /// To one server, where all are as one.
     pub(crate) fn way_among_all(&self, server: &'static Published) -> Way<'_> {
         let prefix = format!("{}__", server.name);
-        Way { stage: &self.house, server, reach: self.reach(None), prefix }
+        Way { stage: &self.test_gateway, server, reach: self.reach(None), prefix }
     }
 
     fn reach(&self, server: Option<&str>) -> Reach {
-        let Some(listening) = &self.listening else { return Reach::connect(&self.house, server) };
+        let Some(listening) = &self.listening else {
+            return Reach::connect(&self.test_gateway, server);
+        };
         let server = server.map(|name| format!("/{name}")).unwrap_or_default();
         let url = format!("http://{}{}{server}", listening.address, listening.path);
         Reach::Http { url, token: listening.token.clone() }
@@ -116,8 +118,8 @@ impl Gateway {
     /// Ends it, with proof.
     pub(crate) fn down(mut self) {
         match &mut self.listening {
-            None => self.house.down(),
-            Some(listening) => self.house.down_with(&mut listening.process),
+            None => self.test_gateway.down(),
+            Some(listening) => self.test_gateway.down_with(&mut listening.process),
         }
     }
 }

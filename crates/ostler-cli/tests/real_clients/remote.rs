@@ -7,9 +7,9 @@ use std::process::Stdio;
 use ostler_testkit::{Launched, Stage, wait_until};
 use serde_json::{Value, json};
 
-use crate::house::{Client, House};
 use crate::published::{NPX, offline};
 use crate::scripts::{Script, play};
+use crate::test_gateway::{Client, TestGateway};
 use crate::{PLAY, Reach, Way, compare, tools};
 
 /// A server of somebody else, and where it is.
@@ -45,14 +45,14 @@ fn everything_is_the_same(mode: &str, path: &str) {
     let direct = play(script, &way(&stage, Reach::itself(&NPX)));
     let words: Vec<&str> = NPX.start[1..].iter().copied().chain([mode]).collect();
     let far = Far::start(&stage, NPX.start[0], &words);
-    let house = House::new(Stage::leaf());
-    house.configure(&[(NPX.name, far.entry(path))]);
-    let mut seen = play(script, &way(&house, Reach::connect(&house, Some(NPX.name))));
+    let test_gateway = TestGateway::new(Stage::leaf());
+    test_gateway.configure(&[(NPX.name, far.entry(path))]);
+    let mut seen = play(script, &way(&test_gateway, Reach::connect(&test_gateway, Some(NPX.name))));
     // Over HTTP it names the session, which has no name over stdio.
     let said = seen["log"]["data"].as_str().unwrap().split("from session").next().unwrap();
     seen["log"]["data"] = json!(said);
     compare(&direct, &seen, mode);
-    house.down();
+    test_gateway.down();
 }
 
 #[test]
@@ -81,21 +81,21 @@ server.run(transport=sys.argv[1])
 "#;
 
 fn counts(transport: &str, form: &str, path: &str) {
-    let house = House::new(Stage::leaf());
-    let script = house.sandbox.file("server.py");
+    let test_gateway = TestGateway::new(Stage::leaf());
+    let script = test_gateway.sandbox.file("server.py");
     fs::write(&script, PYTHON).unwrap();
     let python = tools().join("mcp-1/bin/python").display().to_string();
-    let far = Far::start(&house, &python, &[script.to_str().unwrap(), transport, form]);
-    house.configure(&[("python", far.entry(path))]);
-    let mut client: Client = house.client(&["python"]);
+    let far = Far::start(&test_gateway, &python, &[script.to_str().unwrap(), transport, form]);
+    test_gateway.configure(&[("python", far.entry(path))]);
+    let mut client: Client = test_gateway.client(&["python"]);
     for to in [1, 50] {
         let counted = client.tool("count", &json!({ "to": to }));
         assert_eq!(counted["structuredContent"]["result"], to, "{counted}");
     }
     client.end();
-    house.ostler(&["down"]);
+    test_gateway.ostler(&["down"]);
     drop(far);
-    house.expect_no_process();
+    test_gateway.expect_no_process();
 }
 
 #[test]

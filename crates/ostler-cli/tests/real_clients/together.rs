@@ -18,7 +18,7 @@ fn clients_of_different_sdks_on_http_share_what_is_for_all() {
 fn share_what_is_for_all(transport: Transport) {
     let gateway = Gateway::open(transport, &json!({ "share": "all" }));
     let clients = meet(&gateway.way(&NPX));
-    let instances = gateway.house.instances();
+    let instances = gateway.test_gateway.instances();
     assert_eq!(instances.len(), 1, "{instances:?}");
     assert_eq!(instances[0]["gateway"]["leases"].as_array().unwrap().len(), SCRIPTED.len());
     for mut client in clients {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 pub use view::{InstanceLine, Missing, Overview, ServerLine, SessionLine};
 
-pub use crate::chronicle::{Failure, Happening};
-pub use crate::house::TakenOver;
+pub use crate::event_log::{Failure, LoggedEvent};
+pub use crate::gateway::ConfigChange;
 
 /// What an operator asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub enum Request {
 /// What it answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum Reply {
     /// What there is.
     Overview(Overview),
     /// Who is connected.
@@ -73,5 +73,5 @@ pub struct Reloaded {
     pub notices: Vec<String>,
     /// If nothing has changed: what was taken over before, when the file changed.
     #[serde(default)]
-    pub before: Option<TakenOver>,
+    pub before: Option<ConfigChange>,
 }

@@ -7,12 +7,12 @@ use ostler::InstanceId;
 use ostler::keeper::{Books, InstanceState, InstanceView, Who};
 use serde::{Deserialize, Serialize};
 
-use crate::chronicle::Happening;
 use crate::config::Disabled;
-use crate::gateway::SessionView;
-use crate::house::House;
-use crate::protocol::hello::client_name;
+use crate::event_log::LoggedEvent;
+use crate::gateway::Gateway;
+use crate::protocol::initialize::client_name;
 use crate::route::Route;
+use crate::router::SessionView;
 use crate::variant;
 
 /// Everything that a gateway has.
@@ -50,7 +50,7 @@ pub struct ServerLine {
     pub disabled: Option<String>,
     /// How one of its instances failed last, if one has.
     #[serde(default)]
-    pub last_failure: Option<Happening>,
+    pub last_failure: Option<LoggedEvent>,
 }
 
 /// Why a client can't have a server.
@@ -116,12 +116,12 @@ pub struct SessionLine {
 }
 
 impl Overview {
-    pub(crate) fn of(house: &House) -> Self {
-        let snapshot = house.gateway().keeper().snapshot();
-        let missing = house.roster().missing();
-        let off: BTreeSet<String> = house.roster().off().into_iter().collect();
+    pub(crate) fn of(gateway: &Gateway) -> Self {
+        let snapshot = gateway.router().keeper().snapshot();
+        let missing = gateway.server_sets().unavailable();
+        let off: BTreeSet<String> = gateway.server_sets().off().into_iter().collect();
         let names: BTreeSet<String> =
-            house.roster().names().into_iter().chain(off.clone()).collect();
+            gateway.server_sets().names().into_iter().chain(off.clone()).collect();
         let server = |name: String| {
             let own = snapshot.servers.iter().filter(|server| variant::name(&server.name) == name);
             let worst = own.max_by_key(|server| server.failures);
@@ -131,34 +131,34 @@ impl Overview {
                 backing_off: worst.and_then(|server| Some(millis(server.backing_off?))),
                 missing: reasons.map(|(_, reason)| reason.to_string()).collect(),
                 disabled: off.contains(&name).then(|| Disabled::Off.to_string()),
-                last_failure: house.chronicle().last_failure(&name).map(Arc::unwrap_or_clone),
+                last_failure: gateway.event_log().last_failure(&name).map(Arc::unwrap_or_clone),
                 name,
             }
         };
         Self {
             pid: std::process::id(),
-            configuration: house.configuration().map(|path| path.display().to_string()),
-            sessions: house.gateway().clients(),
+            configuration: gateway.configuration().map(|path| path.display().to_string()),
+            sessions: gateway.router().clients(),
             waiting: snapshot.waiting,
             books: snapshot.books,
             servers: names.into_iter().map(server).collect(),
-            instances: InstanceLine::all(&snapshot.instances, house),
+            instances: InstanceLine::all(&snapshot.instances, gateway),
         }
     }
 }
 
 impl InstanceLine {
-    pub(crate) fn all(views: &[InstanceView], house: &House) -> Vec<Self> {
-        let sessions = house.gateway().sessions().into_iter();
+    pub(crate) fn all(views: &[InstanceView], gateway: &Gateway) -> Vec<Self> {
+        let sessions = gateway.router().sessions().into_iter();
         let named = |view: SessionView| {
             Some((view.who.session, client_name(view.info.as_deref()?.as_bytes())?))
         };
         let clients: HashMap<u64, String> = sessions.filter_map(named).collect();
-        views.iter().map(|view| Self::of(view, house, &clients)).collect()
+        views.iter().map(|view| Self::of(view, gateway, &clients)).collect()
     }
 
     /// `clients` has the names of MCP clients by the numbers of their sessions.
-    fn of(view: &InstanceView, house: &House, clients: &HashMap<u64, String>) -> Self {
+    fn of(view: &InstanceView, gateway: &Gateway, clients: &HashMap<u64, String>) -> Self {
         let (state, cause) = state_of(view);
         let holders = view.leases.iter().filter_map(|who| clients.get(&who.session));
         Self {
@@ -174,7 +174,7 @@ impl InstanceLine {
             leases: view.leases.iter().map(Who::to_string).collect(),
             clients: holders.cloned().collect::<BTreeSet<_>>().into_iter().collect(),
             calls: view.uses,
-            restarts: house.chronicle().restarts(view.number),
+            restarts: gateway.event_log().restarts(view.number),
             age: millis(view.age),
             unused: millis(view.unused),
         }
@@ -202,8 +202,8 @@ fn key_of(view: &InstanceView) -> String {
 }
 
 impl SessionLine {
-    pub(crate) fn all(house: &House) -> Vec<Self> {
-        let instances = house.gateway().keeper().snapshot().instances;
+    pub(crate) fn all(gateway: &Gateway) -> Vec<Self> {
+        let instances = gateway.router().keeper().snapshot().instances;
         let line = |view: SessionView| {
             let held = instances.iter().filter(|instance| {
                 instance.leases.iter().any(|who| who.session == view.who.session)
@@ -223,7 +223,7 @@ impl SessionLine {
                 age: millis(view.age),
             }
         };
-        house.gateway().sessions().into_iter().map(line).collect()
+        gateway.router().sessions().into_iter().map(line).collect()
     }
 }
 

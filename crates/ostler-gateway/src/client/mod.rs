@@ -20,13 +20,13 @@ pub(crate) use self::in_flight::InFlight;
 use self::pending::Pending;
 use self::tasks::TaskOwners;
 use crate::mutex::lock;
-use crate::protocol::hello::Hello;
+use crate::protocol::initialize::Initialize;
 use crate::protocol::message::{self, code};
 use crate::protocol::roots::{RootList, Roots};
 use crate::protocol::uris::Style;
 use crate::quota::Account;
-use crate::transport::{About, Outlet, Weight};
-use crate::upstream::{ASK_LIMIT, Asked, Downstream};
+use crate::transport::{About, ClientSink, Priority};
+use crate::upstream::{Downstream, SERVER_REQUEST_LIMIT, ServerRequest};
 
 /// However much progress is told, a call takes no longer.
 const CALL_MOST: Duration = Duration::from_hours(1);
@@ -38,11 +38,11 @@ const UNREAD: &str = "the answer is lost: too many bytes of answers wait for cli
 #[derive(Debug)]
 pub(crate) struct Client {
     number: u64,
-    pub(crate) out: Arc<dyn Outlet>,
+    pub(crate) out: Arc<dyn ClientSink>,
     /// What its principal uses of the gateway.
     account: Arc<Account>,
     /// What it has said of itself; set by its handshake.
-    hello: OnceLock<Hello>,
+    initialize: OnceLock<Initialize>,
     roots: Roots,
     /// The version of the protocol that was agreed upon with its server.
     version: OnceLock<String>,
@@ -53,8 +53,8 @@ pub(crate) struct Client {
     pending: Mutex<Pending>,
     batches: Mutex<Batches>,
     settled: Notify,
-    asked: Mutex<HashMap<u64, Asked>>,
-    last_asked: AtomicU64,
+    server_requests: Mutex<HashMap<u64, ServerRequest>>,
+    last_server_request: AtomicU64,
     /// What it wants to hear of. As long as there is anything the instance is in use.
     subscriptions: Mutex<HashMap<Topic, Subscription>>,
 }
@@ -75,7 +75,7 @@ pub(crate) type Topic = (Arc<str>, String);
 /// What a client has said and asked for, if it goes and comes back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
-    hello: Option<Hello>,
+    initialize: Option<Initialize>,
     roots: Option<RootList>,
     version: Option<String>,
     is_initialized: bool,
@@ -88,7 +88,7 @@ impl Client {
     /// One of whom this much is known already.
     pub(crate) fn new(
         number: u64,
-        out: Arc<dyn Outlet>,
+        out: Arc<dyn ClientSink>,
         account: Arc<Account>,
         memory: Memory,
     ) -> Self {
@@ -97,7 +97,7 @@ impl Client {
             number,
             out,
             account,
-            hello: memory.hello.map_or_else(OnceLock::new, OnceLock::from),
+            initialize: memory.initialize.map_or_else(OnceLock::new, OnceLock::from),
             roots: Roots::known(memory.roots),
             version: memory.version.map_or_else(OnceLock::new, OnceLock::from),
             is_initialized: AtomicBool::new(memory.is_initialized),
@@ -106,8 +106,8 @@ impl Client {
             pending: Mutex::default(),
             batches: Mutex::default(),
             settled: Notify::new(),
-            asked: Mutex::default(),
-            last_asked: AtomicU64::new(0),
+            server_requests: Mutex::default(),
+            last_server_request: AtomicU64::new(0),
             subscriptions: Mutex::new(memory.topics.into_iter().map(unheld).collect()),
         }
     }
@@ -115,7 +115,7 @@ impl Client {
     /// What should be known of it when it comes back.
     pub(crate) fn memory(&self) -> Memory {
         Memory {
-            hello: self.hello().cloned(),
+            initialize: self.initialize().cloned(),
             roots: self.roots.told(),
             version: self.version.get().cloned(),
             is_initialized: self.is_initialized(),
@@ -124,8 +124,8 @@ impl Client {
         }
     }
 
-    pub(crate) fn hello(&self) -> Option<&Hello> {
-        self.hello.get()
+    pub(crate) fn initialize(&self) -> Option<&Initialize> {
+        self.initialize.get()
     }
 
     /// What decides what a server lists to this client: its capabilities, unless all clients are told the same.
@@ -138,7 +138,7 @@ impl Client {
 
     /// What this client must have in common with others to share an instance with them.
     pub(crate) fn profile(&self, sharing: Sharing) -> Arc<str> {
-        self.hello().map_or_else(|| Arc::from(""), |hello| hello.profile(sharing))
+        self.initialize().map_or_else(|| Arc::from(""), |initialize| initialize.profile(sharing))
     }
 
     /// What is known of its roots.
@@ -148,31 +148,31 @@ impl Client {
 
     /// Whether it has roots that it can be asked for.
     pub(crate) fn has_roots(&self) -> bool {
-        self.hello().is_some_and(Hello::has_roots)
+        self.initialize().is_some_and(Initialize::has_roots)
     }
 
     /// Asks it for its roots, which it has so long to tell.
     pub(crate) fn ask_roots(&self, limit: Duration) {
-        let number = self.next_question();
+        let number = self.next_server_request_id();
         self.roots.expect(number, limit);
         let line = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"roots/list"}}"#) + "\n";
-        self.send(line.into(), About::Nothing, Weight::Needed);
+        self.send(line.into(), About::Session, Priority::Required);
     }
 
     /// What it demands of an instance that it shares with its agent, and the roots that it has as long as it uses it.
     /// Waits for its roots.
     pub(crate) async fn demand_in_agent(&self) -> (Demand, Option<RootList>) {
-        let Some(hello) = self.hello().filter(|hello| hello.has_roots()) else {
+        let Some(initialize) = self.initialize().filter(|initialize| initialize.has_roots()) else {
             return (Demand::profile(self.profile(Sharing::Agent)), None);
         };
         let roots = self.roots.settled().await;
-        let demand = roots.as_ref().map(|roots| hello.demand_with(roots));
-        (demand.unwrap_or_else(|| hello.demand_alone()), roots)
+        let demand = roots.as_ref().map(|roots| initialize.demand_with(roots));
+        (demand.unwrap_or_else(|| initialize.demand_alone()), roots)
     }
 
     /// Takes note of what it says of itself. False if it has said it before.
-    pub(crate) fn introduce(&self, hello: Hello) -> bool {
-        self.hello.set(hello).is_ok()
+    pub(crate) fn introduce(&self, initialize: Initialize) -> bool {
+        self.initialize.set(initialize).is_ok()
     }
 
     /// The version of the protocol that was agreed upon with its server, if it has only one.
@@ -205,7 +205,7 @@ impl Client {
     pub(crate) fn reply(&self, id: &[u8], line: Bytes) {
         let answered = lock(&self.batches).answer(id, Some(&line));
         match answered {
-            Answered::Alone => self.send(line, About::Answer(id), Weight::Needed),
+            Answered::Alone => self.send(line, About::Response(id), Priority::Required),
             answered => self.finish_batch(&answered),
         }
     }
@@ -226,7 +226,7 @@ impl Client {
         if let Answered::All(batch) = answered
             && let Some(line) = batch.line()
         {
-            self.send(line, About::Answers(&batch.ids), Weight::Needed);
+            self.send(line, About::Batch(&batch.ids), Priority::Required);
         }
     }
 
@@ -289,25 +289,28 @@ impl Client {
     /// The shortest time after which it is worth looking for a call, or a question to it, that has taken too long.
     pub(crate) fn shortest_limit(&self) -> Option<Duration> {
         let calls = self.pending().shortest_limit();
-        let asked = (!self.asked().is_empty()).then_some(ASK_LIMIT);
-        calls.into_iter().chain(asked).min()
+        let server_requests = (!self.server_requests().is_empty()).then_some(SERVER_REQUEST_LIMIT);
+        calls.into_iter().chain(server_requests).min()
     }
 
     /// What servers have asked it, and it has not answered in time.
-    pub(crate) fn take_late_asked(&self, now: Instant) -> Vec<Asked> {
-        let late = |_: &u64, asked: &mut Asked| asked.until <= now;
-        self.asked().extract_if(late).map(|(_, asked)| asked).collect()
+    pub(crate) fn take_late_server_requests(&self, now: Instant) -> Vec<ServerRequest> {
+        let late = |_: &u64, server_requests: &mut ServerRequest| server_requests.until <= now;
+        self.server_requests()
+            .extract_if(late)
+            .map(|(_, server_requests)| server_requests)
+            .collect()
     }
 
     /// The number of the next request to it.
-    fn next_question(&self) -> u64 {
-        self.last_asked.fetch_add(1, Ordering::Relaxed) + 1
+    fn next_server_request_id(&self) -> u64 {
+        self.last_server_request.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The client has answered what a server asked.
-    pub(crate) fn take_asked(&self, answer: &Frame) -> Option<Asked> {
+    pub(crate) fn take_asked(&self, answer: &Frame) -> Option<ServerRequest> {
         let number = std::str::from_utf8(answer.id()).ok()?.parse().ok()?;
-        self.asked().remove(&number)
+        self.server_requests().remove(&number)
     }
 
     /// What it wants to hear of from some servers.
@@ -321,8 +324,8 @@ impl Client {
         lock(&self.subscriptions)
     }
 
-    pub(crate) fn asked(&self) -> MutexGuard<'_, HashMap<u64, Asked>> {
-        lock(&self.asked)
+    pub(crate) fn server_requests(&self) -> MutexGuard<'_, HashMap<u64, ServerRequest>> {
+        lock(&self.server_requests)
     }
 }
 
@@ -332,32 +335,32 @@ impl Downstream for Client {
     }
 
     fn capabilities(&self) -> Bytes {
-        self.hello().map(|hello| hello.capabilities.clone()).unwrap_or_default()
+        self.initialize().map(|initialize| initialize.capabilities.clone()).unwrap_or_default()
     }
 
     fn log_level(&self) -> u8 {
         self.log_level.load(Ordering::Relaxed)
     }
 
-    fn send(&self, line: Bytes, about: About<'_>, weight: Weight) {
+    fn send(&self, line: Bytes, about: About<'_>, weight: Priority) {
         let line = self.account.hold(line).or_else(|| match about {
-            About::Answer(id) => Some(message::error(id, code::INTERNAL, UNREAD, Some("busy"))),
-            About::Answers(_) => Some(message::error(b"", code::INTERNAL, UNREAD, Some("busy"))),
-            About::Request(_) | About::Nothing => None,
+            About::Response(id) => Some(message::error(id, code::INTERNAL, UNREAD, Some("busy"))),
+            About::Batch(_) => Some(message::error(b"", code::INTERNAL, UNREAD, Some("busy"))),
+            About::Request(_) | About::Session => None,
         });
         if let Some(line) = line {
             self.out.send(line, about, weight);
         }
     }
 
-    fn expect_answer(&self, asked: Asked) -> u64 {
-        let number = self.next_question();
-        self.asked().insert(number, asked);
+    fn expect_answer(&self, server_requests: ServerRequest) -> u64 {
+        let number = self.next_server_request_id();
+        self.server_requests().insert(number, server_requests);
         number
     }
 
-    fn withdraw_question(&self, number: u64) -> bool {
-        self.asked().remove(&number).is_some()
+    fn withdraw_request(&self, number: u64) -> bool {
+        self.server_requests().remove(&number).is_some()
     }
 
     fn prolong(&self, id: &[u8]) {

@@ -13,9 +13,9 @@ use rustix::process::{PidfdFlags, getuid, pidfd_open};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::hear::{DESCRIPTORS, HearError, Line};
 use super::hello::{Greeting, Hello};
-use super::place::Place;
+use super::line::{DESCRIPTORS, IncomingLine, LineError};
+use super::socket::GatewaySocket;
 
 /// For a gateway that lives to say so.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub enum DialError {
     Foreign,
     /// It does not answer as it should.
     #[error("the gateway there does not answer")]
-    Silent(#[source] HearError),
+    Silent(#[source] LineError),
     /// The connection failed.
     #[error("the gateway can't be reached")]
     Failed(#[from] io::Error),
@@ -39,16 +39,16 @@ pub enum DialError {
 
 /// A connection to a gateway that has greeted.
 #[derive(Debug)]
-pub struct Dialled {
+pub struct GatewayConnection {
     stream: UnixStream,
     /// What it said.
     pub greeting: Greeting,
 }
 
-impl Dialled {
+impl GatewayConnection {
     /// Connects.
-    pub fn to(place: &Place) -> Result<Self, DialError> {
-        let stream = UnixStream::connect(place.path()).map_err(|error| match error.kind() {
+    pub fn to(socket: &GatewaySocket) -> Result<Self, DialError> {
+        let stream = UnixStream::connect(socket.path()).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => DialError::Nobody,
             _ => DialError::Failed(error),
         })?;
@@ -57,8 +57,8 @@ impl Dialled {
             return Err(DialError::Foreign);
         }
         stream.set_read_timeout(Some(GREETING_LIMIT))?;
-        let greeting = hear(&stream).map_err(|error| match error {
-            HearError::Closed => DialError::Nobody,
+        let greeting = receive(&stream).map_err(|error| match error {
+            LineError::Closed => DialError::Nobody,
             error => DialError::Silent(error),
         })?;
         stream.set_read_timeout(None)?;
@@ -71,8 +71,8 @@ impl Dialled {
     }
 
     /// Waits for the next line. Without a limit: an answer may take as long as what it is about.
-    pub fn hear<T: DeserializeOwned>(&self) -> Result<T, HearError> {
-        hear(&self.stream)
+    pub fn receive<T: DeserializeOwned>(&self) -> Result<T, LineError> {
+        receive(&self.stream)
     }
 
     /// The gateway's process; `None` if it can't be seen from here. It becomes readable when the process has ended.
@@ -87,7 +87,7 @@ impl Dialled {
     }
 }
 
-impl AsFd for Dialled {
+impl AsFd for GatewayConnection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -115,14 +115,14 @@ fn send(
     stream.write_all(&line[sent..])
 }
 
-fn hear<T: DeserializeOwned>(stream: &UnixStream) -> Result<T, HearError> {
-    let mut line = Line::default();
+fn receive<T: DeserializeOwned>(stream: &UnixStream) -> Result<T, LineError> {
+    let mut line = IncomingLine::default();
     loop {
         if let Some(value) = line.parse() {
             return value;
         }
         match line.take(stream, RecvFlags::empty()) {
-            Err(HearError::Failed(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(LineError::Failed(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             taken => taken?,
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Request;
-use crate::house::ClientHello;
+use crate::gateway::ClientHello;
 
 /// Beyond that a line is no hello.
 pub(super) const LONGEST: usize = 4 << 20;
@@ -44,7 +44,7 @@ pub enum Admission {
 /// How a session on the client's own descriptors has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Farewell {
+pub enum SessionEnd {
     /// The client has closed its input, or does not read its output any more.
     Over,
     /// The gateway ends.

@@ -15,7 +15,7 @@ use ostler::Places;
 use rustix::fs::OFlags;
 use rustix::process::getuid;
 
-use super::place::Place;
+use super::socket::GatewaySocket;
 
 /// The file with the path.
 const FILE: &str = "configuration";
@@ -53,8 +53,8 @@ pub enum LastError {
 }
 
 /// Leaves the path of the configuration that the gateway at this place has.
-pub fn leave_configuration(place: &Place, configuration: &Path) -> io::Result<()> {
-    let directory = place.path().parent().ok_or(io::ErrorKind::InvalidInput)?;
+pub fn leave_configuration(socket: &GatewaySocket, configuration: &Path) -> io::Result<()> {
+    let directory = socket.path().parent().ok_or(io::ErrorKind::InvalidInput)?;
     // As a whole, and under a name that no other gateway uses at the same time.
     let aside = directory.join(format!("{FILE}.{}", std::process::id()));
     let _ = fs::remove_file(&aside);

@@ -11,13 +11,13 @@
 //! Whoever is not the gateway's own user is not answered.
 
 mod dial;
-mod hear;
+mod handshakes;
 mod hello;
 pub mod http;
 mod last;
-mod newcomers;
+mod line;
 mod operator;
-mod place;
+mod socket;
 mod stdio;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,18 +32,18 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-pub use dial::{DialError, Dialled};
-pub use hear::HearError;
-pub use hello::{Admission, Farewell, Greeting, Hello};
+pub use dial::{DialError, GatewayConnection};
+pub use hello::{Admission, Greeting, Hello, SessionEnd};
 pub use last::{LastError, last_configuration, leave_configuration};
-pub use place::{Place, PlaceError, Seat, remove_stale};
+pub use line::LineError;
+pub use socket::{BoundSocket, GatewaySocket, SocketError, remove_stale};
 pub use stdio::is_usable;
 
 pub use crate::file_lock::Lock;
-use crate::gateway::Visitor;
-pub use crate::house::ClientHello;
-use crate::house::House;
-use newcomers::{Newcomer, Newcomers};
+pub use crate::gateway::ClientHello;
+use crate::gateway::Gateway;
+use crate::router::SessionSpec;
+use handshakes::{Handshake, Handshakes};
 pub(crate) use stdio::hung_up;
 use stdio::{Input, Output, open_both};
 
@@ -60,37 +60,37 @@ const NO_DESCRIPTORS: &str = "the gateway has no file descriptors left for anoth
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
-pub async fn serve(seat: &Seat, house: &Arc<House>) -> std::io::Result<()> {
-    let listener = UnixListener::from_std(seat.listener.try_clone()?)?;
+pub async fn serve(bound: &BoundSocket, gateway: &Arc<Gateway>) -> std::io::Result<()> {
+    let listener = UnixListener::from_std(bound.listener.try_clone()?)?;
     let mut connections = JoinSet::new();
-    let mut newcomers = Newcomers::new();
-    let closing = house.closing();
-    house.reserve().fill();
+    let mut handshakes = Handshakes::new();
+    let closing = gateway.closing();
+    gateway.reserve().fill();
     loop {
         tokio::select! {
             biased;
             () = closing.cancelled() => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {
-                house.reserve().fill();
+                gateway.reserve().fill();
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let (house, only_for) = (Arc::clone(house), seat.place().instance());
-                    let newcomer = newcomers.add();
-                    connections.spawn(async move { receive(stream, newcomer, &house, only_for).await });
+                    let (gateway, only_for) = (Arc::clone(gateway), bound.socket().instance());
+                    let handshake = handshakes.add();
+                    connections.spawn(async move { receive(stream, handshake, &gateway, only_for).await });
                 }
-                Err(_) if house.reserve().spend() => {}
+                Err(_) if gateway.reserve().spend() => {}
                 Err(_) => {
-                    newcomers.dismiss_oldest();
+                    handshakes.dismiss_oldest();
                     sleep(PAUSE).await;
                 }
             }
         }
     }
     // Who comes now finds nobody, and starts the next one.
-    seat.hide();
+    bound.hide();
     drop(listener);
-    house.closed().cancelled().await;
+    gateway.closed().cancelled().await;
     let all_left = async { while connections.join_next().await.is_some() {} };
     let _ = timeout(LAST_WORDS, all_left).await;
     Ok(())
@@ -98,8 +98,8 @@ pub async fn serve(seat: &Seat, house: &Arc<House>) -> std::io::Result<()> {
 
 async fn receive(
     stream: UnixStream,
-    newcomer: Newcomer,
-    house: &Arc<House>,
+    handshake: Handshake,
+    gateway: &Arc<Gateway>,
     only_for: Option<InstanceId>,
 ) {
     let Ok(peer) = stream.peer_cred() else { return };
@@ -108,13 +108,13 @@ async fn receive(
     }
     let mut stream = stream;
     let heard = tokio::select! {
-        heard = greet(&mut stream, house) => heard,
-        () = newcomer.told() => return,
+        heard = greet(&mut stream, gateway) => heard,
+        () = handshake.told() => return,
     };
-    drop(newcomer);
+    drop(handshake);
     let Some(heard) = heard else { return };
     match heard {
-        Ok((Hello::Client(_), _)) if !house.reserve().fill() => {
+        Ok((Hello::Client(_), _)) if !gateway.reserve().fill() => {
             say(&mut stream, &Admission::Refused(NO_DESCRIPTORS.into())).await;
         }
         Ok((Hello::Client(_), _)) if is_stranger(peer.pid(), only_for) => {
@@ -123,9 +123,9 @@ async fn receive(
             say(&mut stream, &Admission::Refused(reason)).await;
         }
         Ok((Hello::Client(hello), descriptors)) => {
-            admit(stream, hello, descriptors, peer.pid(), house).await;
+            admit(stream, hello, descriptors, peer.pid(), gateway).await;
         }
-        Ok((Hello::Admin(request), _)) => operator::answer(stream, request, house).await,
+        Ok((Hello::Admin(request), _)) => operator::answer(stream, request, gateway).await,
         Err(error) => {
             say(&mut stream, &Admission::Refused(error.to_string())).await;
         }
@@ -135,17 +135,17 @@ async fn receive(
 /// Greets a peer and reads its first line. None if it is gone or says nothing in time.
 async fn greet(
     stream: &mut UnixStream,
-    house: &House,
-) -> Option<Result<(Hello, Vec<OwnedFd>), HearError>> {
+    gateway: &Gateway,
+) -> Option<Result<(Hello, Vec<OwnedFd>), LineError>> {
     let greeting = Greeting {
         ostler: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
-        variables: house.variables(),
+        variables: gateway.variables(),
     };
     if !say(stream, &greeting).await {
         return None;
     }
-    timeout(HELLO_LIMIT, hear::hear(stream)).await.ok()
+    timeout(HELLO_LIMIT, line::receive(stream)).await.ok()
 }
 
 /// Whether a client is no part of the only instance that is served. One in another PID namespace has no pid here.
@@ -158,10 +158,10 @@ async fn admit(
     hello: ClientHello,
     descriptors: Vec<OwnedFd>,
     pid: Option<i32>,
-    house: &Arc<House>,
+    gateway: &Arc<Gateway>,
 ) {
-    let visitor = match house.welcome(hello, pid) {
-        Ok(visitor) => visitor,
+    let spec = match gateway.admit(hello, pid) {
+        Ok(spec) => spec,
         Err(refusal) => {
             say(&mut stream, &Admission::Refused(refusal.to_string())).await;
             return;
@@ -169,8 +169,8 @@ async fn admit(
     };
     let both = <[OwnedFd; 2]>::try_from(descriptors).ok();
     match both.and_then(|[stdin, stdout]| open_both(stdin, stdout)) {
-        Some(stdio) => directly(stream, stdio, visitor, house).await,
-        None => bridged(stream, visitor, house).await,
+        Some(stdio) => directly(stream, stdio, spec, gateway).await,
+        None => bridged(stream, spec, gateway).await,
     }
 }
 
@@ -178,31 +178,31 @@ async fn admit(
 async fn directly(
     mut stream: UnixStream,
     (input, output): (Input, Output),
-    visitor: Visitor,
-    house: &House,
+    spec: SessionSpec,
+    gateway: &Gateway,
 ) {
     if !say(&mut stream, &Admission::Direct).await {
         return;
     }
-    house.gateway().serve(visitor, input, output, end_of(&stream, house)).await;
-    let is_closing = house.closed().is_cancelled();
-    say(&mut stream, if is_closing { &Farewell::Closing } else { &Farewell::Over }).await;
+    gateway.router().serve(spec, input, output, end_of(&stream, gateway)).await;
+    let is_closing = gateway.closed().is_cancelled();
+    say(&mut stream, if is_closing { &SessionEnd::Closing } else { &SessionEnd::Over }).await;
 }
 
 /// A session on the connection.
-async fn bridged(mut stream: UnixStream, visitor: Visitor, house: &House) {
+async fn bridged(mut stream: UnixStream, spec: SessionSpec, gateway: &Gateway) {
     let watched = stream.as_fd().try_clone_to_owned();
     if let (Ok(watched), true) = (watched, say(&mut stream, &Admission::Bridge).await) {
         let (input, output) = stream.into_split();
-        house.gateway().serve(visitor, input, output, end_of(&watched, house)).await;
+        gateway.router().serve(spec, input, output, end_of(&watched, gateway)).await;
     }
 }
 
 /// Waits until the other end is gone, or the gateway has ended all that it could be served with.
-async fn end_of(connection: &impl AsFd, house: &House) {
+async fn end_of(connection: &impl AsFd, gateway: &Gateway) {
     tokio::select! {
         () = hung_up(connection) => {}
-        () = house.closed().cancelled() => {}
+        () = gateway.closed().cancelled() => {}
     }
 }
 

@@ -1,365 +1,345 @@
-//! The gateway: servers, clients, and what is known.
+//! A gateway with all that it takes to run one: who is served with what, and how it ends.
 
-mod tend;
+mod certificate;
+mod credential;
+mod reserve;
+mod server_sets;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use ostler::Owner;
-use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Principal, Server, Who};
-use tokio::io::{AsyncRead, AsyncWrite};
+use ostler::keeper::{Changes, InstanceView, Principal};
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
 
-use crate::agents::{Agent, AgentSession, FoundAgents, Origin};
-use crate::catalog::{Catalog, Name};
-use crate::chronicle::Chronicle;
-use crate::client::{Client, Memory};
-use crate::menu::{ClientVariables, Filled, Menu, Naming, Offer, Offers};
+pub use self::certificate::{TlsIdentity, TlsIdentityError};
+pub use self::credential::Credential;
+use self::reserve::Reserve;
+pub use self::server_sets::ServerSource;
+use self::server_sets::{ClientContext, ServerSets};
+use crate::agents::{AGENT_TIMEOUT, Agent};
+use crate::config::{self, Environment, LoadError, Names};
+use crate::event_log::{self, EventLog, LoggedEvent};
 use crate::mutex::lock;
-use crate::protocol::message;
-use crate::quota::{Purse, Quotas};
+use crate::reason::why;
 use crate::route::Route;
-use crate::session::{Claims, Common, Desk, Presence, Session, SessionLimits};
-use crate::transport::pipe::{Input, Output};
-use crate::transport::{About, Outlet, Weight};
-use crate::upstream::{Downstream as _, Hub};
+use crate::router::{Router, SessionSpec};
 
-/// Who a client is, and what it wants.
-#[derive(Clone, Debug)]
-pub struct Visitor {
-    /// The party that it belongs to: the local user, or a named token.
-    pub principal: Principal,
-    /// The agent that it belongs to, if one is known.
-    pub agent: Option<Agent>,
-    /// Which servers it wants.
-    pub route: Route,
-    /// What it may use; what everybody may, if that is not said.
-    pub menu: Option<Arc<Menu>>,
-    /// Its process, if it is one of this machine.
-    pub pid: Option<i32>,
-}
-
-impl Visitor {
-    /// A client of the local user, of which nothing else is known.
-    pub fn new(agent: Option<String>, route: Route) -> Self {
-        let agent = agent.map(Agent::named);
-        Self { principal: Principal::default(), agent, route, menu: None, pid: None }
-    }
-}
-
-/// Many clients, many servers.
+/// A gateway, its configuration, and its clients.
 #[derive(Debug)]
 pub struct Gateway {
-    keeper: Keeper,
-    hub: Arc<Hub>,
-    /// What everybody may use who has no menu.
-    menu: Arc<Menu>,
-    visits: Mutex<Vec<Visit>>,
-    found_agents: Arc<FoundAgents>,
-    /// What happened lately.
-    chronicle: Arc<Chronicle>,
-    /// Which server a URI belongs to, for each principal.
-    claims: Mutex<HashMap<Principal, Arc<Mutex<Claims>>>>,
-    /// What each principal uses.
-    quotas: Quotas,
-    limits: SessionLimits,
-    last_client: AtomicU64,
+    router: Arc<Router>,
+    server_sets: ServerSets,
+    /// Where the configuration is, if there is one.
+    configuration: Option<PathBuf>,
+    /// What clients on HTTP know it by.
+    identity: OnceLock<Arc<TlsIdentity>>,
+    /// File descriptors that are kept for operators.
+    reserve: Reserve,
+    /// The last change of the configuration since it was read first.
+    taken_over: Mutex<Option<ConfigChange>>,
+    closing: CancellationToken,
+    closed: CancellationToken,
+    left: OnceLock<Vec<InstanceView>>,
 }
 
-/// A client that is, or was, connected.
-#[derive(Clone, Debug)]
-pub(crate) struct Visit {
-    client: Weak<Client>,
-    who: Who,
-    route: Route,
-    menu: Weak<Menu>,
-    pid: Option<i32>,
-    since: Instant,
+/// Who wants a session.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ClientHello {
+    /// The server that it wants, or all.
+    pub server: Option<String>,
+    /// The agent that it belongs to.
+    pub agent: Option<Agent>,
+    /// Where it works.
+    pub cwd: OsString,
+    /// Its variables, as far as the gateway has asked for them.
+    pub variables: Vec<(OsString, OsString)>,
 }
 
-impl Visit {
-    /// Whether the client is shown what the catalog keeps under this name.
-    pub(crate) fn sees(&self, name: &Name) -> bool {
-        let (Some(client), Some(menu)) = (self.client.upgrade(), self.menu.upgrade()) else {
-            return false;
-        };
-        let is_shown = |server: &str| {
-            let profile = client.list_profile(menu.sharing(server));
-            menu.catalog_name(server, &self.who.principal, profile).as_ref() == Some(name)
-        };
-        match &self.route {
-            Route::One(server) => is_shown(server),
-            Route::All => menu.names().iter().any(|server| is_shown(server)),
-        }
-    }
+/// Another configuration that is in force since.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigChange {
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// Servers that are different since.
+    pub changed: Vec<String>,
+    /// Servers that are not there any more.
+    pub removed: Vec<String>,
+    /// New servers.
+    pub added: Vec<String>,
 }
 
-/// A client that is connected.
-#[derive(Clone, Debug)]
-pub struct SessionView {
-    /// Who it is.
-    pub who: Who,
-    /// Which servers it uses.
-    pub route: Route,
-    /// Its process, if that is known.
-    pub pid: Option<i32>,
-    /// What it calls itself, as it has written it.
-    pub info: Option<String>,
-    /// How many of its calls are with servers.
-    pub calls: usize,
-    /// How long it has been there.
-    pub age: Duration,
+/// Why a client gets no session.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmissionError {
+    /// It wants a server that is switched off.
+    #[error("{0}: the configuration says `enabled: false`")]
+    Off(String),
+    /// It wants a server that there is none of.
+    #[error("no server is called {name}; there {}", list(servers))]
+    UnknownServer {
+        /// What it wants.
+        name: String,
+        /// What there is.
+        servers: Vec<String>,
+    },
+}
+
+/// Why the configuration in force stays as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// There is none that could have changed.
+    #[error("this gateway has no configuration file")]
+    NoFile,
+    /// The new one can't be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
 }
 
 impl Gateway {
-    /// A gateway to these servers, which keeps what it learns of them in the directory
-    /// `catalog`, if there is one. It does its
-    /// work while [`tend`](Self::tend) is polled.
+    /// A gateway that takes its servers from `source`, which was read from `configuration`, and keeps what it learns
+    /// in `catalog`. Nothing is started.
     pub fn new(
         owner: Owner,
-        offers: BTreeMap<String, Offer>,
-        caps: Caps,
+        source: ServerSource,
+        configuration: Option<PathBuf>,
         catalog: Option<PathBuf>,
     ) -> Arc<Self> {
-        Self::with_limits(owner, offers, caps, catalog, SessionLimits::default())
-    }
-
-    /// The same with other limits for its sessions.
-    pub fn with_limits(
-        owner: Owner,
-        offers: BTreeMap<String, Offer>,
-        caps: Caps,
-        catalog: Option<PathBuf>,
-        limits: SessionLimits,
-    ) -> Arc<Self> {
-        let hub = Arc::new(Hub::new(Catalog::new(catalog)));
-        let menu = Arc::new(Menu::default());
-        let servers = menu.fill(plain(offers), Naming::Plain).servers;
-        let config = config_of(&hub, servers, caps);
+        let router = Router::new(owner, std::collections::BTreeMap::new(), source.caps(), catalog);
+        router.quotas().configure(source.quotas());
         Arc::new(Self {
-            keeper: Keeper::new(owner, config),
-            hub,
-            menu,
-            visits: Mutex::default(),
-            found_agents: Arc::default(),
-            chronicle: Arc::default(),
-            claims: Mutex::default(),
-            quotas: Quotas::default(),
-            limits,
-            last_client: AtomicU64::new(0),
+            server_sets: ServerSets::new(source, Environment::of_process()),
+            router,
+            configuration,
+            identity: OnceLock::new(),
+            reserve: Reserve::new(),
+            taken_over: Mutex::default(),
+            closing: CancellationToken::new(),
+            closed: CancellationToken::new(),
+            left: OnceLock::new(),
         })
     }
 
-    /// Takes over another configuration, as a difference.
-    pub fn replace(&self, offers: BTreeMap<String, Offer>, caps: Caps) -> (Changes, Departure) {
-        let filled = self.menu.fill(plain(offers), Naming::Plain);
-        let replaced = self.keeper.replace(config_of(&self.hub, filled.servers, caps));
-        self.tell_replaced(&self.menu, &filled.changed);
-        replaced
+    /// The gateway itself.
+    pub fn router(&self) -> &Arc<Router> {
+        &self.router
     }
 
-    /// A menu of these servers, for one client.
-    pub fn menu(&self, offers: Offers) -> Arc<Menu> {
-        let menu = Arc::new(Menu::default());
-        self.add(menu.fill(offers, Naming::Variants).servers);
-        menu
+    /// What is done beside serving clients, for as long as it lives.
+    pub async fn tend(&self) {
+        let agent_timeout = || self.server_sets.agent_timeout().unwrap_or(AGENT_TIMEOUT);
+        tokio::join!(
+            self.router.tend(),
+            self.event_log().write(self.router.keeper()),
+            self.router.close_found_agents(agent_timeout),
+        );
     }
 
-    /// Takes over other offers for each of these menus, as a difference; whatever is on none of them
-    /// drains and ends.
-    pub fn replace_menus(&self, menus: Vec<(Arc<Menu>, Offers)>, caps: Caps) -> Departure {
-        let mut all = BTreeMap::new();
-        let mut changes = Vec::new();
-        for (menu, offers) in menus {
-            let Filled { servers, changed } = menu.fill(offers, Naming::Variants);
-            // A client that asks for it now should not have to ask again.
-            self.add(servers.clone());
-            all.extend(servers);
-            changes.push((menu, changed));
+    /// Tells every failure of an instance from now on, for as long as the returned future is polled.
+    pub fn tell_failures<F: FnMut(&LoggedEvent)>(
+        &self,
+        mut tell: F,
+    ) -> impl Future<Output = ()> + use<F> {
+        let (_, mut news) = self.event_log().read();
+        async move {
+            loop {
+                match news.recv().await {
+                    Ok(event) if event.failure.is_some() => tell(&event),
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return,
+                }
+            }
         }
-        let (_, departure) = self.keeper.replace(config_of(&self.hub, all, caps));
-        for (menu, changed) in changes {
-            self.tell_replaced(&menu, &changed);
-        }
-        departure
     }
 
-    /// Serves a client at the other end of two pipes until it goes: its input ends, it stops reading, or
-    /// `gone` says so.
-    pub async fn serve(
-        self: &Arc<Self>,
-        visitor: Visitor,
-        input: impl AsyncRead + Unpin,
-        output: impl AsyncWrite + Send + Unpin + 'static,
-        gone: impl Future<Output = ()>,
-    ) {
-        let output = Arc::new(Output::new(output));
-        let flushed = Arc::clone(&output);
-        let gone = async move {
-            tokio::select! {
-                () = gone => {}
-                () = flushed.flush() => {}
+    /// Where its configuration is.
+    pub fn configuration(&self) -> Option<&Path> {
+        self.configuration.as_deref()
+    }
+
+    /// Whether nobody is there and nothing runs.
+    pub fn is_idle(&self) -> bool {
+        self.router.clients() == 0 && self.router.keeper().snapshot().instances.is_empty()
+    }
+
+    /// Reads the configuration again, and takes it over as a difference. If it can't be used, the one in
+    /// force stays.
+    /// Returns also what its author should know. A certificate is read again as well.
+    pub fn reload(&self) -> Result<(Changes, Vec<String>), ReloadError> {
+        let renewed = self.identity.get().map_or(Ok(()), |identity| identity.renew());
+        let path = self.configuration.as_deref().ok_or(ReloadError::NoFile)?;
+        let file = config::load(path)?;
+        let mut notices: Vec<_> = file.notices.iter().map(|one| one.message.clone()).collect();
+        let (changes, departure) = self.server_sets.replace(&self.router, ServerSource::File(file));
+        // They go whether or not somebody waits; the answer is about the configuration.
+        drop(departure);
+        if !is_same(&changes) {
+            let Changes { changed, removed, added, .. } = changes.clone();
+            let at = event_log::millis(SystemTime::now());
+            *lock(&self.taken_over) = Some(ConfigChange { at, changed, removed, added });
+        }
+        notices.extend(self.warnings());
+        notices.extend(
+            renewed.err().map(|error| format!("the certificate in force stays: {}", why(&error))),
+        );
+        Ok((changes, notices))
+    }
+
+    /// What was taken over when the configuration last changed.
+    pub(crate) fn taken_over(&self) -> Option<ConfigChange> {
+        lock(&self.taken_over).clone()
+    }
+
+    /// Asks it to end, as an operator does.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Ends all instances, and waits until it is known what became of them. Calls in flight have the time to
+    /// drain, unless `hurry` says otherwise.
+    pub async fn shut_down(&self, hurry: impl Future<Output = ()>) -> &[InstanceView] {
+        self.closing.cancel();
+        let settled = self.router.keeper().close().settled();
+        tokio::pin!(settled, hurry);
+        let left = tokio::select! {
+            left = &mut settled => left,
+            () = hurry => {
+                self.router.keeper().hurry();
+                settled.await
             }
         };
-        let purse = Purse::new(self.quotas.account(&visitor.principal));
-        let desk = self.attend(visitor, Memory::default(), output, purse);
-        desk.serve(Input::new(input), gone).await;
-        desk.close();
+        let left = self.left.get_or_init(|| left);
+        self.closed.cancel();
+        left
     }
 
-    /// A session for a client, from where it was the last time.
-    pub(crate) fn attend(
-        self: &Arc<Self>,
-        visitor: Visitor,
-        memory: Memory,
-        out: Arc<dyn Outlet>,
-        purse: Arc<Purse>,
-    ) -> Desk {
-        let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
-        let client = Arc::new(Client::new(number, out, Arc::clone(purse.account()), memory));
-        // Counted before the scope is opened: from then on the agent is not closed.
-        let agent_session = self.enter_agent(&visitor);
-        let Visitor { route, menu, pid, principal, agent, .. } = visitor;
-        let menu = menu.unwrap_or_else(|| Arc::clone(&self.menu));
-        let its = Arc::new(ClientVariables::of(&menu));
-        let scope = match &agent {
-            Some(agent) => self.keeper.agent_of(&principal, &agent.name).session_amid(its),
-            None => self.keeper.session_amid(&principal, its),
-        };
-        let visit = Visit {
-            client: Arc::downgrade(&client),
-            who: scope.who().clone(),
-            route: route.clone(),
-            menu: Arc::downgrade(&menu),
+    /// Cancelled when it begins to end: nobody else is let in.
+    pub fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    /// Cancelled when it is known what became of all instances.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.closed
+    }
+
+    /// What could not be ended; known once it is closed.
+    pub(crate) fn left(&self) -> &[InstanceView] {
+        self.left.get().map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn server_sets(&self) -> &ServerSets {
+        &self.server_sets
+    }
+
+    pub(crate) fn reserve(&self) -> &Reserve {
+        &self.reserve
+    }
+
+    pub(crate) fn event_log(&self) -> &EventLog {
+        self.router.event_log()
+    }
+
+    pub(crate) fn variables(&self) -> Vec<String> {
+        self.server_sets.variables().iter().map(str::to_owned).collect()
+    }
+
+    /// Lets a client of this machine in.
+    pub(crate) fn admit(
+        &self,
+        initialize: ClientHello,
+        pid: Option<i32>,
+    ) -> Result<SessionSpec, AdmissionError> {
+        let route = self.route(initialize.server, None)?;
+        let variables = initialize.variables.into_iter().collect();
+        let context = ClientContext::new(variables, initialize.cwd.into(), None);
+        let server_set = self.server_sets.admit(&self.router, context);
+        let principal = Principal::default();
+        Ok(SessionSpec {
+            principal,
+            agent: initialize.agent,
+            route,
+            server_set: Some(server_set),
             pid,
-            since: Instant::now(),
-        };
-        {
-            let mut visits = lock(&self.visits);
-            visits.retain(|visit| visit.client.strong_count() > 0);
-            visits.push(visit);
+        })
+    }
+
+    /// Lets a client in that has nothing but a pass: its variables and its directory are the gateway's.
+    pub(crate) fn admit_with_credential(
+        &self,
+        server: Option<String>,
+        agent: Option<String>,
+        credential: &Credential,
+    ) -> Result<SessionSpec, AdmissionError> {
+        let route = self.route(server, credential.servers.as_ref())?;
+        let server_set = credential.server_set(|allowed| {
+            let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+            self.server_sets
+                .admit(&self.router, ClientContext::new(Environment::default(), cwd, allowed))
+        });
+        let agent = agent.map(Agent::named);
+        Ok(SessionSpec {
+            principal: credential.principal.clone(),
+            agent,
+            route,
+            server_set: Some(server_set),
+            pid: None,
+        })
+    }
+
+    /// The way to a server that a client may have, or to all of them.
+    fn route(
+        &self,
+        server: Option<String>,
+        allowed: Option<&Names>,
+    ) -> Result<Route, AdmissionError> {
+        let Some(name) = server else { return Ok(Route::All) };
+        let may = |name: &str| allowed.is_none_or(|allowed| allowed.contains(name));
+        let mut servers = self.server_sets.names();
+        servers.retain(|name| may(name));
+        if servers.contains(&name) {
+            return Ok(Route::One(name.into()));
         }
-        let visit = (&route, pid);
-        let presence = Presence::new(&self.chronicle, &client, scope.who(), visit, agent_session);
-        let common = Common {
-            hub: Arc::clone(&self.hub),
-            claims: self.claims(&principal),
-            limits: self.limits,
-        };
-        Desk::new(Session::new(common, client, scope, purse, presence, route, menu))
-    }
-
-    fn enter_agent(&self, visitor: &Visitor) -> Option<AgentSession> {
-        let agent = visitor.agent.as_ref().filter(|agent| agent.origin == Origin::Found)?;
-        Some(self.found_agents.enter(&visitor.principal, &agent.name))
-    }
-
-    /// Closes agents that ostler recognised by itself once they have had no session for `timeout`. Never returns.
-    pub(crate) async fn close_found_agents(&self, timeout: impl Fn() -> Duration) {
-        let close = |principal: &Principal, name: &str| {
-            // Their instances end whether or not a task waits for it.
-            drop(self.keeper.agent_of(principal, name).close());
-        };
-        self.found_agents.close_unused(timeout, close).await;
-    }
-
-    /// The keeper of its instances.
-    pub fn keeper(&self) -> &Keeper {
-        &self.keeper
-    }
-
-    /// How many clients are connected.
-    pub fn clients(&self) -> usize {
-        lock(&self.visits).iter().filter(|visit| visit.client.strong_count() > 0).count()
-    }
-
-    /// The clients that are connected.
-    pub fn sessions(&self) -> Vec<SessionView> {
-        let visits = lock(&self.visits).clone();
-        let view = |visit: Visit| {
-            let client = visit.client.upgrade()?;
-            let info = client.hello().map(|hello| String::from_utf8_lossy(&hello.info).into());
-            Some(SessionView {
-                who: visit.who,
-                route: visit.route,
-                pid: visit.pid,
-                info,
-                calls: client.pending().len(),
-                age: visit.since.elapsed(),
-            })
-        };
-        visits.into_iter().filter_map(view).collect()
-    }
-
-    /// Tells clients that a list has changed, if they are ready to hear it.
-    pub(crate) fn tell_changed(&self, method: &str, concerns: impl Fn(&Visit) -> bool) {
-        let kind = method.split('/').next().unwrap_or_default();
-        let line = message::notification(&format!("notifications/{kind}/list_changed"), None);
-        let visits = lock(&self.visits).clone();
-        for visit in visits {
-            let Some(client) = visit.client.upgrade() else { continue };
-            if client.is_initialized() && concerns(&visit) {
-                client.send(line.clone(), About::Nothing, Weight::Notice);
-            }
+        if may(&name) && self.server_sets.is_off(&name) {
+            return Err(AdmissionError::Off(name));
         }
+        Err(AdmissionError::UnknownServer { name, servers })
     }
 
-    /// The record of which server a URI belongs to, for all clients of one principal.
-    fn claims(&self, principal: &Principal) -> Arc<Mutex<Claims>> {
-        Arc::clone(lock(&self.claims).entry(principal.clone()).or_default())
+    /// What lets clients on HTTP in, as the configuration says.
+    pub(crate) fn credentials(&self) -> Arc<[Arc<Credential>]> {
+        self.server_sets.credentials()
     }
 
-    pub(crate) fn chronicle(&self) -> &Chronicle {
-        &self.chronicle
+    /// What is wrong with the configuration for this gateway: tokens that let nobody in.
+    pub fn warnings(&self) -> Vec<String> {
+        self.server_sets.token_warnings()
     }
 
-    pub(crate) fn quotas(&self) -> &Quotas {
-        &self.quotas
+    /// Reads this again whenever it reads its configuration again.
+    pub(crate) fn keep(&self, identity: &Arc<TlsIdentity>) {
+        self.identity.get_or_init(|| Arc::clone(identity));
     }
 
-    fn hub(&self) -> &Hub {
-        &self.hub
-    }
-
-    /// Whoever has this menu may see other lists now.
-    fn tell_replaced(&self, menu: &Arc<Menu>, changed: &BTreeSet<Arc<str>>) {
-        if changed.is_empty() {
-            return;
-        }
-        for method in ["tools/list", "prompts/list", "resources/list"] {
-            self.tell_changed(method, |visit| {
-                let sees = match &visit.route {
-                    Route::All => true,
-                    Route::One(name) => changed.contains(name),
-                };
-                sees && std::ptr::eq(visit.menu.as_ptr(), Arc::as_ptr(menu))
-            });
-        }
-    }
-
-    fn add(&self, servers: BTreeMap<Arc<str>, Server>) {
-        for (id, server) in servers {
-            if self.keeper.server(&id).is_none() {
-                self.keeper.add(&id, attended(&self.hub, server));
-            }
-        }
+    /// How long a client on HTTP may be away, if the configuration says it.
+    pub(crate) fn detach_timeout(&self) -> Option<Duration> {
+        self.server_sets.detach_timeout()
     }
 }
 
-fn plain(offers: BTreeMap<String, Offer>) -> Offers {
-    offers.into_iter().map(|(name, offer)| (name, Ok(offer))).collect()
+/// Whether all servers are as they were.
+pub(crate) fn is_same(changes: &Changes) -> bool {
+    changes.changed.is_empty() && changes.removed.is_empty() && changes.added.is_empty()
 }
 
-/// The keeper's part of a configuration.
-fn config_of(hub: &Arc<Hub>, servers: BTreeMap<Arc<str>, Server>, caps: Caps) -> Config {
-    let attended = |(id, server): (Arc<str>, Server)| (id.to_string(), attended(hub, server));
-    Config { servers: servers.into_iter().map(attended).collect(), caps }
-}
-
-/// A server that speaks with us.
-fn attended(hub: &Arc<Hub>, mut server: Server) -> Server {
-    (server.handshake, server.listener) = (Arc::clone(hub) as _, Arc::clone(hub) as _);
-    server
+fn list(servers: &[String]) -> String {
+    match servers {
+        [] => "are none".into(),
+        [one] => format!("is only {one}"),
+        several => format!("are {}", several.join(", ")),
+    }
 }

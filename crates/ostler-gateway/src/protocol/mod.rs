@@ -1,7 +1,7 @@
 //! The rules of the protocol, for single messages: no module here knows a client, a server or a connection.
 
 pub(crate) mod batch;
-pub(crate) mod hello;
+pub(crate) mod initialize;
 pub(crate) mod lists;
 pub(crate) mod log_level;
 pub(crate) mod message;

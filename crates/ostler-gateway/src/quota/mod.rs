@@ -12,11 +12,11 @@
 //!
 //! `tokens.NAME.limits` of the configuration sets further limits. A reload changes them in place.
 
-mod answers;
+mod budget;
 mod count;
 mod pool;
-mod purse;
 mod rate;
+mod unread;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,10 +25,10 @@ use std::sync::{Arc, Mutex};
 use ostler::keeper::Principal;
 
 use crate::mutex::lock;
+pub(crate) use budget::{ByteBudget, Charge};
 use count::Count;
 pub(crate) use count::InFlightRequest;
 use pool::{Part, Pool, Spare};
-pub(crate) use purse::{Charge, Purse};
 use rate::Rate;
 
 /// Bytes of requests that may wait in the whole gateway, with what it takes to keep them; answers have as many.
@@ -58,7 +58,7 @@ pub struct QuotaLimits {
 
 /// Why a principal does not get more of something that it shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Denied {
+pub(crate) enum QuotaExceeded {
     #[error("{0} bytes of this session's requests wait already; try again when some are answered")]
     Session(usize),
     #[error("{0} bytes of this token's requests wait already; try again when some are answered")]
@@ -73,7 +73,7 @@ pub(crate) enum Denied {
 #[derive(Debug)]
 pub(crate) struct Quotas {
     bytes: Arc<Pool>,
-    answers: Arc<Pool>,
+    unread: Arc<Pool>,
     connections: Arc<Pool>,
     state: Mutex<State>,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Account {
     requests: Count,
     rate: Rate,
     bytes: Part,
-    answers: Part,
+    unread: Part,
     connections: Part,
 }
 
@@ -99,7 +99,7 @@ impl Default for Quotas {
     fn default() -> Self {
         Self {
             bytes: Arc::new(Pool::new(BYTES)),
-            answers: Arc::new(Pool::new(BYTES)),
+            unread: Arc::new(Pool::new(BYTES)),
             connections: Arc::new(Pool::new(usize::MAX)),
             state: Mutex::default(),
         }
@@ -118,7 +118,7 @@ impl Quotas {
             requests: Count::default(),
             rate: Rate::default(),
             bytes: Part::new(Arc::clone(&self.bytes)),
-            answers: Part::new(Arc::clone(&self.answers)),
+            unread: Part::new(Arc::clone(&self.unread)),
             connections: Part::new(Arc::clone(&self.connections)),
         };
         account.set(state.limits.get(principal).copied().unwrap_or_default());
@@ -150,7 +150,7 @@ impl Account {
         self.requests.allow(limits.requests);
         self.rate.allow(limits.requests_per_minute);
         self.bytes.allow(limits.waiting_bytes.unwrap_or(BYTES_OF_PRINCIPAL));
-        self.answers.allow(BYTES_OF_PRINCIPAL);
+        self.unread.allow(BYTES_OF_PRINCIPAL);
     }
 
     /// How many sessions it may have.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Denied;
+use super::QuotaExceeded;
 
 /// This part of a pool is divided among the principals that use it.
 pub(super) const RESERVED: usize = 4;
@@ -53,13 +53,13 @@ impl Part {
     }
 
     /// Takes so much more, which has to be given back, and leaves `spare` of the principal's own limit.
-    pub(super) fn take(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
+    pub(super) fn take(&self, amount: usize, spare: Spare) -> Result<(), QuotaExceeded> {
         let own = self.add(amount);
         let used = self.pool.used.fetch_add(amount, Ordering::Relaxed) + amount;
         let denied = if own > spare.of(self.most.load(Ordering::Relaxed)) {
-            Denied::Principal(own - amount)
+            QuotaExceeded::Principal(own - amount)
         } else if !self.pool.permits(own, used) {
-            Denied::Shared
+            QuotaExceeded::Shared
         } else {
             return Ok(());
         };
@@ -68,9 +68,9 @@ impl Part {
     }
 
     /// Whether so much could be taken if nothing else was.
-    pub(super) fn consider(&self, amount: usize, spare: Spare) -> Result<(), Denied> {
+    pub(super) fn consider(&self, amount: usize, spare: Spare) -> Result<(), QuotaExceeded> {
         let most = self.most.load(Ordering::Relaxed);
-        if amount <= spare.of(most) { Ok(()) } else { Err(Denied::Never(most)) }
+        if amount <= spare.of(most) { Ok(()) } else { Err(QuotaExceeded::Never(most)) }
     }
 
     pub(super) fn give_back(&self, amount: usize) {
@@ -134,7 +134,7 @@ mod tests {
         second.give_back(20);
         assert_eq!(third.take(1, Spare::Nothing), Ok(()));
         assert_eq!(count(&third), 19);
-        assert_eq!(first.take(1, Spare::Nothing), Err(Denied::Shared));
+        assert_eq!(first.take(1, Spare::Nothing), Err(QuotaExceeded::Shared));
     }
 
     #[test]
@@ -150,12 +150,12 @@ mod tests {
     fn a_limit_of_its_own_comes_first_and_what_was_denied_is_not_counted() {
         let [part, other] = parts(80);
         part.allow(16);
-        assert_eq!(part.consider(17, Spare::Nothing), Err(Denied::Never(16)));
-        assert_eq!(part.consider(15, Spare::Some), Err(Denied::Never(16)));
+        assert_eq!(part.consider(17, Spare::Nothing), Err(QuotaExceeded::Never(16)));
+        assert_eq!(part.consider(15, Spare::Some), Err(QuotaExceeded::Never(16)));
         assert_eq!(part.consider(14, Spare::Some), Ok(()));
-        assert_eq!(part.take(17, Spare::Nothing), Err(Denied::Principal(0)));
+        assert_eq!(part.take(17, Spare::Nothing), Err(QuotaExceeded::Principal(0)));
         assert_eq!(part.take(14, Spare::Some), Ok(()));
-        assert_eq!(part.take(1, Spare::Some), Err(Denied::Principal(14)));
+        assert_eq!(part.take(1, Spare::Some), Err(QuotaExceeded::Principal(14)));
         assert_eq!(part.take(2, Spare::Nothing), Ok(()));
         part.give_back(16);
         assert_eq!(part.pool.used.load(Ordering::Relaxed), 0);

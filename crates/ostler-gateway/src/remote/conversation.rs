@@ -15,7 +15,7 @@ use super::Carrier;
 use super::exchange::{attempt, exchange};
 use super::failure::Failure;
 use super::link::Link;
-use super::{old, stream};
+use super::{legacy_sse, stream};
 use crate::protocol::message;
 
 /// One conversation, with all that it has begun.
@@ -107,7 +107,7 @@ impl Conversation {
     }
 
     async fn begin_old(&mut self, request: &Frame) -> Result<(), Failure> {
-        let (body, events) = old::open(&self.link).await?;
+        let (body, events) = legacy_sse::open(&self.link).await?;
         let link = Arc::clone(&self.link);
         self.tasks.spawn(async move {
             stream::hear_all(&link, body, events).await;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Session;
-use super::gather::{Path, Wants};
+use super::aggregate::{Path, Wants};
 use super::parcel::Parcel;
 use crate::mutex::lock;
 use crate::protocol::lists::LISTS;
@@ -29,7 +29,7 @@ impl Session {
                 // A list of all servers has one page.
                 return self.client.fail(id, code::INVALID_PARAMS, "no such page", None);
             }
-            return self.gather(list, id, Wants::List);
+            return self.aggregate(list, id, Wants::List);
         }
         match method {
             b"tools/call" => self.forward_named(parcel, "tools/list", &["name"]),
@@ -48,7 +48,7 @@ impl Session {
 
     /// The servers of which it is not known what they have.
     pub(super) fn unknown(&self, method: &str) -> Vec<Arc<str>> {
-        let mut servers = self.menu.names();
+        let mut servers = self.server_set.names();
         servers.retain(|server| self.whole_list(server, method).is_none());
         servers
     }
@@ -71,7 +71,7 @@ impl Session {
     /// A server's whole list, without what the configuration does not allow.
     fn list_of(&self, server: &Arc<str>, method: &str) -> Option<Bytes> {
         let list = self.whole_list(server, method)?;
-        Some(self.menu.tools(server).filter(method, list))
+        Some(self.server_set.tools(server).filter(method, list))
     }
 
     /// A server's whole list; an empty one if it has none of the kind.
@@ -88,7 +88,7 @@ impl Session {
     /// What this session's instance of a server has listed for this session only.
     pub(super) fn own_list(&self, server: &str, method: &str) -> Option<Bytes> {
         let session = self.scope.who().session;
-        self.hub.own_list(&self.menu.id(server)?, session, method)
+        self.upstreams.own_list(&self.server_set.id(server)?, session, method)
     }
 
     /// What the items of a server's list have under a key.
@@ -110,7 +110,7 @@ impl Session {
         self.index();
         let mut items = Vec::new();
         let mut missing = Map::new();
-        for server in self.menu.names() {
+        for server in self.server_set.names() {
             if let Some(list) = self.list_of(&server, method) {
                 let own = each(&list, field);
                 items.extend(own.iter().filter_map(|item| self.shown(item.get(), &server, method)));
@@ -133,8 +133,8 @@ impl Session {
     /// An item of a server's list under the name or URI by which the client can ask for it. None if it has none, or
     /// one that can be read in two ways.
     fn shown(&self, item: &str, server: &Arc<str>, method: &str) -> Option<String> {
-        let claims = lock(&self.claims);
-        let is_own = |uri: &str| claims.owner(uri) == Some(server);
+        let uri_owners = lock(&self.uri_owners);
+        let is_own = |uri: &str| uri_owners.owner(uri) == Some(server);
         let key = match method {
             "resources/list" => "uri",
             "resources/templates/list" => "uriTemplate",
@@ -146,7 +146,7 @@ impl Session {
             "name" => Some(self.index.ours(server, method, &own)?.to_owned()),
             "uri" => (!is_own(&own)).then(|| uris::qualify(server, &own)),
             _ => {
-                let is_own = claims.owns_template(server, &own);
+                let is_own = uri_owners.owns_template(server, &own);
                 (!is_own).then(|| uris::qualify(server, &own))
             }
         };
@@ -167,7 +167,7 @@ impl Session {
         let name = message::text_param(&parcel.frame, path).unwrap_or_default();
         let id = parcel.id();
         if let Some(parcel) = self.forward_known(parcel, list, path, &name) {
-            self.gather(list, &id, Wants::Named(Box::new(parcel), path, name));
+            self.aggregate(list, &id, Wants::Named(Box::new(parcel), path, name));
         }
     }
 
@@ -231,11 +231,11 @@ impl Session {
         self.index();
         if uris::is_qualified(uri) {
             let (server, own) = uris::split(uri)?;
-            let server = self.menu.names().into_iter().find(|name| **name == *server)?;
+            let server = self.server_set.names().into_iter().find(|name| **name == *server)?;
             return Some((server, own.to_owned()));
         }
-        let owner = lock(&self.claims).owner(uri).cloned();
-        let owner = owner.filter(|owner| self.menu.names().contains(owner));
+        let owner = lock(&self.uri_owners).owner(uri).cloned();
+        let owner = owner.filter(|owner| self.server_set.names().contains(owner));
         let server = owner.or_else(|| self.index.only_with_resources().cloned())?;
         Some((server, uri.to_owned()))
     }

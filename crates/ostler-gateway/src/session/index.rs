@@ -82,7 +82,7 @@ impl Index {
 impl Session {
     /// What all servers have, as far as it is known now.
     pub(super) fn index(&mut self) -> &Index {
-        let editions = (self.hub.catalog.edition(), self.menu.edition());
+        let editions = (self.upstreams.catalog.edition(), self.server_set.edition());
         if self.index.editions != Some(editions) {
             self.update_index(editions);
         }
@@ -92,9 +92,9 @@ impl Session {
     fn update_index(&mut self, editions: Editions) {
         let mut old = std::mem::take(&mut self.index);
         // Another menu may show other tools of the same server.
-        let is_same_menu = old.editions.is_some_and(|(_, menu)| menu == editions.1);
+        let is_same_menu = old.editions.is_some_and(|(_, server_set)| server_set == editions.1);
         let mut changed = Vec::new();
-        for server in self.menu.names() {
+        for server in self.server_set.names() {
             let known = self.found(&server).map(|found| found.known);
             let own_resources = self.own_list(&server, "resources/list");
             let is_same = |entry: &Entry| match (&entry.known, &known) {
@@ -125,16 +125,16 @@ impl Session {
 
     /// Notes what these servers list. A URI says more than a template that fits it, so that all of the former come first.
     fn claim(&self, servers: &[Arc<str>]) {
-        let names: BTreeSet<Arc<str>> = self.menu.names().into_iter().collect();
+        let names: BTreeSet<Arc<str>> = self.server_set.names().into_iter().collect();
         let is_there = |name: &str| names.contains(name);
-        let mut claims = lock(&self.claims);
+        let mut uri_owners = lock(&self.uri_owners);
         for server in servers {
-            claims.claim(server, &self.texts(server, "resources/list", "uri"), is_there);
-            claims.claim(server, &self.links(server), is_there);
+            uri_owners.claim(server, &self.texts(server, "resources/list", "uri"), is_there);
+            uri_owners.claim(server, &self.links(server), is_there);
         }
         for server in servers {
             for template in self.texts(server, "resources/templates/list", "uriTemplate") {
-                claims.claim_template(server, &template, is_there);
+                uri_owners.claim_template(server, &template, is_there);
             }
         }
     }

@@ -52,21 +52,21 @@ impl Session {
         match &self.route {
             Route::One(server) => self.has(server, path) != Some(false),
             Route::All => {
-                self.menu.names().iter().any(|server| self.has(server, path) != Some(false))
+                self.server_set.names().iter().any(|server| self.has(server, path) != Some(false))
             }
         }
     }
 
     /// Whether a server that no other client uses is known to have this capability.
     fn has_tasks(&self, path: &[&str]) -> bool {
-        let servers = self.menu.names();
+        let servers = self.server_set.names();
         let mut own = servers.iter().filter(|server| self.shares(server) == Sharing::Session);
         own.any(|server| self.has(server, path) == Some(true))
     }
 
     /// Whether a server has a capability, if that is known.
     fn has(&self, server: &str, path: &[&str]) -> Option<bool> {
-        if self.menu.missing(server).is_some() {
+        if self.server_set.unavailable_reason(server).is_some() {
             return Some(false);
         }
         let known = self.found(server)?.known;
@@ -82,7 +82,7 @@ impl Session {
     /// The instructions of all servers that are known to have some, each under its server's name.
     fn instructions(&self) -> Option<String> {
         let mut all = String::new();
-        for server in self.menu.names() {
+        for server in self.server_set.names() {
             let Some(known) = self.found(&server).map(|found| found.known) else { continue };
             let said = std::str::from_utf8(&known.initialize).unwrap_or_default();
             let own = message::text_at(said, &["instructions"]).unwrap_or_default();

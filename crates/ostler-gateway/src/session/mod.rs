@@ -3,23 +3,23 @@
 //! Everything that has to be waited for is an errand, so that nothing that the client says next has to
 //! wait for it. A call to a server that the client has a lease on needs none.
 
+mod aggregate;
 mod all;
-mod alone;
-mod claims;
-mod desk;
-mod gather;
-mod held;
+mod handle;
 mod index;
+mod leased;
 mod limits;
+mod links;
+mod list_limits;
 mod merged;
 mod parcel;
-mod patience;
+mod per_call;
 mod presence;
-mod reach;
 mod requests;
 mod roots;
 mod subscriptions;
 mod turns;
+mod uri_owners;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -28,51 +28,51 @@ use std::time::Instant;
 use ostler::keeper::Scope;
 use tokio::task::JoinSet;
 
+use self::aggregate::Aggregation;
 pub(crate) use self::all::{each, field_of};
-pub(crate) use self::claims::Claims;
-pub(crate) use self::desk::Desk;
-use self::desk::Vigil;
-use self::gather::Gather;
+pub(crate) use self::handle::SessionHandle;
+use self::handle::WaitSet;
 use self::index::Index;
 pub use self::limits::SessionLimits;
+use self::links::{Link, TaskOutput};
+pub use self::list_limits::{LIST_LIMITS, ListLimit};
 use self::parcel::Waiting;
-pub use self::patience::{LIST_LIMITS, ListLimit};
 pub(crate) use self::presence::Presence;
-use self::reach::{Errand, Reach};
+pub(crate) use self::uri_owners::UriOwners;
 use crate::client::{Client, InFlight};
-use crate::menu::Menu;
 use crate::protocol::message::{self, code};
-use crate::quota::Purse;
+use crate::quota::ByteBudget;
 use crate::route::Route;
-use crate::upstream::{Failure, Hub};
+use crate::server_set::ServerSet;
+use crate::upstream::{StartFailure, Upstreams};
 
 /// What a session has in common with others.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct SessionContext {
     /// All instances, and what is known of servers.
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) upstreams: Arc<Upstreams>,
     /// Which server a URI belongs to, for all clients of the same principal.
-    pub(crate) claims: Arc<Mutex<Claims>>,
+    pub(crate) uri_owners: Arc<Mutex<UriOwners>>,
     pub(crate) limits: SessionLimits,
 }
 
 /// One client's connection.
 pub(crate) struct Session {
-    hub: Arc<Hub>,
+    upstreams: Arc<Upstreams>,
     client: Arc<Client>,
     scope: Arc<Scope>,
     /// Counts the bytes of its requests that wait.
-    purse: Arc<Purse>,
+    budget: Arc<ByteBudget>,
     /// Held for its drop, which tells operators that the client has disconnected.
     _presence: Presence,
     route: Route,
-    menu: Arc<Menu>,
-    reach: HashMap<Arc<str>, Reach>,
-    errands: JoinSet<Errand>,
+    server_set: Arc<ServerSet>,
+    links: HashMap<Arc<str>, Link>,
+    tasks: JoinSet<TaskOutput>,
     /// Requests that no server has yet.
     waiting: Waiting,
     /// What waits for servers to say what they have, in its order.
-    gathers: BTreeMap<u64, Gather>,
+    aggregations: BTreeMap<u64, Aggregation>,
     /// The edition of the catalog that was looked at last.
     seen: u64,
     /// Lists that were told without some servers, and without how many.
@@ -80,50 +80,50 @@ pub(crate) struct Session {
     /// What all servers have, for a client that sees them as one.
     index: Index,
     /// Which server a URI belongs to, for all clients of the same principal.
-    claims: Arc<Mutex<Claims>>,
+    uri_owners: Arc<Mutex<UriOwners>>,
     limits: SessionLimits,
     /// Why the last attempt to reach a server has failed.
-    failures: HashMap<Arc<str>, Failure>,
+    failures: HashMap<Arc<str>, StartFailure>,
     /// What its task waits for at this moment.
-    vigil: Vigil,
+    wait_set: WaitSet,
 }
 
 impl Session {
     pub(crate) fn new(
-        Common { hub, claims, limits }: Common,
+        SessionContext { upstreams, uri_owners, limits }: SessionContext,
         client: Arc<Client>,
         scope: Scope,
-        purse: Arc<Purse>,
+        budget: Arc<ByteBudget>,
         presence: Presence,
         route: Route,
-        menu: Arc<Menu>,
+        server_set: Arc<ServerSet>,
     ) -> Self {
         Self {
-            hub,
+            upstreams,
             client,
             scope: Arc::new(scope),
-            purse,
+            budget,
             _presence: presence,
             route,
-            menu,
-            reach: HashMap::new(),
-            errands: JoinSet::new(),
+            server_set,
+            links: HashMap::new(),
+            tasks: JoinSet::new(),
             waiting: Waiting::default(),
-            gathers: BTreeMap::new(),
+            aggregations: BTreeMap::new(),
             seen: 0,
             promised: BTreeMap::new(),
             index: Index::default(),
-            claims,
+            uri_owners,
             limits,
             failures: HashMap::new(),
-            vigil: Vigil::default(),
+            wait_set: WaitSet::default(),
         }
     }
 
-    fn run_errand(&mut self, errand: Result<Errand, tokio::task::JoinError>) {
-        if let Ok(errand) = errand {
-            self.done(errand);
-            self.finish_gathers();
+    fn finish_task(&mut self, output: Result<TaskOutput, tokio::task::JoinError>) {
+        if let Ok(output) = output {
+            self.done(output);
+            self.finish_aggregations();
         }
     }
 
@@ -134,9 +134,9 @@ impl Session {
         for call in pending {
             cancel(&self.client, &call, "the client has gone");
         }
-        let asked = std::mem::take(&mut *self.client.asked());
-        for asked in asked.into_values() {
-            asked.fail("the client has gone");
+        let server_requests = std::mem::take(&mut *self.client.server_requests());
+        for server_requests in server_requests.into_values() {
+            server_requests.fail("the client has gone");
         }
         self.client.out.close();
     }
@@ -151,16 +151,16 @@ impl Session {
             cancel(&self.client, &call, "it has taken too long");
             self.client.fail(&id, code::INTERNAL, "no answer in time", Some("timeout"));
         }
-        for asked in self.client.take_late_asked(now) {
-            asked.fail("no answer in time");
+        for server_requests in self.client.take_late_server_requests(now) {
+            server_requests.fail("no answer in time");
         }
     }
 }
 
 /// The version that was agreed upon.
 fn version_of(client: &Client) -> &str {
-    let hello = || client.hello().map(|hello| hello.version.as_str());
-    client.version().or_else(hello).unwrap_or_default()
+    let initialize = || client.initialize().map(|initialize| initialize.version.as_str());
+    client.version().or_else(initialize).unwrap_or_default()
 }
 
 /// A call that nobody waits for any more; its server is told.

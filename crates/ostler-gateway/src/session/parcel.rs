@@ -56,42 +56,42 @@ pub(super) type Queue = BTreeMap<u64, Parcel>;
 /// Where each request of a client is that no server has yet. Whatever changes one of these places changes this as well.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    places: HashMap<Bytes, Place>,
+    locations: HashMap<Bytes, Location>,
     last: u64,
 }
 
 /// Where a request waits.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// In the queue of this server, under this number.
     Queue(Arc<str>, u64),
     /// For what servers have, under this number.
-    Gather(u64),
+    Aggregation(u64),
     /// For something that is for this request alone.
-    Errand(AbortHandle),
+    TaskOutput(AbortHandle),
 }
 
 impl Waiting {
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.locations.is_empty()
     }
 
     pub(super) fn contains(&self, id: &[u8]) -> bool {
-        !self.places.is_empty() && self.places.contains_key(id)
+        !self.locations.is_empty() && self.locations.contains_key(id)
     }
 
-    pub(super) fn get(&self, id: &[u8]) -> Option<&Place> {
-        self.places.get(id)
+    pub(super) fn get(&self, id: &[u8]) -> Option<&Location> {
+        self.locations.get(id)
     }
 
     pub(super) fn remove(&mut self, id: &[u8]) {
-        self.places.remove(id);
+        self.locations.remove(id);
     }
 
     /// A request waits in a place that has this number.
-    pub(super) fn insert(&mut self, id: Bytes, place: impl FnOnce(u64) -> Place) -> u64 {
+    pub(super) fn insert(&mut self, id: Bytes, location: impl FnOnce(u64) -> Location) -> u64 {
         self.last += 1;
-        self.places.insert(id, place(self.last));
+        self.locations.insert(id, location(self.last));
         self.last
     }
 }

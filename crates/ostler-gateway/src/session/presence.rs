@@ -6,15 +6,15 @@ use std::time::Instant;
 use ostler::keeper::Who;
 
 use crate::agents::AgentSession;
-use crate::chronicle::{Chronicle, Happening};
 use crate::client::Client;
-use crate::protocol::hello::client_name;
+use crate::event_log::{EventLog, LoggedEvent};
+use crate::protocol::initialize::client_name;
 use crate::route::Route;
 
 /// A connected client. Writes down that it has connected, and on drop that it has disconnected.
 #[derive(Debug)]
 pub(crate) struct Presence {
-    chronicle: Arc<Chronicle>,
+    event_log: Arc<EventLog>,
     client: Arc<Client>,
     who: Who,
     server: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Presence {
 
 impl Presence {
     pub(crate) fn new(
-        chronicle: &Arc<Chronicle>,
+        event_log: &Arc<EventLog>,
         client: &Arc<Client>,
         who: &Who,
         (route, pid): (&Route, Option<i32>),
@@ -36,9 +36,9 @@ impl Presence {
             Route::All => None,
         };
         let pid = pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
-        chronicle.add(Happening::now("connected", server.clone(), format!("{who}{pid}")));
+        event_log.add(LoggedEvent::now("connected", server.clone(), format!("{who}{pid}")));
         Self {
-            chronicle: Arc::clone(chronicle),
+            event_log: Arc::clone(event_log),
             client: Arc::clone(client),
             who: who.clone(),
             server,
@@ -50,10 +50,10 @@ impl Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        let name = self.client.hello().and_then(|hello| client_name(&hello.info));
+        let name = self.client.initialize().and_then(|initialize| client_name(&initialize.info));
         let name = name.map(|name| format!(", client {name}")).unwrap_or_default();
         let seconds = self.since.elapsed().as_secs();
         let detail = format!("{}{name}, after {seconds} s", self.who);
-        self.chronicle.add(Happening::now("disconnected", self.server.take(), detail));
+        self.event_log.add(LoggedEvent::now("disconnected", self.server.take(), detail));
     }
 }

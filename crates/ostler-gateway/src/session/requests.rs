@@ -6,13 +6,13 @@ use bytes::Bytes;
 use ostler::keeper::Sharing;
 use ostler::{Frame, Kind};
 
-use super::gather::Wants;
-use super::held::merge_levels;
+use super::aggregate::Wants;
+use super::leased::merge_levels;
 use super::parcel::Parcel;
 use super::{Route, Session, cancel, version_of};
 use crate::catalog::{Found, Name};
 use crate::protocol::batch;
-use crate::protocol::hello::Hello;
+use crate::protocol::initialize::Initialize;
 use crate::protocol::lists::LISTS;
 use crate::protocol::log_level;
 use crate::protocol::message::{self, code};
@@ -20,20 +20,20 @@ use crate::protocol::params;
 use crate::protocol::terms;
 use crate::protocol::uris::Style;
 use crate::protocol::version;
-use crate::quota::{Charge, Denied};
-use crate::transport::Words;
+use crate::quota::{Charge, QuotaExceeded};
+use crate::transport::ClientMessage;
 
 /// The bytes of what a client has said; none if too many wait already.
-type Counted = Result<Arc<Charge>, Denied>;
+type Counted = Result<Arc<Charge>, QuotaExceeded>;
 
 const IN_FLIGHT: &str = "a request with this id is in flight already";
 
 impl Session {
-    pub(super) fn hear(&mut self, words: Words) {
-        match words {
-            Words::Message(frame, charge) => self.message(frame, &Ok(charge)),
-            Words::Batch(frames, charge) => self.batch(frames, &Ok(charge)),
-            Words::Line(line) if batch::is_batch(&line) => {
+    pub(super) fn receive(&mut self, incoming: ClientMessage) {
+        match incoming {
+            ClientMessage::Message(frame, charge) => self.message(frame, &Ok(charge)),
+            ClientMessage::Batch(frames, charge) => self.batch(frames, &Ok(charge)),
+            ClientMessage::Line(line) if batch::is_batch(&line) => {
                 match batch::parse(&line, version_of(&self.client)) {
                     Ok(frames) => self.batch(frames, &self.charge(&line)),
                     Err(error) => {
@@ -42,7 +42,7 @@ impl Session {
                     }
                 }
             }
-            Words::Line(line) => match Frame::parse(line.clone()) {
+            ClientMessage::Line(line) => match Frame::parse(line.clone()) {
                 Ok(frame) => self.message(frame, &self.charge(&line)),
                 Err(error) => {
                     let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_ok();
@@ -55,7 +55,7 @@ impl Session {
 
     /// Counts the bytes of what the client has said, as long as a request of it waits.
     fn charge(&self, line: &Bytes) -> Counted {
-        self.purse.charge(line.len()).map(Arc::new)
+        self.budget.charge(line.len()).map(Arc::new)
     }
 
     fn message(&mut self, frame: Frame, counted: &Counted) {
@@ -110,7 +110,7 @@ impl Session {
         match parcel.frame.method() {
             b"ping" => self.client.reply(&id, message::answer(&id, b"{}")),
             b"initialize" => self.initialize(parcel, &id),
-            _ if self.client.hello().is_none() => refuse("the handshake comes first"),
+            _ if self.client.initialize().is_none() => refuse("the handshake comes first"),
             b"logging/setLevel" => self.set_level(&parcel.frame, &id),
             _ => match self.route.clone() {
                 Route::One(server) => self.request_of(&server, parcel, &id),
@@ -147,7 +147,7 @@ impl Session {
 
     /// Whether the configuration allows the tool that is called.
     fn may_call(&self, server: &str, frame: &Frame) -> bool {
-        let tools = self.menu.tools(server);
+        let tools = self.server_set.tools(server);
         tools.is_everything()
             || message::text_param(frame, &["name"]).is_some_and(|name| tools.permit(&name))
     }
@@ -185,10 +185,12 @@ impl Session {
             Route::One(one) => one == server,
             Route::All => frame.method() == b"notifications/roots/list_changed",
         };
-        for held in self.reach.keys().filter(|server| is_for(server)).filter_map(|s| self.held(s)) {
-            if held.attachment.upstream.is_exclusive() {
+        for leased in
+            self.links.keys().filter(|server| is_for(server)).filter_map(|s| self.leased(s))
+        {
+            if leased.attachment.upstream.is_exclusive() {
                 // A server that has gone hears nothing, and a notification is not repeated.
-                let _ = held.lease.notify(frame);
+                let _ = leased.lease.notify(frame);
             }
         }
     }
@@ -198,20 +200,20 @@ impl Session {
         if self.client.roots().hear(frame) {
             return;
         }
-        if let Some(asked) = self.client.take_asked(frame) {
-            let edits = vec![(frame.id_edges(), asked.id.clone())];
-            asked.answer(&message::splice(frame.bytes(), edits));
+        if let Some(server_requests) = self.client.take_asked(frame) {
+            let edits = vec![(frame.id_edges(), server_requests.id.clone())];
+            server_requests.answer(&message::splice(frame.bytes(), edits));
         }
     }
 
     fn initialize(&mut self, parcel: Parcel, id: &Bytes) {
-        let hello = match Hello::read(&parcel.frame) {
-            Ok(hello) => hello,
+        let initialize = match Initialize::read(&parcel.frame) {
+            Ok(initialize) => initialize,
             Err(why) => {
                 return self.client.fail(id, code::INVALID_PARAMS, &why.to_string(), None);
             }
         };
-        if !self.client.introduce(hello) {
+        if !self.client.introduce(initialize) {
             let text = "the handshake is done already";
             return self.client.fail(id, code::INVALID_REQUEST, text, None);
         }
@@ -220,22 +222,22 @@ impl Session {
             Route::One(server) => match self.found(&server).map(|found| found.known) {
                 Some(known) if !known.initialize.is_empty() => {
                     self.refresh(&server);
-                    self.welcome(id, &server, &known.initialize);
+                    self.answer_initialize(id, &server, &known.initialize);
                 }
                 // The start fails with the reason why there is no such server.
-                _ if self.menu.id(&server).is_none() => self.forward(&server, parcel),
-                _ => self.gather("tools/list", id, Wants::Server(Box::new(parcel), server)),
+                _ if self.server_set.id(&server).is_none() => self.forward(&server, parcel),
+                _ => self.aggregate("tools/list", id, Wants::Server(Box::new(parcel), server)),
             },
         }
     }
 
     /// Answers the handshake with what the server has said to ours.
-    pub(super) fn welcome(&self, id: &Bytes, server: &str, result: &Bytes) {
-        let Some(hello) = self.client.hello() else { return };
+    pub(super) fn answer_initialize(&self, id: &Bytes, server: &str, result: &Bytes) {
+        let Some(initialize) = self.client.initialize() else { return };
         let result = &terms::offered(self.shares(server), result);
         let edges = message::find(result, 0..result.len(), &["protocolVersion"]);
         let own = edges.clone().and_then(|edges| serde_json::from_slice(&result[edges]).ok());
-        let version = version::lower(&hello.version, own.unwrap_or(&hello.version));
+        let version = version::lower(&initialize.version, own.unwrap_or(&initialize.version));
         self.client.agree_on(version);
         let version = edges.map(|edges| (edges, Bytes::from(format!("\"{version}\""))));
         let result = message::splice(result, version.into_iter().collect());
@@ -245,9 +247,9 @@ impl Session {
     fn list(&mut self, server: &Arc<str>, parcel: Parcel, method: &'static str, id: &Bytes) {
         let is_first_page = message::param(&parcel.frame, &["cursor"]).is_none();
         // Without an instance of its own the client waits for one that says everything at once.
-        let is_for_one_call = self.menu.sharing(server) == Sharing::Call;
+        let is_for_one_call = self.server_set.sharing(server) == Sharing::Call;
         if is_first_page && is_for_one_call && self.needs_listing(server, method) {
-            return self.gather(method, id, Wants::Server(Box::new(parcel), Arc::clone(server)));
+            return self.aggregate(method, id, Wants::Server(Box::new(parcel), Arc::clone(server)));
         }
         self.list_or_ask(server, parcel, method, id);
     }
@@ -261,15 +263,15 @@ impl Session {
         id: &Bytes,
     ) {
         let is_first_page = message::param(&parcel.frame, &["cursor"]).is_none();
-        let held = self.held(server);
+        let leased = self.leased(server);
         // A server that runs and does not say when its lists change has to be asked.
-        let is_fresh = held.is_none_or(|held| held.attachment.upstream.vouches_for(method));
+        let is_fresh = leased.is_none_or(|leased| leased.attachment.upstream.vouches_for(method));
         let is_kept = is_first_page && is_fresh && !self.is_own_list(server, method);
         let found = self.found(server).filter(|_| is_kept);
         match found.and_then(|found| found.known.lists.get(method).cloned()) {
             Some(result) => {
                 self.refresh(server);
-                let result = self.menu.tools(server).filter(method, result);
+                let result = self.server_set.tools(server).filter(method, result);
                 self.client.reply(id, message::answer(id, &result));
             }
             None => self.forward(server, parcel),
@@ -287,27 +289,27 @@ impl Session {
         }
         self.client.set_log_level(level);
         self.client.reply(id, message::answer(id, b"{}"));
-        for server in self.reach.keys() {
-            if let Some(held) = self.held(server) {
-                merge_levels(held);
+        for server in self.links.keys() {
+            if let Some(leased) = self.leased(server) {
+                merge_levels(leased);
             }
         }
     }
 
     /// What the server has said of itself before, to clients like this one or others of the same principal.
     pub(super) fn found(&self, server: &str) -> Option<Found> {
-        self.hub.catalog.find(&self.catalog_name(server)?)
+        self.upstreams.catalog.find(&self.catalog_name(server)?)
     }
 
     /// Where the catalog keeps what the server says to clients like this one.
     pub(super) fn catalog_name(&self, server: &str) -> Option<Name> {
-        let profile = self.client.list_profile(self.menu.sharing(server));
-        self.menu.catalog_name(server, &self.scope.who().principal, profile)
+        let profile = self.client.list_profile(self.server_set.sharing(server));
+        self.server_set.catalog_name(server, &self.scope.who().principal, profile)
     }
 
     /// With whom this client shares a server: an agent without a name has only this session.
     pub(super) fn shares(&self, server: &str) -> Sharing {
-        match self.menu.sharing(server) {
+        match self.server_set.sharing(server) {
             Sharing::Agent if self.scope.who().agent.is_none() => Sharing::Session,
             sharing => sharing,
         }

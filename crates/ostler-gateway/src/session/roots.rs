@@ -6,7 +6,7 @@ use ostler::Frame;
 use ostler::keeper::{Demand, Sharing};
 use serde_json::json;
 
-use super::reach::Reach;
+use super::links::Link;
 use super::{Route, Session};
 use crate::upstream::Downstream as _;
 
@@ -16,7 +16,7 @@ impl Session {
         let shares = |server: &Arc<str>| self.shares(server) == Sharing::Agent;
         let is_shared = match &self.route {
             Route::One(server) => shares(server),
-            Route::All => self.menu.names().iter().any(shares),
+            Route::All => self.server_set.names().iter().any(shares),
         };
         if is_shared {
             self.ask_roots_once();
@@ -38,9 +38,9 @@ impl Session {
             return;
         }
         self.client.ask_roots(self.limits.roots);
-        for server in self.menu.names() {
-            let held = self.held(&server);
-            if held.is_some_and(|held| !held.attachment.upstream.is_exclusive())
+        for server in self.server_set.names() {
+            let leased = self.leased(&server);
+            if leased.is_some_and(|leased| !leased.attachment.upstream.is_exclusive())
                 && self.shares(&server) == Sharing::Agent
             {
                 self.let_go(&server);
@@ -50,18 +50,18 @@ impl Session {
 
     /// Gives the lease of a server back. What the client subscribes to is asked for with the next one.
     pub(super) fn let_go(&mut self, server: &Arc<str>) {
-        let Some(Reach::Held(held)) = self.reach.remove(server) else { return };
-        held.unwatch();
+        let Some(Link::LeasedInstance(leased)) = self.links.remove(server) else { return };
+        leased.unwatch();
         let topics = self.client.topics(|of| *of == **server);
         for ((_, uri), _) in &topics {
-            let upstream = &held.attachment.upstream;
+            let upstream = &leased.attachment.upstream;
             if upstream.unsubscribe(uri, self.client.number()) {
                 upstream.request("resources/unsubscribe", &json!({ "uri": uri }).to_string());
             }
         }
-        drop(held);
+        drop(leased);
         if !topics.is_empty() {
-            self.reach_for(server);
+            self.acquire(server);
         }
     }
 
@@ -69,9 +69,9 @@ impl Session {
     /// what a server offers.
     pub(super) fn demand_now(&self, server: &str) -> Demand {
         let roots = self.client.roots().told().filter(|_| self.shares(server) == Sharing::Agent);
-        match (roots, self.client.hello()) {
-            (Some(roots), Some(hello)) => hello.demand_with(&roots),
-            _ => Demand::profile(self.client.profile(self.menu.sharing(server))),
+        match (roots, self.client.initialize()) {
+            (Some(roots), Some(initialize)) => initialize.demand_with(&roots),
+            _ => Demand::profile(self.client.profile(self.server_set.sharing(server))),
         }
     }
 }

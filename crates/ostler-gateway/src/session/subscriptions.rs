@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::Session;
-use super::held::Held;
+use super::leased::LeasedInstance;
 use super::parcel::Parcel;
 use crate::client::{Subscription, Topic};
 use crate::protocol::message::{self, code};
@@ -29,8 +29,8 @@ impl Session {
             return self.client.fail(&parcel.id(), code::INVALID_PARAMS, &text, None);
         }
         // Without an instance it is asked for when there is one.
-        if let Some(held) = self.held(server).cloned() {
-            if !self.hold(&topic, style, &held) {
+        if let Some(leased) = self.leased(server).cloned() {
+            if !self.hold(&topic, style, &leased) {
                 let id = parcel.id();
                 return self.client.reply(&id, message::answer(&id, b"{}"));
             }
@@ -42,9 +42,9 @@ impl Session {
     pub(super) fn unsubscribe(&mut self, server: &Arc<str>, parcel: Parcel) {
         let Some((topic, _)) = self.subject_of(&parcel) else { return };
         self.client.subscriptions().remove(&topic);
-        let held = self.held(server).cloned();
-        let was_last = held.is_some_and(|held| {
-            held.attachment.upstream.unsubscribe(&topic.1, self.client.number())
+        let leased = self.leased(server).cloned();
+        let was_last = leased.is_some_and(|leased| {
+            leased.attachment.upstream.unsubscribe(&topic.1, self.client.number())
         });
         if was_last {
             self.forward(server, parcel);
@@ -55,19 +55,19 @@ impl Session {
     }
 
     /// Notes that the client wants to hear of it. Whether the server has to be told.
-    fn hold(&self, topic: &Topic, style: Style, held: &Held) -> bool {
+    fn hold(&self, topic: &Topic, style: Style, leased: &LeasedInstance) -> bool {
         // An instance that is about to go is followed by one that is held.
-        let in_use = held.lease.hold().ok();
+        let in_use = leased.lease.hold().ok();
         let subscription = Subscription { style: style.clone(), in_use };
         self.client.subscriptions().insert(topic.clone(), subscription);
-        held.attachment.upstream.subscribe(&topic.1, &held.attachment.client, style)
+        leased.attachment.upstream.subscribe(&topic.1, &leased.attachment.client, style)
     }
 
     /// A new instance knows nothing of what the last one was asked for.
-    pub(super) fn resubscribe(&mut self, server: &Arc<str>, held: &Held) {
-        let upstream = &held.attachment.upstream;
+    pub(super) fn resubscribe(&mut self, server: &Arc<str>, leased: &LeasedInstance) {
+        let upstream = &leased.attachment.upstream;
         for (topic, style) in self.client.topics(|of| *of == **server) {
-            if self.hold(&topic, style, held) {
+            if self.hold(&topic, style, leased) {
                 upstream.confirm(&topic.1);
                 let params = json!({ "uri": topic.1 }).to_string();
                 upstream.request("resources/subscribe", &params);
@@ -78,17 +78,17 @@ impl Session {
     /// A client that has come back wants to hear of what it wanted to hear of.
     pub(super) fn take_up(&mut self) {
         for ((server, _), _) in self.client.topics(|_| true) {
-            self.reach_for(&server);
+            self.acquire(&server);
         }
     }
 
     pub(super) fn unsubscribe_all(&mut self) {
         let all = std::mem::take(&mut *self.client.subscriptions());
         for (server, uri) in all.into_keys() {
-            let Some(held) = self.held(&server) else { continue };
-            if held.attachment.upstream.unsubscribe(&uri, self.client.number()) {
+            let Some(leased) = self.leased(&server) else { continue };
+            if leased.attachment.upstream.unsubscribe(&uri, self.client.number()) {
                 let params = json!({ "uri": uri }).to_string();
-                held.attachment.upstream.request("resources/unsubscribe", &params);
+                leased.attachment.upstream.request("resources/unsubscribe", &params);
             }
         }
     }

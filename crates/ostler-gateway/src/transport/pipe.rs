@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ostler::pipe::{Lines, Outbox, ReadError};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{About, End, Outlet, Source, Weight, Words};
+use super::{About, ClientMessage, ClientSink, End, Priority, Source};
 
 /// The longest message of a client.
 const LARGEST: usize = 64 << 20;
@@ -34,8 +34,8 @@ impl<I> Input<I> {
 }
 
 impl<I: AsyncRead + Unpin> Source for Input<I> {
-    async fn hear(&mut self, mut each: impl FnMut(Words)) -> Result<(), End> {
-        let each = |line: &[u8]| each(Words::Line(Bytes::copy_from_slice(line)));
+    async fn receive(&mut self, mut each: impl FnMut(ClientMessage)) -> Result<(), End> {
+        let each = |line: &[u8]| each(ClientMessage::Line(Bytes::copy_from_slice(line)));
         self.lines.read(&mut self.pipe, LARGEST, each).await.map_err(|error| match error {
             ReadError::End => End::Input,
             ReadError::LongLine(_) | ReadError::Failed(_) => End::Gone,
@@ -57,9 +57,9 @@ impl Output {
     }
 }
 
-impl Outlet for Output {
-    fn send(&self, line: Bytes, _: About<'_>, weight: Weight) {
-        if weight == Weight::Notice && self.0.waiting() > BACKLOG / 2 {
+impl ClientSink for Output {
+    fn send(&self, line: Bytes, _: About<'_>, weight: Priority) {
+        if weight == Priority::Droppable && self.0.waiting() > BACKLOG / 2 {
             return;
         }
         if self.0.send(line, BACKLOG).is_err() {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use super::Asked;
-use crate::transport::{About, Weight};
+use super::ServerRequest;
+use crate::transport::{About, Priority};
 
 /// A client, as the instances that it uses know it.
 pub(crate) trait Downstream: fmt::Debug + Send + Sync {
@@ -19,13 +19,13 @@ pub(crate) trait Downstream: fmt::Debug + Send + Sync {
     fn log_level(&self) -> u8;
 
     /// Tells it something.
-    fn send(&self, line: Bytes, about: About<'_>, weight: Weight);
+    fn send(&self, line: Bytes, about: About<'_>, weight: Priority);
 
     /// Notes what a server asks it. Returns the number under which the client is asked.
-    fn expect_answer(&self, asked: Asked) -> u64;
+    fn expect_answer(&self, asked: ServerRequest) -> u64;
 
     /// The server no longer wants to know what it has asked under this number. Returns whether it was not answered yet.
-    fn withdraw_question(&self, number: u64) -> bool;
+    fn withdraw_request(&self, number: u64) -> bool;
 
     /// The server works on the call with this id, so that the call may take longer.
     fn prolong(&self, id: &[u8]);

@@ -39,12 +39,12 @@ pub(crate) enum Attempt {
         is_first: bool,
     },
     /// The last one has failed.
-    Failed(Failure),
+    Failed(StartFailure),
 }
 
 /// Why a server could not be listed.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct StartFailure {
     /// For programs: the reason of the JSON-RPC error.
     pub(crate) reason: &'static str,
     /// For people.
@@ -57,7 +57,7 @@ pub(crate) struct Begun {
     pub(crate) lease: Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>,
 }
 
-impl From<&AcquireError> for Failure {
+impl From<&AcquireError> for StartFailure {
     fn from(error: &AcquireError) -> Self {
         let reason = match error {
             AcquireError::BackingOff { .. } | AcquireError::Failed(_) => "upstream_failed",
@@ -105,7 +105,7 @@ impl Listings {
     }
 
     /// A listing is over.
-    pub(crate) fn finish(&self, name: &Name, result: Result<(), Failure>) {
+    pub(crate) fn finish(&self, name: &Name, result: Result<(), StartFailure>) {
         let mut attempts = lock(&self.attempts);
         attempts.remove(&subjects(name));
         if let Err(failure) = result {

@@ -2,12 +2,12 @@
 
 mod attachments;
 mod downstream;
-mod floor;
-mod hub;
 mod listed;
 mod listing;
-mod questions;
+mod registry;
 mod roots;
+mod server_requests;
+mod sole_caller;
 mod subscribers;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,21 +23,21 @@ use tokio::sync::watch;
 pub(crate) use self::attachments::Attachment;
 use self::attachments::Attachments;
 pub(crate) use self::downstream::Downstream;
-pub(crate) use self::floor::Admission;
-use self::floor::Floor;
-pub(crate) use self::hub::Hub;
 use self::listed::Listed;
-pub(crate) use self::listing::{Attempt, Failure};
-use self::questions::Question;
-pub(crate) use self::questions::{ASK_LIMIT, Asked};
+pub(crate) use self::listing::{Attempt, StartFailure};
+pub(crate) use self::registry::Upstreams;
 use self::roots::CommonRoots;
+use self::server_requests::OpenRequest;
+pub(crate) use self::server_requests::{SERVER_REQUEST_LIMIT, ServerRequest};
+pub(crate) use self::sole_caller::CallerPermit;
+use self::sole_caller::SoleCaller;
 use self::subscribers::Subscribers;
 use crate::mutex::lock;
 use crate::protocol::lists::LISTS;
 use crate::protocol::log_level;
 use crate::protocol::message::{self, code};
 use crate::protocol::params;
-use crate::transport::{About, Weight};
+use crate::transport::{About, Priority};
 
 /// One instance.
 pub(crate) struct Upstream {
@@ -50,12 +50,12 @@ pub(crate) struct Upstream {
     subscribers: Mutex<BTreeMap<String, Subscribers>>,
     log_level: Mutex<Option<u8>>,
     /// What it has asked its clients, by its own ids.
-    questions: Mutex<HashMap<Bytes, Question>>,
+    open_requests: Mutex<HashMap<Bytes, OpenRequest>>,
     /// Who was sent elsewhere, by the server's own name for that.
     elicitations: Mutex<HashMap<String, Weak<dyn Downstream>>>,
     roots: Mutex<CommonRoots>,
     has_one_caller: AtomicBool,
-    floor: Mutex<Floor>,
+    sole_caller: Mutex<SoleCaller>,
     /// Its lists that were not asked for yet.
     unlisted: watch::Sender<Vec<&'static str>>,
     listed: Mutex<Listed>,
@@ -89,11 +89,11 @@ impl Upstream {
             progress: Mutex::default(),
             subscribers: Mutex::default(),
             log_level: Mutex::default(),
-            questions: Mutex::default(),
+            open_requests: Mutex::default(),
             elicitations: Mutex::default(),
             roots,
             has_one_caller: AtomicBool::new(false),
-            floor: Mutex::default(),
+            sole_caller: Mutex::default(),
             unlisted: watch::Sender::default(),
             listed: Mutex::default(),
         };
@@ -202,7 +202,7 @@ impl Upstream {
             _ => {
                 // On a shared instance it has no single owner.
                 if let Some(only) = self.only_one() {
-                    only.send(message.line(), Weight::Notice);
+                    only.send(message.line(), Priority::Droppable);
                 }
             }
         }
@@ -231,7 +231,7 @@ impl Upstream {
         let Some(progress) = number.and_then(|number: u64| progress.get(&number)) else { return };
         progress.client.prolong(&progress.id);
         let line = message::splice(message.bytes(), vec![(edges, progress.token.clone())]);
-        progress.client.send(line, About::Request(&progress.id), Weight::Notice);
+        progress.client.send(line, About::Request(&progress.id), Priority::Droppable);
     }
 
     fn pass_log(&self, message: &Frame) {
@@ -239,7 +239,7 @@ impl Upstream {
         let level = level.as_deref().and_then(log_level::severity).unwrap_or(u8::MAX);
         // What was said on behalf of one client is no other's business.
         if let Some(owner) = self.owner().filter(|owner| level >= owner.client.log_level()) {
-            owner.send(message.line(), Weight::Notice);
+            owner.send(message.line(), Priority::Droppable);
         }
     }
 

@@ -6,7 +6,7 @@ use ostler::keeper::Whose;
 
 use super::Upstream;
 use crate::mutex::lock;
-use crate::protocol::hello;
+use crate::protocol::initialize;
 use crate::protocol::message::{self, code};
 use crate::protocol::roots::RootList;
 
@@ -24,7 +24,7 @@ pub(super) enum CommonRoots {
 impl CommonRoots {
     /// Those that clients with this profile have.
     pub(super) fn of(profile: &str) -> Self {
-        hello::roots(profile).map_or(Self::Unsettled(Vec::new()), Self::Settled)
+        initialize::roots(profile).map_or(Self::Unsettled(Vec::new()), Self::Settled)
     }
 }
 
@@ -33,7 +33,7 @@ impl Upstream {
     pub(super) fn tell_roots(&self, request: &Frame) {
         let key = self.talk.key();
         // Clients that share it with everybody have told it nothing, and have no roots in common.
-        if key.whose == Whose::Everybody || !hello::has_roots(&key.profile) {
+        if key.whose == Whose::Everybody || !initialize::has_roots(&key.profile) {
             return self.refuse(request, code::METHOD_NOT_FOUND, "its clients share no roots");
         }
         let id = message::request_id(request);

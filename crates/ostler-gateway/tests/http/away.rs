@@ -22,10 +22,10 @@ fn call(id: u64) -> String {
 
 /// Waits as long as it takes until a client that has just been there counts as one that has vanished.
 fn somebody_else_vanishes(stage: &Stage) {
-    let clients = stage.house.gateway().clients();
+    let clients = stage.gateway.router().clients();
     let _ = stage.web().enter();
     wait_until("somebody else has vanished", PATIENCE, || {
-        stage.house.gateway().clients() <= clients
+        stage.gateway.router().clients() <= clients
     });
 }
 
@@ -39,8 +39,8 @@ fn h4_a_client_that_vanished_lets_go_and_its_session_knows_it_when_it_comes_back
     drop(stream);
     assert_eq!(server.expect("notifications/cancelled")["params"]["reason"], "the client has gone");
     assert!(server.has_ended());
-    wait_until("nothing runs", PATIENCE, || stage.house.gateway().keeper().books().live == 0);
-    assert_eq!(stage.house.gateway().clients(), 0);
+    wait_until("nothing runs", PATIENCE, || stage.gateway.router().keeper().books().live == 0);
+    assert_eq!(stage.gateway.router().clients(), 0);
     let stream = web.begin("POST", &call(1));
     let mut server = stage.puppet();
     let told = server.greet(&json!({}));
@@ -58,7 +58,7 @@ fn h4_a_client_that_listens_or_waits_has_not_vanished() {
     let (web, mut server) = stage.both();
     let listening = web.listen();
     somebody_else_vanishes(&stage);
-    assert_eq!(stage.house.gateway().clients(), 1);
+    assert_eq!(stage.gateway.router().clients(), 1);
     let stream = web.begin("POST", &call(1));
     let asked = server.expect("tools/call");
     listening.cut();
@@ -94,8 +94,8 @@ fn l38_a_stream_that_nobody_acknowledges_is_nobodys() {
     let _vanished = vanishing(&web);
     listening.cut();
     assert!(server.has_ended());
-    wait_until("nothing runs", PATIENCE, || stage.house.gateway().keeper().books().live == 0);
-    assert_eq!(stage.house.gateway().clients(), 0);
+    wait_until("nothing runs", PATIENCE, || stage.gateway.router().keeper().books().live == 0);
+    assert_eq!(stage.gateway.router().clients(), 0);
     assert_eq!(web.send("POST", &request(&json!(1), "ping", &json!({}))).status, 200);
 }
 
@@ -126,7 +126,7 @@ fn a_shared_server_stays_for_others() {
     let (web, mut server) = stage.both();
     let (here, _) = (stage.web().enter(), web);
     let _listening = here.listen();
-    wait_until("one has vanished", PATIENCE, || stage.house.gateway().clients() == 1);
+    wait_until("one has vanished", PATIENCE, || stage.gateway.router().clients() == 1);
     let stream = here.begin("POST", &call(1));
     let asked = server.expect("tools/call");
     server.answer(&asked, &json!({}));

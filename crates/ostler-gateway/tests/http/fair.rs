@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use ostler::keeper::Sharing;
-use ostler_gateway::front::http::{Pass, Settings};
+use ostler_gateway::front::http::{Credential, Settings};
 use ostler_testkit::wait_until;
 use ostler_testkit::web::{Reply, Web, hello, request};
 use serde_json::json;
@@ -21,7 +21,7 @@ const LARGEST: usize = 16 << 20;
 /// A gateway with a second token.
 fn stage(change: impl Fn(&mut Settings)) -> Stage {
     Stage::with(&["puppet"], Sharing::All, |settings| {
-        settings.passes.push(Pass::named("other", OTHER.into()));
+        settings.credentials.push(Credential::named("other", OTHER.into()));
         change(settings);
     })
 }

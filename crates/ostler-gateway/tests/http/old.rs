@@ -43,7 +43,7 @@ fn an_old_client_hears_everything_on_its_stream() {
     // The session goes with the stream.
     stream.cut();
     assert!(server.has_ended());
-    wait_until("nobody is there", PATIENCE, || stage.house.gateway().clients() == 0);
+    wait_until("nobody is there", PATIENCE, || stage.gateway.router().clients() == 0);
     assert_eq!(web.send("POST", &request(&json!(9), "ping", &json!({}))).status, 404);
 }
 

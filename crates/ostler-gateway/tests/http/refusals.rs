@@ -46,7 +46,7 @@ fn h1_who_is_not_known_learns_nothing() {
     let unknown = stage.web().without("Authorization").send("POST", "");
     assert_eq!(unknown.header("www-authenticate"), Some("Bearer"));
     assert!(stage.puppets["puppet"].is_idle());
-    assert_eq!(stage.house.gateway().clients(), 0);
+    assert_eq!(stage.gateway.router().clients(), 0);
 }
 
 #[test]

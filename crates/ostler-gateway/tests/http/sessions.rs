@@ -1,7 +1,7 @@
 //! Sessions: how they begin, whose they are, and how they end.
 
 use ostler::keeper::Sharing;
-use ostler_gateway::front::http::Pass;
+use ostler_gateway::front::http::Credential;
 use ostler_testkit::wait_until;
 use ostler_testkit::web::{Reply, hello, request};
 use serde_json::json;
@@ -46,7 +46,7 @@ fn h2_a_session_that_was_deleted_is_gone() {
     let mut listening = listening;
     assert_eq!(listening.said(), None);
     wait_until("nothing is left", PATIENCE, || {
-        stage.house.gateway().keeper().books().live == 0 && stage.house.gateway().clients() == 0
+        stage.gateway.router().keeper().books().live == 0 && stage.gateway.router().clients() == 0
     });
 }
 
@@ -76,7 +76,7 @@ fn h2_notifications_and_answers_are_accepted_without_a_word() {
 #[test]
 fn h2_a_session_belongs_to_its_token_and_its_path() {
     let stage = Stage::with(&["other", "puppet"], Sharing::All, |settings| {
-        settings.passes.push(Pass::named("second", "another-token".into()));
+        settings.credentials.push(Credential::named("second", "another-token".into()));
     });
     let web = stage.web();
     let stream = web.begin("POST", &hello("2025-11-25", &json!({})));
@@ -97,8 +97,8 @@ fn h2_a_session_belongs_to_its_token_and_its_path() {
 fn a_token_with_a_list_of_servers_sees_no_other() {
     let stage = Stage::with(&["other", "puppet"], Sharing::All, |settings| {
         let names = ["oth*".to_owned()].into_iter().collect();
-        let few = Pass::named("few", "few".into()).to_servers(names);
-        settings.passes.push(few);
+        let few = Credential::named("few", "few".into()).to_servers(names);
+        settings.credentials.push(few);
     });
     let few = stage.web().with("Authorization", "Bearer few");
     let mut refused = few.send("POST", &hello("2025-11-25", &json!({})));
@@ -147,9 +147,9 @@ fn an_agent_is_named_by_a_header_and_its_sessions_share() {
         server.answer(&call, &json!({}));
         assert_eq!(Reply::read(stream).expect("an answer").status, 200);
     }
-    let names: Vec<_> = stage.house.gateway().sessions();
+    let names: Vec<_> = stage.gateway.router().sessions();
     assert!(names.iter().all(|session| format!("{:?}", session.who).contains("me")), "{names:?}");
-    assert_eq!(stage.house.gateway().keeper().books().started, 1);
+    assert_eq!(stage.gateway.router().keeper().books().started, 1);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_handshake_that_fails_opens_nothing() {
     let mut reply = Reply::read(stream).expect("an answer");
     assert_eq!((reply.status, reply.header("mcp-session-id")), (200, None));
     assert!(reply.message()["error"].is_object());
-    wait_until("nobody is there", PATIENCE, || stage.house.gateway().clients() == 0);
+    wait_until("nobody is there", PATIENCE, || stage.gateway.router().clients() == 0);
 }
 
 #[test]

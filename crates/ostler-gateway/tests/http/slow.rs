@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ostler::keeper::Sharing;
-use ostler_gateway::front::http::{Identity, Settings};
+use ostler_gateway::front::http::{Settings, TlsIdentity};
 use ostler_testkit::web::{Reply, Web, hello, request};
 use ostler_testkit::{Authority, wait_until};
 use serde_json::json;
@@ -86,7 +86,7 @@ fn a_handshake_that_does_not_end_is_not_waited_for() {
     authority.sign("gateway");
     let stage = stage(|settings| {
         let [certificate, key] = ["gateway.pem", "gateway.key"].map(|name| authority.file(name));
-        let identity = Identity::read(certificate, key).expect("a certificate");
+        let identity = TlsIdentity::read(certificate, key).expect("a certificate");
         settings.identity = Some(Arc::new(identity));
     });
     let web = stage.web();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ostler::keeper::{Server, Sharing};
 use ostler::{GuardianProgram, Owner, Places, ServerSpec};
-use ostler_gateway::front::http::{self, Limits, Pass, Settings};
-use ostler_gateway::{House, Offer, Supply, Tools};
+use ostler_gateway::front::http::{self, Credential, Limits, Settings};
+use ostler_gateway::{AvailableServer, Gateway, ServerSource, Tools};
 use ostler_testkit::web::{Reply, Web, hello};
 use ostler_testkit::{Puppet, Puppets, binary};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(crate) const TOKEN: &str = "token-of-the-test";
 
 /// A gateway in this process.
 pub(crate) struct Stage {
-    pub(crate) house: Arc<House>,
+    pub(crate) gateway: Arc<Gateway>,
     pub(crate) puppets: BTreeMap<String, Puppets>,
     address: SocketAddr,
     _runtime: Runtime,
@@ -37,21 +37,21 @@ impl Stage {
         let state = tempfile::tempdir().expect("a directory");
         let puppets: BTreeMap<String, Puppets> =
             names.iter().map(|name| ((*name).to_owned(), Puppets::default())).collect();
-        let offer = |(name, puppets): (&String, &Puppets)| {
+        let available_server = |(name, puppets): (&String, &Puppets)| {
             let mut server = Server::new(spec(name, puppets));
             server.sharing = sharing;
             server.terms.guardian = GuardianProgram::At(binary("ostler"));
             server.terms.limits.grace = Duration::from_millis(300);
-            (name.clone(), Offer::new(server, Tools::default()))
+            (name.clone(), AvailableServer::new(server, Tools::default()))
         };
-        let supply = Supply::Fixed(puppets.iter().map(offer).collect());
+        let source = ServerSource::Fixed(puppets.iter().map(available_server).collect());
         let runtime = Runtime::new().expect("a runtime");
         let _inside = runtime.enter();
         let places = Places::new([state.path().join("ledgers")]);
         let owner = Owner::new(places, "http").expect("an owner");
-        let house = House::new(owner, supply, None, Some(state.path().join("catalog")));
+        let gateway = Gateway::new(owner, source, None, Some(state.path().join("catalog")));
         let mut settings = Settings {
-            passes: vec![Pass::new("main", TOKEN.into())],
+            credentials: vec![Credential::new("main", TOKEN.into())],
             names: Vec::new(),
             identity: None,
             limits: Limits { detach: PATIENCE, ..Limits::default() },
@@ -59,10 +59,10 @@ impl Stage {
         change(&mut settings);
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let address = listener.local_addr().expect("an address");
-        let (tended, served) = (Arc::clone(&house), Arc::clone(&house));
+        let (tended, served) = (Arc::clone(&gateway), Arc::clone(&gateway));
         runtime.spawn(async move { tended.tend().await });
         runtime.spawn(async move { http::serve(listener, settings, &served).await });
-        Self { house, puppets, address, _runtime: runtime, _state: state }
+        Self { gateway, puppets, address, _runtime: runtime, _state: state }
     }
 
     /// A client of the server `puppet`.

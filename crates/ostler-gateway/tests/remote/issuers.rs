@@ -134,7 +134,7 @@ fn a_refresh_token_goes_back_to_its_issuer_when_the_server_names_another() {
     let inn = Inn { issuer: first, server, logins: tempfile::tempdir().unwrap() };
     inn.log_in(say_yes).unwrap();
     *named.lock().unwrap() = second.http.url("");
-    assert!(call(&mut inn.stage().guest(), 1)["result"].is_object());
+    assert!(call(&mut inn.stage().context(), 1)["result"].is_object());
     assert_eq!(inn.issuer.renewals(), 1);
     assert_eq!(second.http.opened(), 0);
 }

@@ -24,12 +24,12 @@ fn descriptors() -> usize {
 fn clients_that_come_and_go_leave_nothing() {
     let fake = FakeHttp::new(listening);
     let stage = Stage::new(&fake);
-    call(&mut stage.guest(), 1);
+    call(&mut stage.context(), 1);
     stage.wait_empty();
     wait_until("all connections are closed", PATIENCE, || fake.open() == 0);
     let before = descriptors();
     for id in 2..12 {
-        let mut client = stage.guest();
+        let mut client = stage.context();
         call(&mut client, id);
         client.request(&json!(0), "tools/call", &json!({ "name": "hang" }));
         fake.wait_for("the call that hangs", |heard| {
@@ -41,7 +41,7 @@ fn clients_that_come_and_go_leave_nothing() {
     wait_until("all connections are closed", PATIENCE, || fake.open() == 0);
     wait_until("all descriptors are closed", PATIENCE, || descriptors() <= before);
     assert_eq!(fake.count(|heard| heard.method == "DELETE"), 11);
-    assert_eq!(stage.gateway.keeper().books().unverified, 0);
+    assert_eq!(stage.router.keeper().books().unverified, 0);
 }
 
 #[test]
@@ -50,13 +50,13 @@ fn the_end_of_the_gateway_is_the_end_of_all_conversations() {
     let stage = Stage::new(&fake);
     let clients: Vec<_> = (0..5)
         .map(|id| {
-            let mut client = stage.guest();
+            let mut client = stage.context();
             call(&mut client, id);
             client
         })
         .collect();
     assert!(fake.open() >= 5);
-    let gone = stage.gateway.keeper().close();
+    let gone = stage.router.keeper().close();
     assert!(stage.runtime.block_on(gone.settled()).is_empty());
     wait_until("all connections are closed", PATIENCE, || fake.open() == 0);
     assert_eq!(fake.count(|heard| heard.method == "DELETE"), 5);
@@ -67,12 +67,12 @@ fn the_end_of_the_gateway_is_the_end_of_all_conversations() {
 fn a_gateway_that_is_dropped_takes_its_connections_along() {
     let fake = FakeHttp::new(listening);
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     call(&mut client, 1);
     wait_until("a stream is open", PATIENCE, || fake.listeners() == 1);
-    let Stage { gateway, runtime, .. } = stage;
-    assert!(Arc::strong_count(&gateway) > 1);
-    drop(gateway);
+    let Stage { router, runtime, .. } = stage;
+    assert!(Arc::strong_count(&router) > 1);
+    drop(router);
     drop(runtime);
     wait_until("all connections are closed", PATIENCE, || fake.open() == 0);
 }
@@ -82,7 +82,7 @@ fn a_server_that_vanishes_ends_its_instance() {
     let mut fake = FakeHttp::new(listening);
     let stage = Stage::new(&fake);
     let before = descriptors();
-    let mut client = stage.guest();
+    let mut client = stage.context();
     call(&mut client, 1);
     wait_until("a stream is open", PATIENCE, || fake.listeners() == 1);
     client.request(&json!(2), "tools/call", &json!({ "name": "hang" }));
@@ -106,7 +106,7 @@ fn a_server_that_does_not_take_leave_does_not_hold_us_up() {
     let stage = Stage::with(&fake.url("/mcp"), |settings| {
         settings.limits.leave = std::time::Duration::from_millis(50);
     });
-    drop(stage.guest());
+    drop(stage.context());
     stage.wait_empty();
     wait_until("all connections are closed", PATIENCE, || fake.open() == 0);
 }

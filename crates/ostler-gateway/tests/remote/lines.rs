@@ -27,7 +27,7 @@ fn a_certificate_has_to_be_known_and_for_that_host() {
     let file = certificate.file();
     let known = [("SSL_CERT_FILE", file.to_str().unwrap())];
     let right = stage(&fake.url_by_name("localhost", "/mcp"), known);
-    assert!(call(&mut right.guest(), 1)["result"].is_object());
+    assert!(call(&mut right.context(), 1)["result"].is_object());
 
     let failed = refusal(&stage(&fake.url("/mcp"), known));
     assert!(failed["error"]["message"].as_str().unwrap().contains("can't be secured"), "{failed}");
@@ -54,7 +54,7 @@ fn a_proxy_is_told_where_to_lead() {
     for variable in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
         let before = proxy.heads().len();
         let stage = stage("http://far.invalid/mcp", [(variable, &proxy.url())]);
-        assert!(call(&mut stage.guest(), 1)["result"].is_object());
+        assert!(call(&mut stage.context(), 1)["result"].is_object());
         let heads = proxy.heads();
         let head = &heads[before];
         assert!(head.starts_with("POST http://far.invalid/mcp HTTP/1.1\r\n"), "{head}");
@@ -72,7 +72,7 @@ fn a_secured_line_goes_through_a_proxy_that_can_not_overhear_it() {
         [("HTTPS_PROXY", proxy.url()), ("SSL_CERT_FILE", file.to_str().unwrap().to_owned())];
     let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
     let stage = stage("https://far.invalid/mcp", variables);
-    assert!(call(&mut stage.guest(), 1)["result"].is_object());
+    assert!(call(&mut stage.context(), 1)["result"].is_object());
     let head = &proxy.heads()[0];
     assert!(head.starts_with("CONNECT far.invalid:443 HTTP/1.1\r\n"), "{head}");
     assert!(head.contains("Proxy-Authorization: Basic dXNlcjpwYXNz\r\n"), "{head}");
@@ -87,7 +87,7 @@ fn who_is_not_to_be_led_is_not() {
         let url = proxy.url();
         let stage =
             stage(&fake.url("/mcp"), [("HTTP_PROXY", &url), (variable, "x.invalid,127.0.0.1")]);
-        assert!(call(&mut stage.guest(), 1)["result"].is_object());
+        assert!(call(&mut stage.context(), 1)["result"].is_object());
     }
     assert!(proxy.heads().is_empty());
 }

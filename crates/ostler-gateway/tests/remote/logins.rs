@@ -52,7 +52,7 @@ fn who_has_logged_in_is_let_in() {
     assert!(page.path.contains("code_challenge_method=S256"), "{}", page.path);
     assert!(page.path.contains("&resource=http%3A%2F%2F127.0.0.1"), "{}", page.path);
 
-    assert!(call(&mut stage.guest(), 1)["result"].is_object());
+    assert!(call(&mut stage.context(), 1)["result"].is_object());
     assert_eq!(inn.issuer.renewals(), 0);
     assert!(!format!("{login:?} {:?}", inn.remote()).contains("key-"));
 }
@@ -62,7 +62,7 @@ fn a_stale_key_is_renewed_once_for_all() {
     let inn = Inn::new(Manners { first_lifetime: 1, ..Manners::default() });
     inn.log_in(say_yes).unwrap();
     let stage = inn.stage();
-    let mut client = stage.guest();
+    let mut client = stage.context();
     rush(&mut client, 1);
     assert_eq!(inn.issuer.renewals(), 1);
     assert_eq!(inn.server.count(|heard| heard.is_call("tools/call")), 20);
@@ -73,7 +73,7 @@ fn a_key_that_is_refused_is_renewed_once_and_nothing_is_done_twice() {
     let inn = Inn::new(Manners::default());
     inn.log_in(say_yes).unwrap();
     let stage = inn.stage();
-    let mut client = stage.guest();
+    let mut client = stage.context();
     call(&mut client, 1);
     for (round, first) in [(1, 100), (2, 200)] {
         inn.issuer.expire_all();
@@ -98,7 +98,7 @@ fn two_gateways_share_a_login_and_its_renewal() {
     let stages = [inn.stage(), inn.stage()];
     std::thread::scope(|scope| {
         for stage in &stages {
-            scope.spawn(|| rush(&mut stage.guest(), 1));
+            scope.spawn(|| rush(&mut stage.context(), 1));
         }
     });
     assert_eq!(inn.issuer.renewals(), 1);
@@ -109,7 +109,7 @@ fn a_login_that_is_no_longer_good_is_forgotten() {
     let inn = Inn::new(Manners::default());
     inn.log_in(say_yes).unwrap();
     let stage = inn.stage();
-    let mut client = stage.guest();
+    let mut client = stage.context();
     call(&mut client, 1);
     inn.issuer.expire_all();
     inn.issuer.forget_all();
@@ -147,7 +147,7 @@ fn a_login_that_is_not_granted_says_why() {
     let inn = Inn::new(Manners { denies: true, ..Manners::default() });
     let denied = inn.log_in(|url| assert!(get(url).1.contains("Not logged in")));
     assert!(
-        matches!(&denied, Err(LoginError::Denied(why)) if why.contains("No tea")),
+        matches!(&denied, Err(LoginError::QuotaExceeded(why)) if why.contains("No tea")),
         "{denied:?}"
     );
 
@@ -212,7 +212,7 @@ fn who_logs_out_gives_the_login_back() {
     let inn = Inn::new(Manners::default());
     inn.log_in(say_yes).unwrap();
     let stage = inn.stage();
-    let mut client = stage.guest();
+    let mut client = stage.context();
     call(&mut client, 1);
     let runtime = Runtime::new().unwrap();
     let (was_there, problem) = runtime.block_on(log_out(&inn.remote())).unwrap();

@@ -16,7 +16,7 @@ fn failed(reply: impl Fn() -> Reply + Send + Sync + 'static) -> (Value, FakeHttp
         },
     );
     let stage = Stage::with(&fake.url("/mcp"), |settings| settings.limits.message = 100_000);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     let failed = call(&mut client, 1);
     assert_eq!(failed["error"]["code"], -32603, "{failed}");
     assert_eq!(sent(&fake, 1), 1);
@@ -80,7 +80,7 @@ fn a_redirect_leads_to_the_same_server_only() {
         _ => standard(heard),
     });
     let stage = Stage::new(&fake);
-    assert!(call(&mut stage.guest(), 1)["result"].is_object());
+    assert!(call(&mut stage.context(), 1)["result"].is_object());
 
     let stranger = FakeHttp::new(standard);
     let elsewhere = stranger.url("/mcp");
@@ -134,7 +134,7 @@ fn a_server_that_takes_nothing_hurts_only_itself() {
     let stage = Stage::with(&fake.url("/mcp"), |settings| {
         settings.limits.taken = Duration::from_millis(50);
     });
-    assert!(call(&mut stage.guest(), 1)["result"].is_object());
+    assert!(call(&mut stage.context(), 1)["result"].is_object());
 }
 
 #[test]

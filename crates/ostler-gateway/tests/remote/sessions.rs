@@ -22,7 +22,7 @@ fn a_client_has_a_session_of_its_own_and_takes_leave() {
         Reply::json(&answer).with("mcp-session-id", &format!("own-{number}"))
     });
     let stage = Stage::new(&fake);
-    let (mut one, mut other) = (stage.guest(), stage.guest());
+    let (mut one, mut other) = (stage.context(), stage.context());
     assert_eq!(call(&mut one, 1)["result"]["said"]["arguments"]["n"], 1);
     assert_eq!(call(&mut other, 2)["result"]["said"]["arguments"]["n"], 2);
     let session = |id| {
@@ -48,7 +48,7 @@ fn a_client_has_a_session_of_its_own_and_takes_leave() {
 fn what_is_told_arrives_before_what_is_asked_next() {
     let fake = FakeHttp::new(standard);
     let stage = Stage::new(&fake);
-    call(&mut stage.guest(), 1);
+    call(&mut stage.context(), 1);
     let order: Vec<String> =
         fake.heard().iter().map(|heard| heard.message()["method"].to_string()).collect();
     let place = |method: &str| order.iter().position(|one| one.contains(method)).unwrap();
@@ -65,7 +65,7 @@ fn a_forgotten_session_fails_its_call_once_and_the_next_one_has_another() {
         standard(heard)
     });
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     let failed = call(&mut client, 1);
     assert_eq!(failed["error"]["code"], -32603);
     let text = failed["error"]["message"].as_str().unwrap();
@@ -88,7 +88,7 @@ fn a_session_may_be_forgotten_in_words() {
         standard(heard)
     });
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     assert!(call(&mut client, 1)["error"].is_object());
     assert!(call(&mut client, 2)["result"].is_object());
     assert_eq!(fake.count(|heard| heard.is_call("initialize")), 2);
@@ -103,7 +103,7 @@ fn a_server_without_a_page_for_streams_is_no_server_that_forgets() {
             },
         );
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     call(&mut client, 1);
     fake.wait_for("a stream is asked for", |heard| heard.method == "GET");
     (2..10).for_each(|id| assert!(call(&mut client, id)["result"].is_object()));
@@ -114,7 +114,7 @@ fn a_server_without_a_page_for_streams_is_no_server_that_forgets() {
 fn connections_are_used_again() {
     let fake = FakeHttp::new(standard);
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     for id in 1..50 {
         call(&mut client, id);
     }

@@ -9,7 +9,7 @@ use ostler::{Owner, Places};
 use ostler_gateway::config::{Carrier, Environment};
 use ostler_gateway::remote::oauth::{ClientSettings, Store};
 use ostler_gateway::remote::{Address, RemoteLimits, RemoteServer, RemoteSettings, Surroundings};
-use ostler_gateway::{Gateway, Offer, Route, Tools, Visitor};
+use ostler_gateway::{AvailableServer, Route, Router, SessionSpec, Tools};
 use ostler_testkit::{FakeHttp, LineClient, wait_until};
 use serde_json::{Value, json};
 use tokio::net::unix::pipe;
@@ -19,7 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A gateway in this process.
 pub(crate) struct Stage {
-    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) router: Arc<Router>,
     pub(crate) runtime: Runtime,
     _state: tempfile::TempDir,
 }
@@ -56,33 +56,33 @@ impl Stage {
         let mut server = Server::remote(Arc::new(RemoteServer::new(settings)));
         server.sharing = Sharing::Session;
         server.limits.backoff.first = Duration::from_millis(1);
-        let offers = [("far".to_owned(), Offer::new(server, Tools::default()))].into();
+        let available = [("far".to_owned(), AvailableServer::new(server, Tools::default()))].into();
         let runtime = Runtime::new().unwrap();
-        let gateway = runtime.block_on(async {
+        let router = runtime.block_on(async {
             let owner = Owner::new(Places::new([state.path().join("ledgers")]), "remote").unwrap();
-            Gateway::new(owner, offers, Caps::default(), None)
+            Router::new(owner, available, Caps::default(), None)
         });
-        let tended = Arc::clone(&gateway);
+        let tended = Arc::clone(&router);
         runtime.spawn(async move { tended.tend().await });
-        Self { gateway, runtime, _state: state }
+        Self { router, runtime, _state: state }
     }
 
     /// A client of the server.
     pub(crate) fn client(&self) -> LineClient {
         let (theirs, input) = std::io::pipe().unwrap();
         let (output, ours) = std::io::pipe().unwrap();
-        let gateway = Arc::clone(&self.gateway);
-        let visitor = Visitor::new(None, Route::One("far".into()));
+        let router = Arc::clone(&self.router);
+        let spec = SessionSpec::new(None, Route::One("far".into()));
         self.runtime.spawn(async move {
             let input = pipe::Receiver::from_owned_fd(theirs.into()).unwrap();
             let output = pipe::Sender::from_owned_fd(ours.into()).unwrap();
-            gateway.serve(visitor, input, output, std::future::pending()).await;
+            router.serve(spec, input, output, std::future::pending()).await;
         });
         LineClient::new(input, output)
     }
 
     /// A client that has said hello.
-    pub(crate) fn guest(&self) -> LineClient {
+    pub(crate) fn context(&self) -> LineClient {
         let mut client = self.client();
         client.enter();
         client
@@ -90,9 +90,9 @@ impl Stage {
 
     /// Waits until no instance is left.
     pub(crate) fn wait_empty(&self) {
-        let is_empty = || self.gateway.keeper().snapshot().instances.is_empty();
+        let is_empty = || self.router.keeper().snapshot().instances.is_empty();
         wait_until("no instance is left", PATIENCE, is_empty);
-        assert!(self.gateway.keeper().books().balance());
+        assert!(self.router.keeper().books().balance());
     }
 }
 

@@ -27,7 +27,7 @@ fn what_a_stream_says_arrives_in_order() {
         Reply::stream(steps.chain([Part::event(&result(&heard.message()["id"]))]))
     });
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     client.request(&json!(1), "tools/call", &json!({ "_meta": { "progressToken": "p" } }));
     for step in 0..100 {
         let message = client.expect("notifications/progress");
@@ -63,7 +63,7 @@ fn a_broken_stream_is_taken_up_where_it_broke() {
         }
     });
     let stage = Stage::new(&fake);
-    assert_eq!(call(&mut stage.guest(), 1)["result"], json!({ "done": true }));
+    assert_eq!(call(&mut stage.context(), 1)["result"], json!({ "done": true }));
     assert_eq!(sent(&fake, 1), 1);
 }
 
@@ -75,7 +75,7 @@ fn a_server_may_hang_up_as_often_as_it_likes_while_it_gets_on() {
         poll => Reply::stream([Part::Text(format!("id: p-{poll}\ndata:\n\n"))]),
     });
     let stage = Stage::new(&fake);
-    assert_eq!(call(&mut stage.guest(), 1)["result"], json!({ "done": true }));
+    assert_eq!(call(&mut stage.context(), 1)["result"], json!({ "done": true }));
     assert_eq!(sent(&fake, 1), 1);
 }
 
@@ -88,7 +88,7 @@ fn what_can_not_be_taken_up_fails_and_is_not_asked_again() {
     });
     for fake in [refusing, in_vain, without_ids] {
         let stage = Stage::new(&fake);
-        let mut client = stage.guest();
+        let mut client = stage.context();
         let failed = call(&mut client, 1);
         assert_eq!(failed["error"]["data"]["gateway"]["reason"], "upstream_dropped", "{failed}");
         assert_eq!(sent(&fake, 1), 1);
@@ -112,7 +112,7 @@ fn what_is_said_unasked_is_heard_also_after_a_break() {
         }
     });
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     call(&mut client, 1);
     let again = fake.wait_for("the second stream", |heard| {
         heard.method == "GET" && heard.header("last-event-id") == "s-1"
@@ -133,7 +133,7 @@ fn what_is_said_unasked_is_heard_also_after_a_break() {
 fn a_server_that_offers_no_stream_is_not_asked_again() {
     let fake = FakeHttp::new(standard);
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     (1..20).for_each(|id| drop(call(&mut client, id)));
     assert_eq!(fake.count(|heard| heard.method == "GET"), 1);
 }
@@ -144,7 +144,7 @@ fn a_cancelled_call_gives_its_connection_back() {
         if heard.is_call("tools/call") { Reply::stream([Part::Live]) } else { standard(heard) }
     });
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     client.request(&json!(1), "tools/call", &json!({}));
     let sent = fake.wait_for("the call", |heard| heard.is_call("tools/call"));
     wait_until("its stream is open", PATIENCE, || fake.listeners() == 1);
@@ -171,7 +171,7 @@ fn an_answer_with_line_breaks_is_one_message() {
         Reply::stream([Part::Text(event)])
     });
     let stage = Stage::new(&fake);
-    let mut client = stage.guest();
+    let mut client = stage.context();
     client.request(&json!(1), "tools/call", &json!({}));
     assert_eq!(answer(&client, 1)["result"], json!({}));
 }

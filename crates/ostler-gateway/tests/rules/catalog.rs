@@ -41,15 +41,15 @@ fn what_is_known_is_answered_without_a_start_and_takes_no_lease() {
     });
     let (client, _server) = listed(&stage, &["a", "b"]);
     drop(client);
-    wait_until("it was idle", PATIENCE, || stage.gateway.keeper().books().live == 0);
+    wait_until("it was idle", PATIENCE, || stage.router.keeper().books().live == 0);
     for _ in 0..20 {
         let mut probe = stage.client();
         assert_eq!(probe.enter()["serverInfo"]["name"], "puppet");
         probe.request(&json!(1), "tools/list", &json!({}));
         assert_eq!(names(&probe.message()), ["a", "b"]);
     }
-    assert_eq!(stage.gateway.keeper().books().started, 1);
-    assert!(stage.gateway.keeper().snapshot().instances.is_empty());
+    assert_eq!(stage.router.keeper().books().started, 1);
+    assert!(stage.router.keeper().snapshot().instances.is_empty());
     stage.assert_nothing_started();
 }
 

@@ -83,7 +83,7 @@ fn a_handshake_in_a_version_that_nobody_knows_ends_the_server() {
     let text = client.message()["error"]["message"].to_string();
     assert!(text.contains("1789-07-14"), "{text}");
     assert!(server.has_ended());
-    wait_until("nothing is left", PATIENCE, || stage.gateway.keeper().books().live == 0);
+    wait_until("nothing is left", PATIENCE, || stage.router.keeper().books().live == 0);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn l29_a_hundred_clients_at_once_share_one_start() {
     for client in &clients {
         assert_eq!(client.message()["id"], 1);
     }
-    assert_eq!(stage.gateway.keeper().books().started, 1);
+    assert_eq!(stage.router.keeper().books().started, 1);
     stage.assert_nothing_started();
 }
 

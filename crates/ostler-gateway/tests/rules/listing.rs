@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ostler::keeper::{Caps, Principal, Sharing};
-use ostler_gateway::{Route, Tools, Visitor};
+use ostler_gateway::{Route, SessionSpec, Tools};
 use ostler_testkit::{Puppet, wait_until};
 use serde_json::{Value, json};
 
@@ -37,11 +37,11 @@ fn answered(client: &Client) -> (Vec<String>, Value) {
 }
 
 fn live(stage: &Stage) -> u64 {
-    stage.gateway.keeper().books().live
+    stage.router.keeper().books().live
 }
 
 fn started(stage: &Stage) -> u64 {
-    stage.gateway.keeper().books().started
+    stage.router.keeper().books().started
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_start_for_a_list_is_finished_and_kept_although_its_client_has_left() {
         let mut puppet = stage.puppet();
         let initialize = puppet.expect("initialize");
         drop(client);
-        wait_until("the client has left", PATIENCE, || stage.gateway.clients() == 0);
+        wait_until("the client has left", PATIENCE, || stage.router.clients() == 0);
         let info = json!({ "name": "puppet", "version": "1" });
         let result = json!({
             "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": info,
@@ -79,7 +79,7 @@ fn the_handshake_of_a_server_is_kept_although_its_client_has_left() {
         client.hello(&json!({}));
         let mut puppet = stage.puppet();
         drop(client);
-        wait_until("the client has left", PATIENCE, || stage.gateway.clients() == 0);
+        wait_until("the client has left", PATIENCE, || stage.router.clients() == 0);
         play(&mut puppet, "t");
         wait_until("its instance has ended", PATIENCE, || live(&stage) == 0);
         let mut next = stage.client();
@@ -197,9 +197,9 @@ fn other_capabilities_see_the_last_known_list_at_once_and_their_own_soon() {
 fn row_6_no_list_crosses_from_one_principal_to_another() {
     for sharing in SHARINGS {
         let stage = Stage::new(sharing);
-        let of = |name: &str| Visitor {
+        let of = |name: &str| SessionSpec {
             principal: Principal::named(name),
-            ..Visitor::new(None, Route::All)
+            ..SessionSpec::new(None, Route::All)
         };
         let mut ann = stage.admit(of("ann"));
         ann.enter();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ostler::keeper::{Caps, Server, Sharing};
 use ostler::{GuardianProgram, Owner, Places, ServerSpec};
-use ostler_gateway::{Gateway, Offer, Route, SessionLimits, Tools, Visitor};
+use ostler_gateway::{AvailableServer, Route, Router, SessionLimits, SessionSpec, Tools};
 pub(crate) use ostler_testkit::LineClient as Client;
 use ostler_testkit::{Puppet, Puppets, binary, wait_until};
 use serde_json::Value;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A gateway in this process.
 pub(crate) struct Stage {
-    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) router: Arc<Router>,
     pub(crate) puppets: BTreeMap<String, Puppets>,
     runtime: Runtime,
     state: tempfile::TempDir,
@@ -72,8 +72,8 @@ impl Stage {
 
     /// Another gateway after this one, which knows what this one has learned.
     pub(crate) fn restart(self, change: impl Fn(&mut Server)) -> Self {
-        let Self { gateway, puppets, runtime, state } = self;
-        drop((gateway, runtime));
+        let Self { router, puppets, runtime, state } = self;
+        drop((router, runtime));
         let (caps, limits) = (Caps::default(), SessionLimits::default());
         Self::open(state, puppets, change, &Tools::default(), caps, limits)
     }
@@ -86,24 +86,24 @@ impl Stage {
         caps: Caps,
         limits: SessionLimits,
     ) -> Self {
-        let offer = |(name, puppets): (&String, &Puppets)| {
+        let available_server = |(name, puppets): (&String, &Puppets)| {
             let mut server = Server::new(spec(name, puppets));
             server.terms.guardian = GuardianProgram::At(binary("ostler"));
             server.terms.limits.grace = Duration::from_millis(300);
             server.limits.backoff.first = Duration::from_millis(1);
             change(&mut server);
-            (name.clone(), Offer::new(server, tools.clone()))
+            (name.clone(), AvailableServer::new(server, tools.clone()))
         };
-        let offers = puppets.iter().map(offer).collect();
+        let available = puppets.iter().map(available_server).collect();
         let runtime = Runtime::new().expect("a runtime");
-        let gateway = runtime.block_on(async {
+        let router = runtime.block_on(async {
             let places = Places::new([state.path().join("ledgers")]);
             let owner = Owner::new(places, "rules").expect("an owner");
-            Gateway::with_limits(owner, offers, caps, Some(state.path().join("catalog")), limits)
+            Router::with_limits(owner, available, caps, Some(state.path().join("catalog")), limits)
         });
-        let tended = Arc::clone(&gateway);
+        let tended = Arc::clone(&router);
         runtime.spawn(async move { tended.tend().await });
-        Self { gateway, puppets, runtime, state }
+        Self { router, puppets, runtime, state }
     }
 
     /// The next instance of the only server, after its handshake.
@@ -145,7 +145,7 @@ impl Stage {
     }
 
     pub(crate) fn connect(&self, agent: Option<&str>, route: Route) -> Client {
-        self.admit(Visitor::new(agent.map(ToOwned::to_owned), route))
+        self.admit(SessionSpec::new(agent.map(ToOwned::to_owned), route))
     }
 
     /// All that is kept on disk of what servers have said.
@@ -155,14 +155,14 @@ impl Stage {
         texts.collect()
     }
 
-    pub(crate) fn admit(&self, visitor: Visitor) -> Client {
+    pub(crate) fn admit(&self, spec: SessionSpec) -> Client {
         let (theirs, input) = std::io::pipe().expect("a pipe");
         let (output, ours) = std::io::pipe().expect("a pipe");
-        let gateway = Arc::clone(&self.gateway);
+        let router = Arc::clone(&self.router);
         self.runtime.spawn(async move {
             let input = pipe::Receiver::from_owned_fd(theirs.into()).expect("a pipe");
             let output = pipe::Sender::from_owned_fd(ours.into()).expect("a pipe");
-            gateway.serve(visitor, input, output, std::future::pending()).await;
+            router.serve(spec, input, output, std::future::pending()).await;
         });
         Client::new(input, output)
     }

@@ -107,7 +107,7 @@ fn u1_who_is_refused_is_told_so_and_keeps_nothing() {
     client.assert_silence();
     // Nobody wants anything of it, so that nobody starts it again.
     drop(server);
-    let keeper = stage.gateway.keeper();
+    let keeper = stage.router.keeper();
     wait_until("it is gone", PATIENCE, || keeper.books().live == 0);
     client.request(&json!(2), "tools/call", &json!({}));
     let mut server = stage.server(&json!({}));

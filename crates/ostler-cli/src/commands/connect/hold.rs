@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use ostler_gateway::front::{Dialled, Farewell, HearError};
+use ostler_gateway::front::{GatewayConnection, LineError, SessionEnd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -13,7 +13,7 @@ use super::End;
 pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(1900);
 
 /// Stays until the session is over.
-pub(super) fn hold(gateway: &Dialled) -> io::Result<End> {
+pub(super) fn hold(gateway: &GatewayConnection) -> io::Result<End> {
     let stdin = io::stdin();
     let mut deadline = None;
     loop {
@@ -32,7 +32,7 @@ pub(super) fn hold(gateway: &Dialled) -> io::Result<End> {
         }
         let has_input_ended = fds.get(1).is_some_and(|stdin| !stdin.revents().is_empty());
         if !fds[0].revents().is_empty() {
-            return Ok(farewell(gateway, deadline.is_some() || has_input_ended));
+            return Ok(session_end(gateway, deadline.is_some() || has_input_ended));
         }
         if has_input_ended {
             deadline = Some(Instant::now() + LAST_ANSWERS);
@@ -40,12 +40,12 @@ pub(super) fn hold(gateway: &Dialled) -> io::Result<End> {
     }
 }
 
-fn farewell(gateway: &Dialled, has_input_ended: bool) -> End {
-    let said: Result<Farewell, HearError> = gateway.hear();
+fn session_end(gateway: &GatewayConnection, has_input_ended: bool) -> End {
+    let said: Result<SessionEnd, LineError> = gateway.receive();
     match said {
-        Ok(Farewell::Over) => End::Input,
+        Ok(SessionEnd::Over) => End::Input,
         // Whoever has closed its input does not miss the gateway.
-        Ok(Farewell::Closing) | Err(_) if has_input_ended => End::Input,
-        Ok(Farewell::Closing) | Err(_) => End::Gateway,
+        Ok(SessionEnd::Closing) | Err(_) if has_input_ended => End::Input,
+        Ok(SessionEnd::Closing) | Err(_) => End::Gateway,
     }
 }

@@ -17,7 +17,7 @@ use clap::Args;
 use ostler_gateway::Agent;
 use ostler_gateway::config::{Asker, Environment, Names, NotFound};
 use ostler_gateway::front::{
-    Admission, ClientHello, DialError, Dialled, HearError, Hello, PlaceError, is_usable,
+    Admission, ClientHello, DialError, GatewayConnection, Hello, LineError, SocketError, is_usable,
 };
 
 use crate::exit;
@@ -61,13 +61,13 @@ enum ConnectError {
     #[error(transparent)]
     NotFound(#[from] NotFound),
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    GatewaySocket(#[from] SocketError),
     #[error(transparent)]
     Start(#[from] start::StartError),
     #[error(transparent)]
     Dial(#[from] DialError),
     #[error("the gateway has gone")]
-    Gone(#[from] HearError),
+    Gone(#[from] LineError),
     #[error("the gateway can't be told")]
     Untold(#[source] io::Error),
     #[error("{0}")]
@@ -106,22 +106,22 @@ fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
         Some(_) => configuration(given, Asker::Client)?,
         None => configuration_to_follow(given)?,
     };
-    let place = arguments.which.place(path.as_deref())?;
-    let gateway = start::reach(&place, path.as_deref())?;
+    let socket = arguments.which.socket(path.as_deref())?;
+    let gateway = start::reach(&socket, path.as_deref())?;
     let hello = hello(arguments, &gateway)?;
     let (stdin, stdout) = (io::stdin(), protocol());
     let both = [stdin.as_fd(), stdout.as_fd()];
     let usable = both.iter().all(is_usable);
     let descriptors: &[BorrowedFd<'_>] = if usable { &both } else { &[] };
     gateway.say(&Hello::Client(hello), descriptors).map_err(ConnectError::Untold)?;
-    match gateway.hear()? {
+    match gateway.receive()? {
         Admission::Direct => Ok(hold::hold(&gateway)?),
         Admission::Bridge => Ok(bridge::copy(&gateway.into_stream())?),
         Admission::Refused(reason) => Err(ConnectError::Refused(reason)),
     }
 }
 
-fn hello(arguments: &ConnectArguments, gateway: &Dialled) -> io::Result<ClientHello> {
+fn hello(arguments: &ConnectArguments, gateway: &GatewayConnection) -> io::Result<ClientHello> {
     let environment = Environment::of_process();
     let cwd = std::env::current_dir()?;
     let wanted: Names = gateway.greeting.variables.iter().collect();

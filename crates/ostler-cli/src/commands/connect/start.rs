@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use ostler::{INSTANCE_VARIABLE, RUNTIME_VARIABLE, instances_around};
 use ostler_gateway::config::{Environment, Names};
-use ostler_gateway::front::{DialError, Dialled, Lock, Place, PlaceError};
+use ostler_gateway::front::{DialError, GatewayConnection, GatewaySocket, Lock, SocketError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::getuid;
@@ -35,7 +35,7 @@ const TAIL: usize = 2000;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    GatewaySocket(#[from] SocketError),
     #[error(transparent)]
     Dial(#[from] DialError),
     #[error("no gateway was there within {START_LIMIT:?}")]
@@ -47,12 +47,16 @@ pub(crate) enum StartError {
 }
 
 /// Connects to the gateway, and starts one if there is none.
-pub(crate) fn reach(shared: &Place, configuration: Option<&Path>) -> Result<Dialled, StartError> {
+pub(crate) fn reach(
+    shared: &GatewaySocket,
+    configuration: Option<&Path>,
+) -> Result<GatewayConnection, StartError> {
     let around = instances_around(std::process::id().cast_signed());
     let Some(innermost) = around.first() else { return reach_at(shared, configuration) };
-    let own: Vec<Place> = around.iter().map(|id| shared.inside(*id)).collect::<Result<_, _>>()?;
-    for place in std::iter::once(shared).chain(&own) {
-        if let Some(gateway) = dial(place)? {
+    let own: Vec<GatewaySocket> =
+        around.iter().map(|id| shared.inside(*id)).collect::<Result<_, _>>()?;
+    for socket in std::iter::once(shared).chain(&own) {
+        if let Some(gateway) = dial(socket)? {
             return Ok(gateway);
         }
     }
@@ -60,16 +64,19 @@ pub(crate) fn reach(shared: &Place, configuration: Option<&Path>) -> Result<Dial
 }
 
 /// The same at this place: one of those who want it starts it, and the others wait.
-fn reach_at(place: &Place, configuration: Option<&Path>) -> Result<Dialled, StartError> {
+fn reach_at(
+    socket: &GatewaySocket,
+    configuration: Option<&Path>,
+) -> Result<GatewayConnection, StartError> {
     let end = Instant::now() + START_LIMIT;
     loop {
-        if let Some(gateway) = dial(place)? {
+        if let Some(gateway) = dial(socket)? {
             return Ok(gateway);
         }
-        if let Some(_starting) = Lock::take(&place.start_lock())? {
+        if let Some(_starting) = Lock::take(&socket.start_lock())? {
             // Somebody else may have been the starter a moment ago.
-            match dial(place)? {
-                None => start(place, configuration)?,
+            match dial(socket)? {
+                None => start(socket, configuration)?,
                 Some(gateway) => return Ok(gateway),
             }
         } else {
@@ -82,29 +89,29 @@ fn reach_at(place: &Place, configuration: Option<&Path>) -> Result<Dialled, Star
 }
 
 /// `None` if no gateway is there.
-fn dial(place: &Place) -> Result<Option<Dialled>, DialError> {
-    match Dialled::to(place) {
+fn dial(socket: &GatewaySocket) -> Result<Option<GatewayConnection>, DialError> {
+    match GatewayConnection::to(socket) {
         Err(DialError::Nobody) => Ok(None),
         dialled => dialled.map(Some),
     }
 }
 
 /// Starts it, and waits until it can be reached.
-fn start(place: &Place, configuration: Option<&Path>) -> Result<(), StartError> {
-    let path = place.log()?;
+fn start(socket: &GatewaySocket, configuration: Option<&Path>) -> Result<(), StartError> {
+    let path = socket.log()?;
     let log = open_log(&path)?;
     let before = log.metadata()?.len();
     let (ready, theirs) = io::pipe()?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0("ostler").args(["serve", "--detach=first", "--idle-exit", IDLE_EXIT, "--socket"]);
-    command.arg(place.path());
+    command.arg(socket.path());
     match configuration {
         Some(path) => command.arg("--config").arg(path),
         None => command.arg("--no-config"),
     };
     // One client's variables are no other's business: each sends its own.
     command.env_clear().envs(variables()).current_dir("/");
-    if let Some(instance) = place.instance() {
+    if let Some(instance) = socket.instance() {
         // With the mark, so that it is found as a part of the instance if nobody is left to end it.
         let id = instance.to_string();
         command.arg("--only-for").arg(&id).env(INSTANCE_VARIABLE, id);

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler::sweep::books;
 use ostler::{Census, Holding, InstanceId, Places, Process, View};
-use ostler_gateway::admin::{Happening, InstanceLine, Overview, ServerLine};
-use ostler_gateway::front::Place;
+use ostler_gateway::admin::{InstanceLine, LoggedEvent, Overview, ServerLine};
+use ostler_gateway::front::GatewaySocket;
 use serde::Serialize;
 
 use self::table::Cells;
@@ -122,7 +122,7 @@ pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
 }
 
 /// What gateways speak with and nobody has started here.
-fn elsewhere(overviews: &[(Place, Overview)]) -> Vec<Elsewhere> {
+fn elsewhere(overviews: &[(GatewaySocket, Overview)]) -> Vec<Elsewhere> {
     let all = overviews.iter().flat_map(|(_, overview)| {
         overview
             .instances
@@ -140,7 +140,7 @@ fn elsewhere(overviews: &[(Place, Overview)]) -> Vec<Elsewhere> {
     .collect()
 }
 
-fn rows(backends: &BlockingBackends, overviews: &[(Place, Overview)]) -> Vec<Row> {
+fn rows(backends: &BlockingBackends, overviews: &[(GatewaySocket, Overview)]) -> Vec<Row> {
     let known = |view: &View| {
         let mut all = overviews.iter().flat_map(|(_, overview)| &overview.instances);
         all.find(|line| line.instance == Some(view.instance)).cloned()
@@ -168,7 +168,7 @@ fn trouble(page: &mut Page, server: &ServerLine, is_wide: bool) {
         page.line(format_args!("{name}: failed {failures} times in a row, next try in {seconds}s"));
     }
     let last = server.last_failure.as_ref().filter(|_| is_wide);
-    if let Some(Happening { at, failure: Some(failure), .. }) = last {
+    if let Some(LoggedEvent { at, failure: Some(failure), .. }) = last {
         let lines = render::failure(failure);
         page.line(format_args!("{name}: failed {} ago: {}", render::age(*at), lines[0]));
         lines[1..].iter().for_each(|line| page.line(line));

@@ -7,7 +7,7 @@ use std::io;
 use ostler::ServerSpec;
 use ostler::keeper::{Server, Sharing};
 use ostler_gateway::config::{Environment, Names};
-use ostler_gateway::{Offer, Tools};
+use ostler_gateway::{AvailableServer, Tools};
 
 use crate::gateways::why_no_configuration;
 
@@ -15,7 +15,7 @@ use crate::gateways::why_no_configuration;
 const NAME: &str = "example";
 
 /// Our own small server, one for all. It tells its clients where a configuration was looked for.
-pub(super) fn offers() -> io::Result<BTreeMap<String, Offer>> {
+pub(super) fn offers() -> io::Result<BTreeMap<String, AvailableServer>> {
     let mut args = vec![OsString::from("example-server")];
     args.extend(
         why_no_configuration().into_iter().flat_map(|why| ["--instead-of".into(), why.into()]),
@@ -28,5 +28,5 @@ pub(super) fn offers() -> io::Result<BTreeMap<String, Offer>> {
         cwd: None,
     };
     let server = Server { sharing: Sharing::All, ..Server::new(spec) };
-    Ok(BTreeMap::from([(NAME.to_owned(), Offer::new(server, Tools::default()))]))
+    Ok(BTreeMap::from([(NAME.to_owned(), AvailableServer::new(server, Tools::default()))]))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use ostler::Places;
 use ostler_gateway::front::http::{
-    Identity, IdentityError, Limits, Pass, Settings, TOKEN_VARIABLE, Token, TokenError,
+    Credential, Limits, Settings, TOKEN_VARIABLE, TlsIdentity, TlsIdentityError, Token, TokenError,
 };
 
 use crate::out::say;
@@ -75,7 +75,7 @@ pub(super) enum HttpError {
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(transparent)]
-    Identity(#[from] IdentityError),
+    TlsIdentity(#[from] TlsIdentityError),
 }
 
 /// A socket that is listened at, and what is known of those who may come.
@@ -101,7 +101,7 @@ impl HttpArguments {
         let (address, listener) = bound.map_err(|source| HttpError::Listen { address, source })?;
         let place = token.file.map_or(TOKEN_VARIABLE.into(), |file| file.display().to_string());
         let settings = Settings {
-            passes: vec![Pass::new(MAIN, token.secret)],
+            credentials: vec![Credential::new(MAIN, token.secret)],
             names: self.names.clone(),
             identity,
             limits: Limits::default(),
@@ -109,11 +109,11 @@ impl HttpArguments {
         Ok(Some(Http { listener, settings, address, token: place }))
     }
 
-    fn identity(&self) -> Result<Option<Arc<Identity>>, IdentityError> {
+    fn identity(&self) -> Result<Option<Arc<TlsIdentity>>, TlsIdentityError> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
             return Ok(None);
         };
-        Ok(Some(Arc::new(Identity::read(certificate.clone(), key.clone())?)))
+        Ok(Some(Arc::new(TlsIdentity::read(certificate.clone(), key.clone())?)))
     }
 }
 

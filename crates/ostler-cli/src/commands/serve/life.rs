@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use ostler::keeper::InstanceView;
 use ostler::{Owner, Places};
-use ostler_gateway::admin::{Failure, Happening};
+use ostler_gateway::admin::{Failure, LoggedEvent};
 use ostler_gateway::config::Asker;
-use ostler_gateway::front::{self, Place, Seat};
-use ostler_gateway::{House, Supply, variant};
+use ostler_gateway::front::{self, BoundSocket, GatewaySocket};
+use ostler_gateway::{Gateway, ServerSource, variant};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::stdio::dup2_stdout;
 use tokio::io::AsyncReadExt;
@@ -34,7 +34,7 @@ const READY: &str = "ready";
 
 /// What it is told.
 pub(super) struct Plan {
-    pub(super) supply: Supply,
+    pub(super) source: ServerSource,
     pub(super) configuration: Option<PathBuf>,
     pub(super) http: Option<Http>,
     pub(super) idle_exit: Option<Duration>,
@@ -42,25 +42,25 @@ pub(super) struct Plan {
 }
 
 /// Serves until it is asked to end, or has nothing to do. Returns how much is left.
-pub(super) async fn live(plan: Plan, seat: Seat, requests: Requests) -> io::Result<usize> {
+pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> io::Result<usize> {
     let owner = Owner::new(Places::of_user(), "ostler serve")?;
-    let house = House::new(owner, plan.supply, plan.configuration, catalog());
+    let gateway = Gateway::new(owner, plan.source, plan.configuration, catalog());
     let mut asked = UnixStream::from_std(requests.into_stream())?;
-    let _watcher = watch::begin(&house);
+    let _watcher = watch::begin(&gateway);
     if let Some(http) = &plan.http {
         http.announce();
-        house.warnings().iter().for_each(say);
+        gateway.warnings().iter().for_each(say);
     }
-    announce(&house, &seat, plan.is_detached)?;
+    announce(&gateway, &bound, plan.is_detached)?;
     sweep::begin();
     let mut tasks = JoinSet::new();
-    let tended = Arc::clone(&house);
-    let failures = house.tell_failures(failure_teller());
+    let tended = Arc::clone(&gateway);
+    let failures = gateway.tell_failures(failure_teller());
     tasks.spawn(async move { tended.tend().await });
     tasks.spawn(failures);
-    let served = Arc::clone(&house);
+    let served = Arc::clone(&gateway);
     let serving = tokio::spawn(async move {
-        let here = front::serve(&seat, &served);
+        let here = front::serve(&bound, &served);
         let everywhere = async {
             let Some(Http { listener, settings, .. }) = plan.http else { return Ok(()) };
             front::http::serve(listener, settings, &served).await
@@ -69,20 +69,20 @@ pub(super) async fn live(plan: Plan, seat: Seat, requests: Requests) -> io::Resu
     });
     tokio::select! {
         () = next(&mut asked) => {}
-        () = house.closing().cancelled() => {}
-        () = idle(&house, plan.idle_exit) => {}
+        () = gateway.closing().cancelled() => {}
+        () = idle(&gateway, plan.idle_exit) => {}
     }
-    let left = house.shut_down(next(&mut asked)).await;
+    let left = gateway.shut_down(next(&mut asked)).await;
     serving.await.map_err(io::Error::other)??;
     tell_left(left);
     Ok(left.len())
 }
 
 /// Says how instances fail. A failure that repeats is not explained again, so that the log stays short.
-fn failure_teller() -> impl FnMut(&Happening) {
+fn failure_teller() -> impl FnMut(&LoggedEvent) {
     let mut last: BTreeMap<String, Failure> = BTreeMap::new();
-    move |happening| {
-        let Happening { failure: Some(failure), server, number, .. } = happening else { return };
+    move |event| {
+        let LoggedEvent { failure: Some(failure), server, number, .. } = event else { return };
         let server = server.clone().unwrap_or_else(|| "-".into());
         let number = number.map(|number| format!(" #{number}")).unwrap_or_default();
         if last.get(&server) == Some(failure) {
@@ -101,14 +101,15 @@ fn catalog() -> Option<PathBuf> {
     Places::of_user().private().ok().map(|best| best.join("catalog"))
 }
 
-fn announce(house: &House, seat: &Seat, is_detached: bool) -> io::Result<()> {
-    let what =
-        house.configuration().map_or("no configuration".into(), |path| path.display().to_string());
-    let place = seat.place();
-    say(format_args!("serves {what} at {}", place.path().display()));
-    if let Some(instance) = place.instance() {
+fn announce(gateway: &Gateway, bound: &BoundSocket, is_detached: bool) -> io::Result<()> {
+    let what = gateway
+        .configuration()
+        .map_or("no configuration".into(), |path| path.display().to_string());
+    let socket = bound.socket();
+    say(format_args!("serves {what} at {}", socket.path().display()));
+    if let Some(instance) = socket.instance() {
         say(format_args!("serves only clients inside of instance {instance}, and ends with it"));
-    } else if let Some(way) = way_to(place, house.configuration()) {
+    } else if let Some(way) = way_to(socket, gateway.configuration()) {
         say(format_args!("clients reach it with `ostler connect {way}`"));
     }
     if is_detached {
@@ -120,13 +121,13 @@ fn announce(house: &House, seat: &Seat, is_detached: bool) -> io::Result<()> {
 }
 
 /// What a client has to say that would not find this gateway by itself.
-fn way_to(place: &Place, configuration: Option<&Path>) -> Option<String> {
-    let is_usual = |path| Place::usual(path).is_ok_and(|usual| usual == *place);
+fn way_to(socket: &GatewaySocket, configuration: Option<&Path>) -> Option<String> {
+    let is_usual = |path| GatewaySocket::usual(path).is_ok_and(|usual| usual == *socket);
     let found = crate::gateways::configuration(None, Asker::Client).ok().flatten();
     match configuration {
         _ if is_usual(found.as_deref()) => None,
-        Some(path) if place.is_usual_for(path) => Some(format!("--config {}", path.display())),
-        _ => Some(format!("--socket {}", place.path().display())),
+        Some(path) if socket.is_usual_for(path) => Some(format!("--config {}", path.display())),
+        _ => Some(format!("--socket {}", socket.path().display())),
     }
 }
 
@@ -136,12 +137,12 @@ async fn next(asked: &mut UnixStream) {
 }
 
 /// Waits until nobody has been there, and nothing has run, for so long.
-async fn idle(house: &House, limit: Option<Duration>) {
+async fn idle(gateway: &Gateway, limit: Option<Duration>) {
     let Some(limit) = limit else { return std::future::pending().await };
     let mut quiet = 0;
     while quiet < LOOKS {
         sleep(limit / LOOKS).await;
-        quiet = if house.is_idle() { quiet + 1 } else { 0 };
+        quiet = if gateway.is_idle() { quiet + 1 } else { 0 };
     }
 }
 

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler::{Ignored, InstanceId, instances_around};
-use ostler_gateway::Supply;
+use ostler_gateway::ServerSource;
 use ostler_gateway::config::{self, Asker, LoadError, NotFound};
-use ostler_gateway::front::{Place, PlaceError, Seat, leave_configuration};
+use ostler_gateway::front::{BoundSocket, GatewaySocket, SocketError, leave_configuration};
 use rustix::process::setsid;
 
 use self::http::{HttpArguments, HttpError};
@@ -87,7 +87,7 @@ enum ServeError {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    GatewaySocket(#[from] SocketError),
     #[error(transparent)]
     Http(#[from] HttpError),
     #[error("cannot prepare to serve")]
@@ -130,48 +130,48 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, ServeError> {
     } else {
         configuration_or_example(arguments.config.as_deref())?
     };
-    let supply = supply(path.as_deref())?;
-    let seat = take_seat(arguments, path.as_deref())?;
+    let source = source(path.as_deref())?;
+    let bound = bind(arguments, path.as_deref())?;
     if let Some(path) = &path {
-        leave_path(arguments, seat.place(), path);
+        leave_path(arguments, bound.socket(), path);
     }
     let http = arguments.http.listen()?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let plan = life::Plan {
-        supply,
+        source,
         configuration: path,
         http,
         idle_exit: arguments.idle_exit,
         is_detached: arguments.detach.is_some(),
     };
-    let left = runtime.block_on(life::live(plan, seat, requests))?;
+    let left = runtime.block_on(life::live(plan, bound, requests))?;
     // Whatever still runs on it has had its time.
     runtime.shutdown_background();
     Ok(if left == 0 { ExitCode::SUCCESS } else { exit::LEFT_OVER.into() })
 }
 
-fn supply(path: Option<&Path>) -> Result<Supply, ServeError> {
-    let Some(path) = path else { return Ok(Supply::Fixed(example::offers()?)) };
+fn source(path: Option<&Path>) -> Result<ServerSource, ServeError> {
+    let Some(path) = path else { return Ok(ServerSource::Fixed(example::offers()?)) };
     let file = config::load(path)?;
     let name = path.display().to_string();
     for notice in &file.notices {
         say(notice.in_file(&name));
     }
-    Ok(Supply::File(file))
+    Ok(ServerSource::File(file))
 }
 
 /// Leaves the configuration's path for clients that find none, unless this gateway is at a place of its own. One from the
 /// working directory is not left: a client must not run what a cloned repository brings along.
-fn leave_path(arguments: &ServeArguments, place: &Place, path: &Path) {
+fn leave_path(arguments: &ServeArguments, socket: &GatewaySocket, path: &Path) {
     let is_found_by_clients =
         || configuration(None, Asker::Client).is_ok_and(|found| found.as_deref() == Some(path));
     let is_left = arguments.config.is_some() || is_found_by_clients();
-    if !is_left || !place.is_usual_for(path) {
+    if !is_left || !socket.is_usual_for(path) {
         return;
     }
-    if let Err(error) = leave_configuration(place, path) {
+    if let Err(error) = leave_configuration(socket, path) {
         say(format_args!(
             "warning: clients without a configuration don't find this gateway: {}",
             chain(&error)
@@ -180,22 +180,22 @@ fn leave_path(arguments: &ServeArguments, place: &Place, path: &Path) {
 }
 
 /// Where it is told to be. Without a word, a gateway inside of an instance serves that alone: it ends with it.
-fn place(arguments: &ServeArguments, path: Option<&Path>) -> Result<Place, PlaceError> {
-    if let Some(place) = arguments.which.said()? {
-        return Ok(place.only_for(arguments.only_for));
+fn socket(arguments: &ServeArguments, path: Option<&Path>) -> Result<GatewaySocket, SocketError> {
+    if let Some(socket) = arguments.which.said()? {
+        return Ok(socket.only_for(arguments.only_for));
     }
-    let shared = Place::usual(path)?;
+    let shared = GatewaySocket::usual(path)?;
     let around = instances_around(std::process::id().cast_signed());
     around.first().map_or(Ok(shared.clone()), |innermost| shared.inside(*innermost))
 }
 
-fn take_seat(arguments: &ServeArguments, path: Option<&Path>) -> Result<Seat, ServeError> {
-    let place = place(arguments, path)?;
+fn bind(arguments: &ServeArguments, path: Option<&Path>) -> Result<BoundSocket, ServeError> {
+    let socket = socket(arguments, path)?;
     let begin = Instant::now();
     loop {
-        match place.take() {
+        match socket.take() {
             // Nobody has asked for this one by name, so that it can wait for the last one to end.
-            Err(PlaceError::Taken(_))
+            Err(SocketError::Taken(_))
                 if arguments.detach.is_some() && begin.elapsed() < PREDECESSOR_LIMIT =>
             {
                 std::thread::sleep(LOOK_EVERY);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use ostler::keeper::Changes;
-use ostler_gateway::House;
+use ostler_gateway::Gateway;
 use tokio::sync::mpsc;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
@@ -20,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Takes over the configuration whenever its file changes, as long as this is held.
 pub(super) fn begin(
-    house: &Arc<House>,
+    gateway: &Arc<Gateway>,
 ) -> Option<(RecommendedWatcher, tokio::task::JoinHandle<()>)> {
-    let path = house.configuration()?.to_owned();
+    let path = gateway.configuration()?.to_owned();
     let (sender, receiver) = mpsc::channel(1);
     let watcher = watch(&path, sender);
     let watcher = watcher
@@ -30,7 +30,7 @@ pub(super) fn begin(
             say(format_args!("changes of the configuration are not seen: {error}"));
         })
         .ok()?;
-    Some((watcher, tokio::spawn(follow(Arc::clone(house), receiver))))
+    Some((watcher, tokio::spawn(follow(Arc::clone(gateway), receiver))))
 }
 
 /// Its directory, because editors put a new file in the place of the old one.
@@ -48,19 +48,19 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> notify::Result<RecommendedWa
     Ok(watcher)
 }
 
-async fn follow(house: Arc<House>, mut changed: mpsc::Receiver<()>) {
+async fn follow(gateway: Arc<Gateway>, mut changed: mpsc::Receiver<()>) {
     // It may have changed since it was read, when nobody watched yet.
-    take_over(&house, false);
+    take_over(&gateway, false);
     while changed.recv().await.is_some() {
         let end = Instant::now() + PATIENCE;
         let is_quiet = |next: Result<Option<()>, Elapsed>| !matches!(next, Ok(Some(())));
         while Instant::now() < end && !is_quiet(timeout(QUIET, changed.recv()).await) {}
-        take_over(&house, true);
+        take_over(&gateway, true);
     }
 }
 
-fn take_over(house: &House, is_news: bool) {
-    match house.reload() {
+fn take_over(gateway: &Gateway, is_news: bool) {
+    match gateway.reload() {
         Ok((Changes { kept, changed, removed, added }, notices)) => {
             let counts = [kept, changed, removed, added].map(|names| names.len());
             if is_news || counts[1..] != [0; 3] {

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler_gateway::admin::{Answer, Request, ServerLine};
+use ostler_gateway::admin::{Reply, Request, ServerLine};
 use ostler_gateway::config::NotFound;
-use ostler_gateway::front::{DialError, Dialled, Place, PlaceError};
+use ostler_gateway::front::{DialError, GatewayConnection, GatewaySocket, SocketError};
 use serde::Serialize;
 
 use self::session::{Offered, SessionError};
@@ -53,7 +53,7 @@ enum WarmError {
     #[error(transparent)]
     NotFound(#[from] NotFound),
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    GatewaySocket(#[from] SocketError),
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -94,13 +94,13 @@ pub(crate) fn run(arguments: &WarmArguments) -> ExitCode {
 /// Returns whether every server was listed.
 fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
     let path = configuration_to_follow(arguments.config.as_deref())?;
-    let place = arguments.which.place(path.as_deref())?;
-    let gateway = start::reach(&place, path.as_deref())?;
+    let socket = arguments.which.socket(path.as_deref())?;
+    let gateway = start::reach(&socket, path.as_deref())?;
     let servers = servers(&gateway, &arguments.servers)?;
     if servers.is_empty() {
         say("the configuration has no server that is enabled");
     }
-    let rows = list_all(&place, &servers)?;
+    let rows = list_all(&socket, &servers)?;
     let mut screen = Screen::new();
     let mut is_complete = true;
     for row in rows {
@@ -113,8 +113,8 @@ fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
 }
 
 /// The names of the servers to list: those that were asked for, or all that are enabled.
-fn servers(gateway: &Dialled, asked_for: &[String]) -> Result<Vec<String>, WarmError> {
-    let Answer::Overview(overview) = ask(gateway, Request::Overview)? else {
+fn servers(gateway: &GatewayConnection, asked_for: &[String]) -> Result<Vec<String>, WarmError> {
+    let Reply::Overview(overview) = ask(gateway, Request::Overview)? else {
         return Err(AskError::Strange.into());
     };
     if let Some(unknown) =
@@ -130,14 +130,14 @@ fn servers(gateway: &Dialled, asked_for: &[String]) -> Result<Vec<String>, WarmE
 
 /// Lists all of them at the same time; the gateway decides how many are started at once. The rows come as they are
 /// done.
-fn list_all(place: &Place, servers: &[String]) -> io::Result<mpsc::Receiver<Row>> {
+fn list_all(socket: &GatewaySocket, servers: &[String]) -> io::Result<mpsc::Receiver<Row>> {
     let (sender, rows) = mpsc::channel();
     for server in servers {
-        let (place, server, sender) = (place.clone(), server.clone(), sender.clone());
+        let (socket, server, sender) = (socket.clone(), server.clone(), sender.clone());
         // Each ends with its answer, or with the gateway.
         thread::Builder::new().name("ostler-warm".into()).spawn(move || {
             let since = Instant::now();
-            let offered = session::list(&place, &server);
+            let offered = session::list(&socket, &server);
             // The receiver is there until the last row.
             let _ = sender.send(Row::new(server, since.elapsed(), offered));
         })?;

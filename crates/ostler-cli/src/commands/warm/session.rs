@@ -4,7 +4,9 @@ use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
 
 use ostler_gateway::config::{Environment, Names};
-use ostler_gateway::front::{Admission, ClientHello, DialError, Dialled, HearError, Hello, Place};
+use ostler_gateway::front::{
+    Admission, ClientHello, DialError, GatewayConnection, GatewaySocket, Hello, LineError,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -25,7 +27,7 @@ pub(super) enum SessionError {
     #[error(transparent)]
     Dial(#[from] DialError),
     #[error("the gateway has ended")]
-    Gone(#[from] HearError),
+    Gone(#[from] LineError),
     #[error("the connection to the gateway failed")]
     Failed(#[from] io::Error),
     /// The gateway's or the server's own words.
@@ -36,8 +38,8 @@ pub(super) enum SessionError {
 }
 
 /// Lists what a server offers, however long its start takes: `startTimeout` limits it.
-pub(super) fn list(place: &Place, server: &str) -> Result<Offered, SessionError> {
-    let mut session = Session::open(place, server)?;
+pub(super) fn list(socket: &GatewaySocket, server: &str) -> Result<Offered, SessionError> {
+    let mut session = Session::open(socket, server)?;
     let info = json!({ "name": "ostler-warm", "version": env!("CARGO_PKG_VERSION") });
     let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
     let welcome = session.call("initialize", &hello)?;
@@ -59,12 +61,12 @@ struct Session {
     output: BufReader<PipeReader>,
     last: u64,
     /// The session ends with it.
-    _gateway: Dialled,
+    _gateway: GatewayConnection,
 }
 
 impl Session {
-    fn open(place: &Place, server: &str) -> Result<Self, SessionError> {
-        let gateway = Dialled::to(place)?;
+    fn open(socket: &GatewaySocket, server: &str) -> Result<Self, SessionError> {
+        let gateway = GatewayConnection::to(socket)?;
         let wanted: Names = gateway.greeting.variables.iter().collect();
         let hello = ClientHello {
             server: Some(server.to_owned()),
@@ -75,7 +77,7 @@ impl Session {
         let (theirs_in, input) = io::pipe()?;
         let (output, theirs_out) = io::pipe()?;
         gateway.say(&Hello::Client(hello), &[theirs_in.as_fd(), theirs_out.as_fd()])?;
-        match gateway.hear()? {
+        match gateway.receive()? {
             Admission::Direct => {}
             Admission::Bridge => return Err(SessionError::Closed),
             Admission::Refused(reason) => return Err(SessionError::Refused(reason)),

@@ -15,7 +15,7 @@ use crate::states::{true_state, with_state};
 use crate::{exit, render};
 
 #[derive(Debug, Serialize)]
-struct Answer<'v> {
+struct Reply<'v> {
     container: &'v ContainerView,
     /// `None`: no ledger knows it any more.
     instance: Option<Value>,
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &WhyArguments, places: &Places, views: &[View]) -> 
     if arguments.json {
         let with_state = |view: &View| with_state(view, &true_state(view, gateway.as_ref()));
         return match instance.map(with_state).transpose() {
-            Ok(instance) => out::json(&Answer { container, instance, gateway }),
+            Ok(instance) => out::json(&Reply { container, instance, gateway }),
             Err(error) => exit::written(Err(error.into())),
         };
     }

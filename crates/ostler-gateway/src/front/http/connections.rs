@@ -36,7 +36,7 @@ pub(super) struct Connections {
 struct List {
     last: u64,
     /// By time and number.
-    seats: BTreeMap<(Stamp, u64), Arc<Seat>>,
+    slots: BTreeMap<(Stamp, u64), Arc<Slot>>,
 }
 
 /// A time, in microseconds since the first connection could come.
@@ -46,7 +46,7 @@ const BUSY: Stamp = 0;
 
 /// What others know of a connection.
 #[derive(Debug)]
-struct Seat {
+struct Slot {
     number: u64,
     /// Where it is on the list.
     listed: AtomicU64,
@@ -58,7 +58,7 @@ struct Seat {
 #[derive(Debug)]
 pub(super) struct Connection {
     all: Arc<Connections>,
-    seat: Arc<Seat>,
+    slot: Arc<Slot>,
 }
 
 /// A connection on which something is answered, for one principal.
@@ -97,14 +97,14 @@ impl Connections {
         let now = self.now();
         let mut list = lock(&self.list);
         list.last += 1;
-        let seat = Arc::new(Seat {
+        let slot = Arc::new(Slot {
             number: list.last,
             listed: AtomicU64::new(now),
             unused_since: AtomicU64::new(now),
             told: Notify::new(),
         });
-        list.add(now, Arc::clone(&seat));
-        Some(Arc::new(Connection { all: Arc::clone(self), seat }))
+        list.add(now, Arc::clone(&slot));
+        Some(Arc::new(Connection { all: Arc::clone(self), slot }))
     }
 
     /// Ends those that have been unused for so long, for as long as it is polled.
@@ -112,34 +112,34 @@ impl Connections {
         loop {
             sleep((limit / LOOKS).clamp(LOOK.0, LOOK.1)).await;
             let Some(since) = self.begin.elapsed().checked_sub(limit) else { continue };
-            while let Some(seat) = self.longest_unused(stamp(since)) {
-                seat.told.notify_one();
+            while let Some(slot) = self.longest_unused(stamp(since)) {
+                slot.told.notify_one();
             }
         }
     }
 
     /// The house closes: each hears of it.
     pub(super) fn tell_all(&self) {
-        lock(&self.list).seats.values().for_each(|seat| seat.told.notify_one());
+        lock(&self.list).slots.values().for_each(|slot| slot.told.notify_one());
     }
 
     /// The one that has been unused for the longest, if it was by then. It is off the list: nobody else finds it.
-    fn longest_unused(&self, by: Stamp) -> Option<Arc<Seat>> {
+    fn longest_unused(&self, by: Stamp) -> Option<Arc<Slot>> {
         let now = self.now();
         let mut list = lock(&self.list);
         let mut busy = Vec::new();
         let found = loop {
-            let first = list.seats.first_entry().filter(|first| first.key().0 <= by);
+            let first = list.slots.first_entry().filter(|first| first.key().0 <= by);
             let Some(first) = first else { break None };
-            let ((listed, _), seat) = first.remove_entry();
-            match seat.unused_since.load(Ordering::Relaxed) {
-                BUSY => busy.push(seat),
-                since if since == listed => break Some(seat),
-                since => list.add(since, seat),
+            let ((listed, _), slot) = first.remove_entry();
+            match slot.unused_since.load(Ordering::Relaxed) {
+                BUSY => busy.push(slot),
+                since if since == listed => break Some(slot),
+                since => list.add(since, slot),
             }
         };
-        for seat in busy {
-            list.add(now, seat);
+        for slot in busy {
+            list.add(now, slot);
         }
         found
     }
@@ -150,16 +150,16 @@ impl Connections {
 }
 
 impl List {
-    fn add(&mut self, since: Stamp, seat: Arc<Seat>) {
-        seat.listed.store(since, Ordering::Relaxed);
-        self.seats.insert((since, seat.number), seat);
+    fn add(&mut self, since: Stamp, slot: Arc<Slot>) {
+        slot.listed.store(since, Ordering::Relaxed);
+        self.slots.insert((since, slot.number), slot);
     }
 }
 
 impl Connection {
     /// Waits until it has to end: it has been unused for too long, somebody else needs its place, or the house closes.
     pub(super) async fn told(&self) {
-        self.seat.told.notified().await;
+        self.slot.told.notified().await;
     }
 
     /// Something is answered on it, unless its principal has more connections in use than it may.
@@ -167,7 +167,7 @@ impl Connection {
         if !account.use_connection() {
             return Err(Refusal::Connections);
         }
-        self.seat.unused_since.store(BUSY, Ordering::Relaxed);
+        self.slot.unused_since.store(BUSY, Ordering::Relaxed);
         Ok(Busy { connection: Arc::clone(self), account })
     }
 }
@@ -175,16 +175,16 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let mut list = lock(&self.all.list);
-        let listed = self.seat.listed.load(Ordering::Relaxed);
-        list.seats.remove(&(listed, self.seat.number));
+        let listed = self.slot.listed.load(Ordering::Relaxed);
+        list.slots.remove(&(listed, self.slot.number));
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
         self.account.give_back_connection();
-        let Connection { all, seat } = &*self.connection;
-        seat.unused_since.store(all.now(), Ordering::Relaxed);
+        let Connection { all, slot } = &*self.connection;
+        slot.unused_since.store(all.now(), Ordering::Relaxed);
     }
 }
 
@@ -249,7 +249,7 @@ mod tests {
         assert!(is_told(&open[0]) && !is_told(&open[1]));
         open.clear();
         busy.clear();
-        assert!(lock(&all.list).seats.is_empty());
+        assert!(lock(&all.list).slots.is_empty());
     }
 
     #[test]

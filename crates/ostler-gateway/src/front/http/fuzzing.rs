@@ -13,13 +13,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::connections::Connections;
 use super::head::Head;
 use super::path;
+use super::post;
 use super::refusal::Refusal;
-use super::said;
-use super::turns::answer_all;
+use super::request_loop::serve;
 use super::wire::{self, NoBody, Wire};
-use super::{Http, Limits, Pass, Settings};
-use crate::house::{House, Supply};
-use crate::quota::{Purse, Quotas};
+use super::{Credential, Http, Limits, Settings};
+use crate::gateway::{Gateway, ServerSource};
+use crate::quota::{ByteBudget, Quotas};
 
 /// The token that lets everybody in.
 const TOKEN: &str = "0123456789abcdef";
@@ -35,20 +35,20 @@ impl Front {
     /// One with so many sessions at most.
     pub fn new(sessions: usize) -> io::Result<Self> {
         let owner = Owner::new(Places::new(["/nowhere".into()]), "fuzzing")?;
-        let house = House::new(owner, Supply::Fixed(BTreeMap::new()), None, None);
+        let gateway = Gateway::new(owner, ServerSource::Fixed(BTreeMap::new()), None, None);
         // Whoever has sent much behind a request for a stream is missed only when it is told something.
         let keep_alive = Duration::from_millis(200);
         let limits = Limits { keep_alive, sessions, ..Limits::default() };
-        let passes = vec![Pass::new("main", TOKEN.into())];
-        let settings = Settings { passes, names: Vec::new(), identity: None, limits };
+        let credentials = vec![Credential::new("main", TOKEN.into())];
+        let settings = Settings { credentials, names: Vec::new(), identity: None, limits };
         let connections = Connections::new(limits.connections);
-        Ok(Self { http: Http::new(settings, &house), connections })
+        Ok(Self { http: Http::new(settings, &gateway), connections })
     }
 
     /// Serves a connection, to its end.
     pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         if let Some(connection) = self.connections.open(0) {
-            answer_all(stream, &connection, &self.http).await;
+            serve(stream, &connection, &self.http).await;
         }
     }
 }
@@ -114,19 +114,19 @@ pub struct Reading {
 /// Reads requests with their bodies until there are no more, and answers none of them.
 pub async fn read_all(stream: impl AsyncRead + AsyncWrite + Unpin) -> Reading {
     let (mut wire, limit) = (Wire::new(stream), Limits::default().body);
-    let purse = Purse::new(Quotas::default().account(&Principal::default()));
+    let budget = ByteBudget::new(Quotas::default().account(&Principal::default()));
     let mut reading = Reading { requests: Vec::new(), without_body: None, end: End::Closed };
     loop {
-        let wire::Request { manner, asked: mut request } = match wire.request(Request::of).await {
+        let wire::Request { exchange, asked: mut request } = match wire.request(Request::of).await {
             Ok(Some(request)) => request,
             Ok(None) => return reading,
             Err(refusal) => return Reading { end: refused(refusal), ..reading },
         };
-        let end = match said::read(&mut wire, &manner, &purse, limit).await {
+        let end = match post::read(&mut wire, &exchange, &budget, limit).await {
             Ok(posted) => {
                 request.body = posted.body;
                 reading.requests.push(request);
-                if !manner.ends {
+                if !exchange.ends {
                     continue;
                 }
                 End::Asked
@@ -144,5 +144,5 @@ pub async fn read_all(stream: impl AsyncRead + AsyncWrite + Unpin) -> Reading {
 }
 
 fn refused(refusal: Refusal) -> End {
-    End::Refused(refusal.into_answer().status.as_u16())
+    End::Refused(refusal.into_response().status.as_u16())
 }

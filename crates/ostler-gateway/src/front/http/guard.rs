@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 use super::head::Head;
 use super::refusal::Refusal;
 use crate::agents;
-use crate::house::Pass;
+use crate::gateway::Credential;
 
 /// Where a client says which agent it belongs to.
 const AGENT_HEADER: &str = "ostler-agent";
@@ -17,7 +17,7 @@ const LOCAL: &str = "localhost";
 /// What is known of those who may come in.
 #[derive(Debug)]
 pub(super) struct Guard {
-    passes: Vec<Arc<Pass>>,
+    credentials: Vec<Arc<Credential>>,
     /// Names of this machine that clients may use, beside those that only mean itself.
     names: Vec<String>,
 }
@@ -25,29 +25,33 @@ pub(super) struct Guard {
 /// Somebody who may come in.
 #[derive(Debug)]
 pub(super) struct Caller {
-    pub(super) pass: Arc<Pass>,
+    pub(super) credential: Arc<Credential>,
     pub(super) agent: Option<String>,
 }
 
 impl Guard {
-    pub(super) fn new(passes: Vec<Pass>, names: Vec<String>) -> Self {
+    pub(super) fn new(credentials: Vec<Credential>, names: Vec<String>) -> Self {
         let names = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
-        Self { passes: passes.into_iter().map(Arc::new).collect(), names }
+        Self { credentials: credentials.into_iter().map(Arc::new).collect(), names }
     }
 
     /// Who sends a request with this head; `more` may come in as well.
-    pub(super) fn check(&self, head: &Head<'_>, more: &[Arc<Pass>]) -> Result<Caller, Refusal> {
+    pub(super) fn check(
+        &self,
+        head: &Head<'_>,
+        more: &[Arc<Credential>],
+    ) -> Result<Caller, Refusal> {
         if !head.only("host").is_some_and(|host| self.is_host(host)) {
             return Err(Refusal::Host);
         }
         if head.has("origin") && !head.only("origin").is_some_and(|origin| self.is_origin(origin)) {
             return Err(Refusal::Origin);
         }
-        let pass = self.pass(head, more)?;
+        let credential = self.credential(head, more)?;
         let agent = agent(head)?;
-        match (&pass.agent, agent) {
-            (Some(own), Some(said)) if *own != said => Err(Refusal::ForeignAgent),
-            (own, said) => Ok(Caller { agent: own.clone().or(said), pass }),
+        match (&credential.agent, agent) {
+            (Some(own), Some(parsed)) if *own != parsed => Err(Refusal::ForeignAgent),
+            (own, parsed) => Ok(Caller { agent: own.clone().or(parsed), credential }),
         }
     }
 
@@ -71,17 +75,24 @@ impl Guard {
     }
 
     /// Looks at all of them, always.
-    fn pass(&self, head: &Head<'_>, more: &[Arc<Pass>]) -> Result<Arc<Pass>, Refusal> {
-        let said = head.only("authorization").ok_or(Refusal::NoToken)?;
-        let (scheme, token) = said.split_once(' ').ok_or(Refusal::NoToken)?;
+    fn credential(
+        &self,
+        head: &Head<'_>,
+        more: &[Arc<Credential>],
+    ) -> Result<Arc<Credential>, Refusal> {
+        let parsed = head.only("authorization").ok_or(Refusal::NoToken)?;
+        let (scheme, token) = parsed.split_once(' ').ok_or(Refusal::NoToken)?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(Refusal::NoToken);
         }
         let token = token.trim().as_bytes();
-        let is_it = |pass: &&Arc<Pass>| bool::from(pass.token.as_bytes().ct_eq(token));
+        let is_it =
+            |credential: &&Arc<Credential>| bool::from(credential.token.as_bytes().ct_eq(token));
         // If a token has two passes, that of the configuration counts, which may be for less.
-        let all = more.iter().chain(&self.passes).filter(is_it);
-        all.fold(None, |found, pass| found.or(Some(pass))).cloned().ok_or(Refusal::Token)
+        let all = more.iter().chain(&self.credentials).filter(is_it);
+        all.fold(None, |found, credential| found.or(Some(credential)))
+            .cloned()
+            .ok_or(Refusal::Token)
     }
 }
 
@@ -111,8 +122,8 @@ mod tests {
     use crate::front::http::head;
 
     fn guard() -> Guard {
-        let ci = Pass::new("ci", "secret-of-ci".into()).of_agent("ci".into());
-        Guard::new(vec![Pass::new("main", "secret".into()), ci], vec!["Team.example".into()])
+        let ci = Credential::new("ci", "secret-of-ci".into()).of_agent("ci".into());
+        Guard::new(vec![Credential::new("main", "secret".into()), ci], vec!["Team.example".into()])
     }
 
     fn check(pairs: &[(&'static str, &str)]) -> Result<Caller, Refusal> {
@@ -163,13 +174,13 @@ mod tests {
     fn a_token_is_needed_and_has_to_be_right() {
         let host = ("host", "localhost");
         assert!(matches!(check(&[host]), Err(Refusal::NoToken)));
-        for said in ["Basic secret", "secret", "Bearer", "Bearer "] {
-            let checked = check(&[host, ("authorization", said)]);
-            assert!(matches!(checked, Err(Refusal::NoToken)), "{said}");
+        for parsed in ["Basic secret", "secret", "Bearer", "Bearer "] {
+            let checked = check(&[host, ("authorization", parsed)]);
+            assert!(matches!(checked, Err(Refusal::NoToken)), "{parsed}");
         }
-        for said in ["Bearer secre", "Bearer secret2", "bearer SECRET"] {
-            let checked = check(&[host, ("authorization", said)]);
-            assert!(matches!(checked, Err(Refusal::Token)), "{said}");
+        for parsed in ["Bearer secre", "Bearer secret2", "bearer SECRET"] {
+            let checked = check(&[host, ("authorization", parsed)]);
+            assert!(matches!(checked, Err(Refusal::Token)), "{parsed}");
         }
     }
 
@@ -181,8 +192,8 @@ mod tests {
         assert!(check(&[host, ci, ("ostler-agent", "ci")]).is_ok());
         let other = check(&[host, ci, ("ostler-agent", "other")]);
         assert!(matches!(other, Err(Refusal::ForeignAgent)));
-        let said = check(&[host, TOKEN, ("ostler-agent", "me")]).unwrap();
-        assert_eq!((said.agent.as_deref(), &*said.pass.name), (Some("me"), "main"));
+        let parsed = check(&[host, TOKEN, ("ostler-agent", "me")]).unwrap();
+        assert_eq!((parsed.agent.as_deref(), &*parsed.credential.name), (Some("me"), "main"));
         assert!(matches!(check(&[host, TOKEN, ("ostler-agent", " ")]), Err(Refusal::Agent)));
     }
 }

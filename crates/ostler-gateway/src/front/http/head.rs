@@ -21,7 +21,7 @@ pub(super) struct Head<'a> {
 
 /// How a request and its answer travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Manner {
+pub(super) struct Exchange {
     pub(super) body: Body,
     /// The body is not sent before we want it.
     pub(super) is_asked_for: bool,
@@ -53,7 +53,7 @@ pub(super) fn may_have_ended(bytes: &[u8], known: usize) -> bool {
 pub(super) fn parse<T>(
     bytes: &[u8],
     look: impl FnOnce(&Head<'_>) -> T,
-) -> Result<Option<(usize, Manner, T)>, Refusal> {
+) -> Result<Option<(usize, Exchange, T)>, Refusal> {
     let mut headers = [const { MaybeUninit::uninit() }; HEADERS];
     let mut request = httparse::Request::new(&mut []);
     let length = match request.parse_with_uninit_headers(bytes, &mut headers) {
@@ -75,8 +75,8 @@ pub(super) fn parse<T>(
         version: request.version.unwrap_or_default(),
         headers: request.headers,
     };
-    let manner = head.manner()?;
-    Ok(Some((length, manner, look(&head))))
+    let exchange = head.exchange()?;
+    Ok(Some((length, exchange, look(&head))))
 }
 
 /// The path and the query of a target, which may name the gateway as well.
@@ -112,10 +112,10 @@ impl<'a> Head<'a> {
         value.and_then(text)
     }
 
-    fn manner(&self) -> Result<Manner, Refusal> {
+    fn exchange(&self) -> Result<Exchange, Refusal> {
         let says = |name, word| http::says(self.headers, name, word);
         let is_old = self.version == 0;
-        Ok(Manner {
+        Ok(Exchange {
             body: http::of_request(self.headers, self.version)?,
             is_asked_for: !is_old && says("expect", "100-continue"),
             ends: is_old || says("connection", "close"),
@@ -140,11 +140,11 @@ pub(super) fn text(value: &[u8]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn manner(lines: &str) -> Result<Manner, Refusal> {
+    fn exchange(lines: &str) -> Result<Exchange, Refusal> {
         let bytes = format!("{lines}\r\n\r\n");
-        let (length, manner, ()) = parse(bytes.as_bytes(), |_| ())?.expect("all of it is there");
+        let (length, exchange, ()) = parse(bytes.as_bytes(), |_| ())?.expect("all of it is there");
         assert_eq!(length, bytes.len());
-        Ok(manner)
+        Ok(exchange)
     }
 
     #[test]
@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn the_length_of_a_body_has_one_meaning() {
-        let body = |lines: &str| manner(&format!("POST / HTTP/1.1\r\n{lines}")).map(|one| one.body);
+        let body =
+            |lines: &str| exchange(&format!("POST / HTTP/1.1\r\n{lines}")).map(|one| one.body);
         assert_eq!(body("X: y").unwrap(), Body::NONE);
         assert_eq!(body("Content-Length: 7").unwrap(), Body::Length(7));
         assert_eq!(body("Transfer-Encoding: Chunked").unwrap(), Body::CHUNKED);
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_connection_ends_when_its_client_wants_it_to() {
-        let ends = |lines: &str| manner(lines).map(|manner| manner.ends).unwrap();
+        let ends = |lines: &str| exchange(lines).map(|exchange| exchange.ends).unwrap();
         assert!(!ends("GET / HTTP/1.1"));
         assert!(!ends("GET / HTTP/1.1\r\nConnection: keep-alive"));
         assert!(ends("GET / HTTP/1.1\r\nConnection: x, Close"));

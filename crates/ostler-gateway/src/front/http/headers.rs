@@ -2,7 +2,7 @@
 
 use super::head::{Head, text};
 use super::refusal::Refusal;
-use super::stream::place;
+use super::sse::place;
 use crate::protocol::version;
 
 /// Where the id of a session is.

@@ -14,8 +14,8 @@ use tokio_rustls::server::TlsStream;
 use super::Http;
 use super::connections::{Connection, Connections};
 use super::limits::Limits;
-use super::turns::answer_all;
-use crate::house::Identity;
+use super::request_loop;
+use crate::gateway::TlsIdentity;
 
 /// After a connection could not be taken, for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -23,19 +23,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
 pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
     let connections = Connections::new(http.limits.connections);
-    http.house.gateway().quotas().allow_connections(connections.most());
+    http.gateway.router().quotas().allow_connections(connections.most());
     let mut end_unused = pin!(connections.end_unused(http.limits.head));
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
             biased;
-            () = http.house.closing().cancelled() => break,
+            () = http.gateway.closing().cancelled() => break,
             () = &mut end_unused => {}
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     // The last descriptors are for operators, not for clients on HTTP.
-                    if !http.house.reserve().fill() {
+                    if !http.gateway.reserve().fill() {
                         drop(stream);
                         sleep(PAUSE).await;
                         continue;
@@ -55,11 +55,11 @@ pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
     }
     drop(listener);
     tokio::select! {
-        () = http.house.closed().cancelled() => connections.tell_all(),
+        () = http.gateway.closed().cancelled() => connections.tell_all(),
         () = end_unused => {}
     }
     let all_left = async {
-        http.lobby.close().await;
+        http.sessions.close().await;
         while tasks.join_next().await.is_some() {}
     };
     let _ = timeout(http.limits.last_words, all_left).await;
@@ -70,7 +70,7 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
         return;
     }
     let Some(identity) = &http.identity else {
-        return answer_all(stream, &connection, http).await;
+        return request_loop::serve(stream, &connection, http).await;
     };
     let secured = tokio::select! {
         secured = timeout(http.limits.handshake, secure(stream, identity)) => secured,
@@ -78,12 +78,12 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
     };
     if let Ok(Ok(stream)) = secured {
         // On the heap, so that connections without TLS don't have room for it as well.
-        Box::pin(answer_all(stream, &connection, http)).await;
+        Box::pin(request_loop::serve(stream, &connection, http)).await;
     }
 }
 
 /// Secures a connection once its client has sent something: a silent client costs no buffers for a handshake.
-async fn secure(stream: TcpStream, identity: &Identity) -> io::Result<TlsStream<TcpStream>> {
+async fn secure(stream: TcpStream, identity: &TlsIdentity) -> io::Result<TlsStream<TcpStream>> {
     if stream.peek(&mut [0]).await? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

@@ -11,26 +11,26 @@
 //! That a connection is cut cancels nothing: a client may come back and take up its streams. Only when it has been away
 //! for a while, with no connection and no request, all that it has is let go, and its id stays.
 
-mod answer;
 mod connections;
+mod event_stream;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod guard;
 mod head;
 mod headers;
+mod legacy_sse;
 mod limits;
 mod listen;
-mod lobby;
-mod mail;
-mod old;
+mod mcp_session;
+mod outbound;
 mod path;
+mod post;
 mod refusal;
+mod request_loop;
 mod requests;
-mod said;
-mod stay;
-mod stream;
-mod track;
-mod turns;
+mod response;
+mod sessions;
+mod sse;
 mod wire;
 
 use std::io;
@@ -39,22 +39,22 @@ use std::sync::Arc;
 
 pub use limits::Limits;
 
-use crate::house::House;
-pub use crate::house::{Identity, IdentityError, Pass};
+use crate::gateway::Gateway;
+pub use crate::gateway::{Credential, TlsIdentity, TlsIdentityError};
 pub use crate::token::{Token, TokenError, VARIABLE as TOKEN_VARIABLE};
 use guard::Guard;
 use limits::PENDING;
-use lobby::Lobby;
+use sessions::Sessions;
 
 /// Who is let in.
 #[derive(Debug)]
 pub struct Settings {
     /// With these tokens.
-    pub passes: Vec<Pass>,
+    pub credentials: Vec<Credential>,
     /// The names that clients may use for this machine, beside `localhost` and addresses.
     pub names: Vec<String>,
     /// What secures their connections, if they are.
-    pub identity: Option<Arc<Identity>>,
+    pub identity: Option<Arc<TlsIdentity>>,
     /// How much they may ask for, and how long that may take.
     pub limits: Limits,
 }
@@ -62,10 +62,10 @@ pub struct Settings {
 /// What all connections have in common.
 #[derive(Debug)]
 struct Http {
-    house: Arc<House>,
+    gateway: Arc<Gateway>,
     guard: Guard,
-    lobby: Arc<Lobby>,
-    identity: Option<Arc<Identity>>,
+    sessions: Arc<Sessions>,
+    identity: Option<Arc<TlsIdentity>>,
     limits: Limits,
 }
 
@@ -73,26 +73,26 @@ struct Http {
 pub async fn serve(
     listener: TcpListener,
     settings: Settings,
-    house: &Arc<House>,
+    gateway: &Arc<Gateway>,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     rustix::net::listen(&listener, PENDING)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let http = Http::new(settings, house);
+    let http = Http::new(settings, gateway);
     listen::serve(listener, &http).await;
     Ok(())
 }
 
 impl Http {
-    fn new(settings: Settings, house: &Arc<House>) -> Arc<Self> {
-        let Settings { passes, names, identity, limits } = settings;
+    fn new(settings: Settings, gateway: &Arc<Gateway>) -> Arc<Self> {
+        let Settings { credentials, names, identity, limits } = settings;
         if let Some(identity) = &identity {
-            house.keep(identity);
+            gateway.keep(identity);
         }
         Arc::new(Self {
-            house: Arc::clone(house),
-            guard: Guard::new(passes, names),
-            lobby: Arc::default(),
+            gateway: Arc::clone(gateway),
+            guard: Guard::new(credentials, names),
+            sessions: Arc::default(),
             identity,
             limits,
         })

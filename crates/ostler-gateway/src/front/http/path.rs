@@ -6,20 +6,20 @@ use super::refusal::Refusal;
 
 /// Which of the two ways of speaking HTTP a path is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Transport {
     /// That of today.
     Streamable,
     /// That of 2024-11-05: one stream for all answers.
-    Old,
+    LegacySse,
 }
 
 /// The paths of all servers; those of single ones are below them.
-const ALL: [(&str, Way); 2] = [("/mcp", Way::Streamable), (OLD, Way::Old)];
+const ALL: [(&str, Transport); 2] = [("/mcp", Transport::Streamable), (OLD, Transport::LegacySse)];
 /// Where clients of the old way begin.
 pub(super) const OLD: &str = "/sse";
 
 /// The way that a path is for, and the server that it names; none if it is that of all.
-pub(super) fn parse(path: &str) -> Result<(Way, Option<Cow<'_, str>>), Refusal> {
+pub(super) fn parse(path: &str) -> Result<(Transport, Option<Cow<'_, str>>), Refusal> {
     let is_below = |rest: &&str| rest.is_empty() || rest.starts_with('/');
     let mut found =
         ALL.iter().filter_map(|(all, way)| Some((way, path.strip_prefix(all).filter(is_below)?)));
@@ -56,11 +56,11 @@ mod tests {
 
     #[test]
     fn names_are_found_in_paths() {
-        assert_eq!(parse("/mcp").unwrap(), (Way::Streamable, None));
-        assert_eq!(parse("/mcp/").unwrap(), (Way::Streamable, None));
-        let named = (Way::Streamable, Some("git hub/x".into()));
+        assert_eq!(parse("/mcp").unwrap(), (Transport::Streamable, None));
+        assert_eq!(parse("/mcp/").unwrap(), (Transport::Streamable, None));
+        let named = (Transport::Streamable, Some("git hub/x".into()));
         assert_eq!(parse("/mcp/git%20hub%2Fx").unwrap(), named);
-        assert_eq!(parse("/sse/a").unwrap(), (Way::Old, Some("a".into())));
+        assert_eq!(parse("/sse/a").unwrap(), (Transport::LegacySse, Some("a".into())));
         for path in ["/", "/mcpx", "/mcp/%", "/mcp/%2", "/mcp/%zz", "/mcp/%ff", "*"] {
             assert!(parse(path).is_err(), "{path}");
         }

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use hyper::StatusCode;
 
-use super::answer::Answer;
 use super::limits::{BODY, HEAD, HEADERS};
+use super::response::Response;
 use crate::agents::LONGEST_NAME;
-use crate::house::NotWelcome;
+use crate::gateway::AdmissionError;
 use crate::protocol::message::{self, code};
-use crate::quota::Denied;
+use crate::quota::QuotaExceeded;
 
 /// When to try again, in seconds.
 const RETRY_AFTER: &str = "retry-after";
@@ -72,13 +72,13 @@ pub(super) enum Refusal {
     #[error("this token uses more connections than others leave to it; try again later")]
     Connections,
     #[error(transparent)]
-    Waiting(#[from] Denied),
+    Waiting(#[from] QuotaExceeded),
     #[error("this token has sent all requests that it may send in a minute; try again in {0} s")]
     Pace(u64),
     #[error("the gateway is about to end")]
     Closing,
     #[error(transparent)]
-    NotWelcome(#[from] NotWelcome),
+    AdmissionError(#[from] AdmissionError),
     #[error("no session can be opened: {0}")]
     NoId(std::io::Error),
 }
@@ -88,11 +88,11 @@ impl Refusal {
         match self {
             Self::Host | Self::Origin | Self::ForeignAgent => StatusCode::FORBIDDEN,
             Self::NoToken | Self::Token => StatusCode::UNAUTHORIZED,
-            Self::Path | Self::UnknownSession | Self::NotWelcome(_) => StatusCode::NOT_FOUND,
+            Self::Path | Self::UnknownSession | Self::AdmissionError(_) => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Accept | Self::AcceptStream => StatusCode::NOT_ACCEPTABLE,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Large | Self::Waiting(Denied::Never(_)) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Large | Self::Waiting(QuotaExceeded::Never(_)) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::LargeHead => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::Head
@@ -107,9 +107,9 @@ impl Refusal {
             | Self::Sessions(_)
             | Self::Requests(_)
             | Self::Connections
-            | Self::Waiting(Denied::Session(_) | Denied::Principal(_))
+            | Self::Waiting(QuotaExceeded::Session(_) | QuotaExceeded::Principal(_))
             | Self::Pace(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Full | Self::Waiting(Denied::Shared) | Self::Closing | Self::NoId(_) => {
+            Self::Full | Self::Waiting(QuotaExceeded::Shared) | Self::Closing | Self::NoId(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
         }
@@ -126,19 +126,21 @@ impl Refusal {
             | Self::Sessions(_)
             | Self::Requests(_)
             | Self::Connections
-            | Self::Waiting(Denied::Session(_) | Denied::Principal(_) | Denied::Shared)
+            | Self::Waiting(
+                QuotaExceeded::Session(_) | QuotaExceeded::Principal(_) | QuotaExceeded::Shared,
+            )
             | Self::Closing => Some((RETRY_AFTER, "1".into())),
             _ => None,
         }
     }
 
-    pub(super) fn into_answer(self) -> Answer {
+    pub(super) fn into_response(self) -> Response {
         let code = match &self {
             Self::NotJson => code::PARSE,
             Self::Full | Self::Closing | Self::NoId(_) => code::INTERNAL,
             _ => code::INVALID_REQUEST,
         };
-        let said = Answer::json(message::error(b"", code, &self.to_string(), None));
-        Answer { status: self.status(), header: self.header(), ..said }
+        let parsed = Response::json(message::error(b"", code, &self.to_string(), None));
+        Response { status: self.status(), header: self.header(), ..parsed }
     }
 }

@@ -6,112 +6,121 @@ use hyper::StatusCode;
 use ostler::Frame;
 
 use super::Http;
-use super::answer::{Answer, Content};
 use super::guard::Caller;
 use super::head::Head;
 use super::headers;
-use super::lobby::{Lobby, written};
-use super::mail::First;
-use super::path::{self, Way};
+use super::mcp_session::{Inbound, McpSession, NewSession, PresenceGuard};
+use super::outbound::FirstMessage;
+use super::path::{self, Transport};
+use super::post::{ParsedPost, PostBody};
 use super::refusal::Refusal;
-use super::said::{Posted, Said};
-use super::stay::{Arrival, Attendance, Letter, Stay};
-use super::stream::{Opening, Stream};
+use super::response::{Content, Response};
+use super::sessions::{Sessions, written};
+use super::sse::{Opening, SseBody};
 use crate::protocol::message;
 use crate::protocol::version;
-use crate::quota::{Account, Purse};
+use crate::quota::{Account, ByteBudget};
 
 /// What a request asks for, as far as its head says it.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum Action {
     /// What it gets.
-    Answered(Answer),
+    Respond(Response),
     /// To say what its body holds.
-    Post(Post),
+    PostTarget(PostTarget),
 }
 
 /// A request of a client that may come in.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    pub(super) asked: Asked,
+    pub(super) asked: Action,
     /// What its principal uses of the gateway.
     pub(super) account: Arc<Account>,
 }
 
 /// Whoever wants to say something.
 #[derive(Debug)]
-pub(super) enum Post {
+pub(super) enum PostTarget {
     /// A client that comes for the first time, and the server that it wants.
-    Arriving(Caller, Option<String>),
-    Staying(Attendance),
+    NewSession(Caller, Option<String>),
+    InSession(PresenceGuard),
     /// One that is told everything on this stream.
-    Old(Arc<Stay>, u64),
+    LegacySse(Arc<McpSession>, u64),
 }
 
 impl Http {
     /// Looks at the head of a request.
     pub(super) fn admit(&self, head: &Head<'_>) -> Result<Admitted, Refusal> {
-        let caller = self.guard.check(head, &self.house.passes())?;
-        let account = Arc::clone(caller.pass.account(self.house.gateway().quotas()));
+        let caller = self.guard.check(head, &self.gateway.credentials())?;
+        let account = Arc::clone(caller.credential.account(self.gateway.router().quotas()));
         account.pace(1).map_err(Refusal::Pace)?;
         Ok(Admitted { asked: self.ask(caller, head)?, account })
     }
 
-    fn ask(&self, caller: Caller, head: &Head<'_>) -> Result<Asked, Refusal> {
+    fn ask(&self, caller: Caller, head: &Head<'_>) -> Result<Action, Refusal> {
         let (way, server) = path::parse(head.path)?;
         let server = server.as_deref();
-        let answer = match (way, head.method) {
-            (Way::Streamable, "POST") => return self.post(caller, server, head).map(Asked::Post),
-            (Way::Streamable, "GET") => self.listen(&caller, server, head),
-            (Way::Streamable, "DELETE") => self.leave(&caller, server, head),
-            (Way::Old, "POST") => return self.post_old(&caller, server, head).map(Asked::Post),
-            (Way::Old, "GET") => self.open_old(caller, server, head),
+        let response = match (way, head.method) {
+            (Transport::Streamable, "POST") => {
+                return self.post(caller, server, head).map(Action::PostTarget);
+            }
+            (Transport::Streamable, "GET") => self.listen(&caller, server, head),
+            (Transport::Streamable, "DELETE") => self.leave(&caller, server, head),
+            (Transport::LegacySse, "POST") => {
+                return self.post_legacy_sse(&caller, server, head).map(Action::PostTarget);
+            }
+            (Transport::LegacySse, "GET") => self.open_legacy_sse(caller, server, head),
             _ => Err(Refusal::Method),
         };
-        answer.map(Asked::Answered)
+        response.map(Action::Respond)
     }
 
-    fn post(&self, caller: Caller, server: Option<&str>, head: &Head<'_>) -> Result<Post, Refusal> {
+    fn post(
+        &self,
+        caller: Caller,
+        server: Option<&str>,
+        head: &Head<'_>,
+    ) -> Result<PostTarget, Refusal> {
         headers::check_post(head)?;
         let Some(id) = headers::session(head) else {
-            return Ok(Post::Arriving(caller, server.map(str::to_owned)));
+            return Ok(PostTarget::NewSession(caller, server.map(str::to_owned)));
         };
-        let stay = self.find(id, &caller, server, head)?;
+        let session = self.find(id, &caller, server, head)?;
         // It is there while it sends, however long that takes.
-        Ok(Post::Staying(stay.attend()))
+        Ok(PostTarget::InSession(session.presence_guard()))
     }
 
     /// What counts the bytes of somebody who wants to say something.
-    pub(super) fn purse_of(&self, post: &Post) -> Arc<Purse> {
+    pub(super) fn budget_of(&self, post: &PostTarget) -> Arc<ByteBudget> {
         match post {
-            Post::Arriving(caller, _) => self.purse(caller),
-            Post::Staying(attendance) => Arc::clone(&attendance.stay().purse),
-            Post::Old(stay, _) => Arc::clone(&stay.purse),
+            PostTarget::NewSession(caller, _) => self.budget(caller),
+            PostTarget::InSession(presence_guard) => Arc::clone(&presence_guard.session().budget),
+            PostTarget::LegacySse(session, _) => Arc::clone(&session.budget),
         }
     }
 
     /// For a session that has not begun.
-    fn purse(&self, caller: &Caller) -> Arc<Purse> {
-        Purse::new(Arc::clone(caller.pass.account(self.house.gateway().quotas())))
+    fn budget(&self, caller: &Caller) -> Arc<ByteBudget> {
+        ByteBudget::new(Arc::clone(caller.credential.account(self.gateway.router().quotas())))
     }
 
     /// Hears what is said, and answers it.
-    pub(super) async fn hear(&self, post: Post, body: Posted) -> Result<Answer, Refusal> {
+    pub(super) async fn hear(&self, post: PostTarget, body: PostBody) -> Result<Response, Refusal> {
         match post {
-            Post::Arriving(caller, server) => {
-                self.arrive(caller, server.as_deref(), Said::parse(body, "")?).await
+            PostTarget::NewSession(caller, server) => {
+                self.arrive(caller, server.as_deref(), ParsedPost::parse(body, "")?).await
             }
-            Post::Staying(attendance) => {
-                let said = Said::parse(body, &attendance.stay().version)?;
-                said.pace(attendance.stay().account())?;
-                say(attendance, said).await
+            PostTarget::InSession(presence_guard) => {
+                let parsed = ParsedPost::parse(body, &presence_guard.session().version)?;
+                parsed.pace(presence_guard.session().account())?;
+                deliver(presence_guard, parsed).await
             }
-            Post::Old(stay, track) => {
-                let said = Said::parse(body, &stay.version)?;
-                said.pace(stay.account())?;
-                let Said { words, ids } = said;
-                stay.say(Letter { words: Some(words), ids, track })?;
-                Ok(Answer::empty(StatusCode::ACCEPTED))
+            PostTarget::LegacySse(session, stream) => {
+                let parsed = ParsedPost::parse(body, &session.version)?;
+                parsed.pace(session.account())?;
+                let ParsedPost { message, request_ids } = parsed;
+                session.receive(Inbound { message: Some(message), request_ids, stream })?;
+                Ok(Response::empty(StatusCode::ACCEPTED))
             }
         }
     }
@@ -121,17 +130,17 @@ impl Http {
         &self,
         caller: Caller,
         server: Option<&str>,
-        said: Said,
-    ) -> Result<Answer, Refusal> {
-        let hello = said.hello().ok_or(Refusal::NoSession)?;
-        let requested = message::text_param(hello, &["protocolVersion"]).unwrap_or_default();
-        let stay = self.open(caller, server, version::agreed(&requested))?;
-        let newcomer = Newcomer { stay: &stay, lobby: &self.lobby, is_told: false };
-        let mut answer = say(stay.attend(), said).await?;
-        if newcomer.settle(&answer) {
-            answer.header = Some((headers::SESSION, written(stay.id).into()));
+        parsed: ParsedPost,
+    ) -> Result<Response, Refusal> {
+        let initialize = parsed.initialize().ok_or(Refusal::NoSession)?;
+        let requested = message::text_param(initialize, &["protocolVersion"]).unwrap_or_default();
+        let session = self.open(caller, server, version::agreed(&requested))?;
+        let guard = InitializeGuard { session: &session, sessions: &self.sessions, is_told: false };
+        let mut response = deliver(session.presence_guard(), parsed).await?;
+        if guard.settle(&response) {
+            response.header = Some((headers::SESSION, written(session.id).into()));
         }
-        Ok(answer)
+        Ok(response)
     }
 
     /// A stay for a client that speaks this version.
@@ -140,16 +149,18 @@ impl Http {
         caller: Caller,
         server: Option<&str>,
         version: &str,
-    ) -> Result<Arc<Stay>, Refusal> {
-        if self.house.closing().is_cancelled() {
+    ) -> Result<Arc<McpSession>, Refusal> {
+        if self.gateway.closing().is_cancelled() {
             return Err(Refusal::Closing);
         }
         let server = server.map(str::to_owned);
-        let purse = self.purse(&caller);
-        let visitor = self.house.welcome_by_pass(server.clone(), caller.agent, &caller.pass)?;
+        let budget = self.budget(&caller);
+        let spec =
+            self.gateway.admit_with_credential(server.clone(), caller.agent, &caller.credential)?;
         let version = version.to_owned();
-        let arrival = Arrival { pass: caller.pass, purse, server, version, visitor };
-        self.lobby.open(arrival, self.limits, &self.house)
+        let new_session =
+            NewSession { credential: caller.credential, budget, server, version, spec };
+        self.sessions.open(new_session, self.limits, &self.gateway)
     }
 
     fn listen(
@@ -157,17 +168,17 @@ impl Http {
         caller: &Caller,
         server: Option<&str>,
         head: &Head<'_>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Response, Refusal> {
         headers::check_get(head)?;
         let id = headers::session(head).ok_or(Refusal::Method)?;
-        let stay = self.find(id, caller, server, head)?;
-        let attendance = stay.attend();
+        let session = self.find(id, caller, server, head)?;
+        let presence_guard = session.presence_guard();
         let last = headers::last_event(head);
-        let resumed = last.and_then(|(track, number)| stay.mail.resume(track, number));
-        let reader = resumed.unwrap_or_else(|| stay.mail.listen());
+        let resumed = last.and_then(|(stream, number)| session.outbound.resume(stream, number));
+        let reader = resumed.unwrap_or_else(|| session.outbound.listen());
         // Its session may have ended because it was away. If there is no room, somebody has said the same.
-        let _ = stay.say(Letter::default());
-        Ok(Answer::events(Stream::new(reader, opening(&stay), attendance)))
+        let _ = session.receive(Inbound::default());
+        Ok(Response::events(SseBody::new(reader, opening(&session), presence_guard)))
     }
 
     fn leave(
@@ -175,11 +186,11 @@ impl Http {
         caller: &Caller,
         server: Option<&str>,
         head: &Head<'_>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Response, Refusal> {
         let id = headers::session(head).ok_or(Refusal::Method)?;
-        let stay = self.find(id, caller, server, head)?;
-        self.lobby.forget(&stay);
-        Ok(Answer::empty(StatusCode::OK))
+        let session = self.find(id, caller, server, head)?;
+        self.sessions.forget(&session);
+        Ok(Response::empty(StatusCode::OK))
     }
 
     fn find(
@@ -188,52 +199,58 @@ impl Http {
         caller: &Caller,
         server: Option<&str>,
         head: &Head<'_>,
-    ) -> Result<Arc<Stay>, Refusal> {
-        let stay = self.lobby.find(id, &caller.pass, server);
-        let stay = stay.filter(|stay| stay.only.get().is_none()).ok_or(Refusal::UnknownSession)?;
+    ) -> Result<Arc<McpSession>, Refusal> {
+        let session = self.sessions.find(id, &caller.credential, server);
+        let session = session
+            .filter(|session| session.only.get().is_none())
+            .ok_or(Refusal::UnknownSession)?;
         headers::check_version(head)?;
-        Ok(stay)
+        Ok(session)
     }
 }
 
 /// Brings what a client has said to its session, and waits for what it is told.
-async fn say(attendance: Attendance, said: Said) -> Result<Answer, Refusal> {
-    let stay = attendance.stay();
-    let Said { words, ids } = said;
-    let words = Some(words);
-    if ids.is_empty() {
-        stay.say(Letter { words, ids, track: 0 })?;
-        return Ok(Answer::empty(StatusCode::ACCEPTED));
+async fn deliver(presence_guard: PresenceGuard, parsed: ParsedPost) -> Result<Response, Refusal> {
+    let session = presence_guard.session();
+    let ParsedPost { message, request_ids } = parsed;
+    let message = Some(message);
+    if request_ids.is_empty() {
+        session.receive(Inbound { message, request_ids, stream: 0 })?;
+        return Ok(Response::empty(StatusCode::ACCEPTED));
     }
-    let reader = stay.mail.post();
-    stay.say(Letter { words, ids, track: reader.track() })?;
+    let reader = session.outbound.post();
+    session.receive(Inbound { message, request_ids, stream: reader.stream() })?;
     Ok(match reader.first().await {
-        First::Answer(line) => Answer::json(line),
-        First::Several => Answer::events(Stream::new(reader, opening(stay), attendance)),
+        FirstMessage::Response(line) => Response::json(line),
+        FirstMessage::Stream => {
+            Response::events(SseBody::new(reader, opening(session), presence_guard))
+        }
         // A request needs an answer, even if there is nothing to say.
-        First::Nothing => Answer::events(Stream::new(reader, Opening::Plain, attendance)),
-        First::End => return Err(Refusal::UnknownSession),
+        FirstMessage::Nothing => {
+            Response::events(SseBody::new(reader, Opening::Plain, presence_guard))
+        }
+        FirstMessage::End => return Err(Refusal::UnknownSession),
     })
 }
 
-fn opening(stay: &Stay) -> Opening {
-    if *stay.version < *version::LATEST { Opening::Plain } else { Opening::Primed }
+fn opening(session: &McpSession) -> Opening {
+    if *session.version < *version::LATEST { Opening::Plain } else { Opening::Primed }
 }
 
 /// A client that does not know the id of its session yet.
-struct Newcomer<'a> {
-    stay: &'a Stay,
-    lobby: &'a Lobby,
+struct InitializeGuard<'a> {
+    session: &'a McpSession,
+    sessions: &'a Sessions,
     is_told: bool,
 }
 
-impl Newcomer<'_> {
+impl InitializeGuard<'_> {
     /// It is told, unless its handshake has failed. Whether it is.
-    fn settle(mut self, answer: &Answer) -> bool {
-        self.is_told = match &answer.content {
+    fn settle(mut self, response: &Response) -> bool {
+        self.is_told = match &response.content {
             Content::Json(line) => {
-                let answer = Frame::parse(line.slice_ref(line.trim_ascii_end()));
-                answer.is_ok_and(|answer| !answer.is_error())
+                let response = Frame::parse(line.slice_ref(line.trim_ascii_end()));
+                response.is_ok_and(|response| !response.is_error())
             }
             Content::Nothing => false,
             Content::Events(_) => true,
@@ -242,10 +259,10 @@ impl Newcomer<'_> {
     }
 }
 
-impl Drop for Newcomer<'_> {
+impl Drop for InitializeGuard<'_> {
     fn drop(&mut self) {
         if !self.is_told {
-            self.lobby.forget(self.stay);
+            self.sessions.forget(self.session);
         }
     }
 }

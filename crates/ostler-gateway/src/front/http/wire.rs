@@ -8,11 +8,11 @@ use ostler::http::{Body, GO_ON};
 use ostler::pipe::read;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::answer::{Answer, Content};
-use super::head::{self, Form, Head, Manner};
+use super::head::{self, Exchange, Form, Head};
 use super::limits::{BODY, HEAD};
 use super::refusal::Refusal;
-use super::stream::Stream;
+use super::response::{Content, Response};
+use super::sse::SseBody;
 
 /// An answer that is longer is not worth being copied behind its head.
 const TOGETHER: usize = 16 << 10;
@@ -32,7 +32,7 @@ pub(super) struct Wire<S> {
 /// A request whose body has not been read.
 #[derive(Debug)]
 pub(super) struct Request<T> {
-    pub(super) manner: Manner,
+    pub(super) exchange: Exchange,
     /// What was made of its head.
     pub(super) asked: T,
 }
@@ -68,10 +68,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         loop {
             // The first part shows whether it is a head at all. After that all of it has to be there.
             if (known == 0 || head::may_have_ended(&self.unread, known))
-                && let Some((length, manner, asked)) = head::parse(&self.unread, &look)?
+                && let Some((length, exchange, asked)) = head::parse(&self.unread, &look)?
             {
                 self.unread.advance(length);
-                return Ok(Some(Request { manner, asked }));
+                return Ok(Some(Request { exchange, asked }));
             }
             known = self.unread.len();
             if known >= HEAD {
@@ -96,23 +96,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Waits for a body. `room` says whether there is room for so many bytes of it.
     pub(super) async fn body(
         &mut self,
-        manner: &Manner,
+        exchange: &Exchange,
         room: impl FnMut(usize) -> Result<(), Refusal>,
     ) -> Result<Bytes, NoBody> {
-        if manner.is_asked_for {
+        if exchange.is_asked_for {
             self.write(GO_ON).await.map_err(|_| NoBody::Gone)?;
         }
         let mut content = BytesMut::new();
-        self.pass(manner.body, |bytes| content.extend_from_slice(bytes), room).await?;
+        self.credential(exchange.body, |bytes| content.extend_from_slice(bytes), room).await?;
         Ok(content.freeze())
     }
 
     /// Waits for a body that nobody wants.
     pub(super) async fn skip(&mut self, body: Body) -> Result<(), NoBody> {
-        self.pass(body, |_| {}, |_| Ok(())).await
+        self.credential(body, |_| {}, |_| Ok(())).await
     }
 
-    async fn pass(
+    async fn credential(
         &mut self,
         mut rest: Body,
         mut see: impl FnMut(&[u8]),
@@ -151,11 +151,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// Sends an answer, to its end.
-    pub(super) async fn send(&mut self, answer: Answer, manner: &Manner) -> io::Result<()> {
+    pub(super) async fn send(&mut self, response: Response, exchange: &Exchange) -> io::Result<()> {
         let mut head = Vec::with_capacity(MOST_HEADS);
-        answer.put_head(manner, &mut head)?;
-        match answer.content {
-            _ if manner.form == Form::Head => self.write(&head).await,
+        response.put_head(exchange, &mut head)?;
+        match response.content {
+            _ if exchange.form == Form::Head => self.write(&head).await,
             Content::Nothing => self.write(&head).await,
             Content::Json(line) if line.len() <= TOGETHER => {
                 head.extend_from_slice(&line);
@@ -165,14 +165,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 self.write(&head).await?;
                 self.write(&line).await
             }
-            Content::Events(events) => self.send_events(head, *events, manner.form).await,
+            Content::Events(events) => self.send_events(head, *events, exchange.form).await,
         }
     }
 
     async fn send_events(
         &mut self,
         mut unsent: Vec<u8>,
-        mut events: Stream,
+        mut events: SseBody,
         form: Form,
     ) -> io::Result<()> {
         loop {
@@ -257,7 +257,7 @@ mod tests {
         client.write_all(text.as_bytes()).await.unwrap();
         client.write_all(&vec![b' '; 60_000]).await.unwrap();
         let request = wire.request(|_| ()).await.unwrap().expect("a request");
-        assert_eq!(wire.body(&request.manner, |_| Ok(())).await.unwrap().len(), 60_000);
+        assert_eq!(wire.body(&request.exchange, |_| Ok(())).await.unwrap().len(), 60_000);
         drop(client);
         assert!(wire.request(|_| ()).await.unwrap().is_none());
         assert!(!wire.unread.try_reclaim(KEPT + 1));

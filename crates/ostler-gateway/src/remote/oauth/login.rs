@@ -104,7 +104,7 @@ pub enum LoginError {
     Late(Duration),
     /// The user, or somebody else, has said no.
     #[error("it was not granted: {0}")]
-    Denied(String),
+    QuotaExceeded(String),
     /// The answer is not from whom we asked.
     #[error("the answer is from somebody else than we asked; nothing was taken from it")]
     MixedUp,
@@ -228,9 +228,9 @@ fn code_of(returned: Returned, issuer: &str, always: bool) -> Result<String, Log
     let is_theirs = returned.issuer.as_deref().map_or(!always, |said| said == issuer);
     match returned {
         _ if !is_theirs => Err(LoginError::MixedUp),
-        Returned { error: Some(error), .. } => Err(LoginError::Denied(error)),
+        Returned { error: Some(error), .. } => Err(LoginError::QuotaExceeded(error)),
         Returned { code: Some(code), .. } => Ok(code),
-        Returned { .. } => Err(LoginError::Denied("no reason was given".into())),
+        Returned { .. } => Err(LoginError::QuotaExceeded("no reason was given".into())),
     }
 }
 

@@ -1,0 +1,122 @@
+//! What a client has posted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ostler::http::Body;
+use ostler::{Frame, Kind};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+
+use super::head::Exchange;
+use super::limits::{BODY, SMALL_BODY};
+use super::refusal::Refusal;
+use super::wire::{NoBody, Wire};
+use crate::protocol::batch::{self, InvalidBatch};
+use crate::protocol::message;
+use crate::quota::{Account, ByteBudget, Charge};
+use crate::transport::ClientMessage;
+
+/// The body of a request, and the count of its bytes.
+#[derive(Debug)]
+pub(super) struct PostBody {
+    pub(super) body: Bytes,
+    charge: Charge,
+}
+
+/// One or several messages that came as one.
+#[derive(Debug)]
+pub(super) struct ParsedPost {
+    /// All of it.
+    pub(super) message: ClientMessage,
+    /// The requests in it, by their ids.
+    pub(super) request_ids: Vec<Bytes>,
+}
+
+/// Reads a body. Its bytes count from when they arrive, so that a slow sender takes no room that others could use.
+pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
+    wire: &mut Wire<S>,
+    exchange: &Exchange,
+    budget: &Arc<ByteBudget>,
+    limit: Duration,
+) -> Result<PostBody, NoBody> {
+    if let Body::Length(length) = exchange.body {
+        let length = u32::try_from(length).ok().filter(|length| *length <= BODY);
+        budget.consider(length.ok_or(Refusal::Large)? as usize).map_err(Refusal::Waiting)?;
+    }
+    if let Body::Length(..=SMALL_BODY) = exchange.body
+        && let Some(body) = wire.body_at_hand(exchange.body)
+    {
+        let charge = budget.charge(body.len()).map_err(Refusal::Waiting)?;
+        return Ok(PostBody { body, charge });
+    }
+    let mut charge = budget.charge(0).map_err(Refusal::Waiting)?;
+    let body = wire.body(exchange, |size| charge.grow(size).map_err(Refusal::Waiting));
+    let body = timeout(limit, body).await.unwrap_or(Err(NoBody::Refused(Refusal::Slow)))?;
+    Ok(PostBody { body, charge })
+}
+
+impl ParsedPost {
+    /// What it says, if a client with this version may say it.
+    pub(super) fn parse(posted: PostBody, version: &str) -> Result<Self, Refusal> {
+        let PostBody { body, charge } = posted;
+        let line = flat(&body);
+        if batch::is_batch(&line) {
+            let frames = batch::parse(&line, version).map_err(|error| match error {
+                InvalidBatch::NotJson => Refusal::NotJson,
+                error => Refusal::Invalid(error.to_string()),
+            })?;
+            let request_ids =
+                batch::requests(&frames).into_iter().map(|id| charge.detached(id)).collect();
+            return Ok(Self {
+                request_ids,
+                message: ClientMessage::Batch(frames, Arc::new(charge)),
+            });
+        }
+        let frame = Frame::parse(line.clone()).map_err(|error| wrong(&line, &error))?;
+        let is_request = frame.kind() == Kind::Request;
+        let id = is_request.then(|| charge.detached(message::request_id(&frame)));
+        let request_ids = id.into_iter().collect();
+        Ok(Self { message: ClientMessage::Message(frame, Arc::new(charge)), request_ids })
+    }
+
+    /// Counts the requests beside the first one, which was counted when its head was read.
+    pub(super) fn pace(&self, account: &Account) -> Result<(), Refusal> {
+        match u32::try_from(self.request_ids.len()).unwrap_or(u32::MAX) {
+            0 | 1 => Ok(()),
+            requests => account.pace(requests - 1).map_err(Refusal::Pace),
+        }
+    }
+
+    /// The beginning of a session, if it is one.
+    pub(super) fn initialize(&self) -> Option<&Frame> {
+        match &self.message {
+            ClientMessage::Message(one, _) if one.kind() == Kind::Request => {
+                Some(one).filter(|one| one.method() == b"initialize")
+            }
+            ClientMessage::Message(..) | ClientMessage::Batch(..) | ClientMessage::Line(_) => None,
+        }
+    }
+}
+
+fn wrong(line: &[u8], error: &ostler::InvalidFrame) -> Refusal {
+    match serde_json::from_slice::<serde::de::IgnoredAny>(line) {
+        Ok(_) => Refusal::Invalid(error.to_string()),
+        Err(_) => Refusal::NotJson,
+    }
+}
+
+/// On one line, as servers read it: outside of strings the ends of lines mean nothing, and inside of them they
+/// are written otherwise.
+fn flat(body: &Bytes) -> Bytes {
+    let body = body.slice_ref(body.trim_ascii());
+    if memchr::memchr2(b'\r', b'\n', &body).is_none() {
+        return body;
+    }
+    let mut bytes = body.to_vec();
+    for byte in bytes.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')) {
+        *byte = b' ';
+    }
+    bytes.into()
+}

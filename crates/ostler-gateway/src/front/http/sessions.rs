@@ -1,0 +1,176 @@
+//! The sessions of all clients on HTTP.
+//!
+//! Their number is limited, for the gateway and, if the configuration says so, for each principal. When there are too
+//! many, the principal that has most of them loses the one whose client has been away for the longest. A principal never
+//! loses a session to one that has as many or more.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use ostler::keeper::Principal;
+use rustix::rand::{GetRandomFlags, getrandom};
+use tokio_util::task::TaskTracker;
+
+use super::limits::Limits;
+use super::mcp_session::{McpSession, NewSession};
+use super::refusal::Refusal;
+use crate::gateway::{Credential, Gateway};
+use crate::mutex::lock;
+
+/// All stays.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    state: Mutex<State>,
+    /// Each has one.
+    tasks: TaskTracker,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    sessions: HashMap<u128, Arc<McpSession>>,
+    /// How many each principal has; at least one.
+    counts: HashMap<Principal, usize>,
+}
+
+impl Sessions {
+    /// A stay for a client that has come in.
+    pub(super) fn open(
+        self: &Arc<Self>,
+        new_session: NewSession,
+        limits: Limits,
+        gateway: &Arc<Gateway>,
+    ) -> Result<Arc<McpSession>, Refusal> {
+        let spec = new_session.spec.clone();
+        let session =
+            Arc::new(McpSession::new(draw().map_err(Refusal::NoId)?, new_session, limits));
+        {
+            let mut state = lock(&self.state);
+            if let Some(ended) = state.make_room(&session, limits.sessions)? {
+                ended.end();
+            }
+            state.insert(&session);
+        }
+        // It may have closed since somebody looked.
+        if gateway.closed().is_cancelled() {
+            session.end();
+        }
+        let (sessions, gateway, own) =
+            (Arc::clone(self), Arc::clone(gateway), Arc::clone(&session));
+        self.tasks.spawn(async move {
+            own.run(spec, &gateway).await;
+            sessions.forget(&own);
+        });
+        Ok(session)
+    }
+
+    /// The stay with this id, if it is one of this pass and of this server.
+    pub(super) fn find(
+        &self,
+        id: &str,
+        credential: &Arc<Credential>,
+        server: Option<&str>,
+    ) -> Option<Arc<McpSession>> {
+        let is_written_so = id.len() == 32 && !id.starts_with('+');
+        let id = u128::from_str_radix(id, 16).ok().filter(|_| is_written_so)?;
+        let is_its = |session: &&Arc<McpSession>| {
+            Arc::ptr_eq(&session.credential, credential) && session.server.as_deref() == server
+        };
+        lock(&self.state).sessions.get(&id).filter(is_its).cloned()
+    }
+
+    /// Nobody finds it any more.
+    pub(super) fn forget(&self, session: &McpSession) {
+        lock(&self.state).remove(session.id);
+        session.end();
+    }
+
+    /// Ends all, and waits until they have.
+    pub(super) async fn close(&self) {
+        lock(&self.state).sessions.values().for_each(|session| session.end());
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl State {
+    /// Takes a stay out if there are too many for a new one.
+    fn make_room(
+        &mut self,
+        new: &McpSession,
+        most: usize,
+    ) -> Result<Option<Arc<McpSession>>, Refusal> {
+        let principal = &new.credential.principal;
+        let own = self.counts.get(principal).copied().unwrap_or_default();
+        let most_own = new.account().most_sessions();
+        let found = if own >= most_own {
+            Some(self.longest_away(principal).ok_or(Refusal::Sessions(most_own))?)
+        } else if self.sessions.len() >= most {
+            Some(self.weakest(principal, own + 1).ok_or(Refusal::Full)?)
+        } else {
+            None
+        };
+        Ok(found.and_then(|id| self.remove(id)))
+    }
+
+    /// The stay that gives way to one of a principal that has so many then.
+    fn weakest(&self, principal: &Principal, count: usize) -> Option<u128> {
+        let (other, most) = self.counts.iter().max_by_key(|(_, count)| **count)?;
+        if count >= *most {
+            return self.longest_away(principal);
+        }
+        // Clients that are there give way last.
+        let of_other =
+            self.sessions.values().filter(|session| session.credential.principal == *other);
+        of_other.map(|session| (session.presence(), session.id)).min().map(|(_, id)| id)
+    }
+
+    /// The one of a principal whose client has been away for the longest, if any is away.
+    fn longest_away(&self, principal: &Principal) -> Option<u128> {
+        let own =
+            self.sessions.values().filter(|session| session.credential.principal == *principal);
+        own.filter_map(|session| Some((session.away_since()?, session.id))).min().map(|(_, id)| id)
+    }
+
+    fn insert(&mut self, session: &Arc<McpSession>) {
+        *self.counts.entry(session.credential.principal.clone()).or_default() += 1;
+        self.sessions.insert(session.id, Arc::clone(session));
+    }
+
+    fn remove(&mut self, id: u128) -> Option<Arc<McpSession>> {
+        let session = self.sessions.remove(&id)?;
+        if let Entry::Occupied(mut count) = self.counts.entry(session.credential.principal.clone())
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        Some(session)
+    }
+}
+
+/// Ends a stay when it is dropped.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) sessions: Arc<Sessions>,
+    pub(super) session: Arc<McpSession>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.sessions.forget(&self.session);
+    }
+}
+
+/// As an id is written.
+pub(super) fn written(id: u128) -> String {
+    format!("{id:032x}")
+}
+
+fn draw() -> io::Result<u128> {
+    let mut bytes = [0; 16];
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(u128::from_be_bytes(bytes))
+}

@@ -1,0 +1,106 @@
+//! The first line of a connection, and the descriptors that came with it.
+
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use serde::de::DeserializeOwned;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+use super::hello::LONGEST;
+
+/// stdin and stdout.
+pub(super) const DESCRIPTORS: usize = 2;
+
+/// Why a line could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// The other end is gone.
+    #[error("the connection was closed")]
+    Closed,
+    /// It goes on and on.
+    #[error("a line of more than {LONGEST} bytes")]
+    Long,
+    /// It is not what was expected.
+    #[error("it is not understood")]
+    Strange(#[from] serde_json::Error),
+    /// The connection failed.
+    #[error(transparent)]
+    Failed(#[from] io::Error),
+}
+
+/// A line that arrives in pieces.
+#[derive(Debug, Default)]
+pub(super) struct IncomingLine {
+    text: Vec<u8>,
+    pub(super) descriptors: Vec<OwnedFd>,
+}
+
+impl IncomingLine {
+    /// The line as a value, once it is whole.
+    pub(super) fn parse<T: DeserializeOwned>(&self) -> Option<Result<T, LineError>> {
+        let end = memchr::memchr(b'\n', &self.text)?;
+        Some(serde_json::from_slice(&self.text[..end]).map_err(Into::into))
+    }
+
+    /// Takes what has arrived. Never beyond the end of the line: what follows is somebody else's.
+    pub(super) fn take(&mut self, from: impl AsFd, flags: RecvFlags) -> Result<(), LineError> {
+        let peeked = peek(&from, flags)?;
+        let length = memchr::memchr(b'\n', &peeked).map_or(peeked.len(), |end| end + 1);
+        let mut bytes = vec![0; length];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        let received = recvmsg(&from, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags)
+            .map_err(error)?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors);
+            }
+        }
+        self.text.extend_from_slice(&bytes[..received.bytes]);
+        if self.text.len() > LONGEST { Err(LineError::Long) } else { Ok(()) }
+    }
+}
+
+fn peek(from: impl AsFd, flags: RecvFlags) -> Result<Vec<u8>, LineError> {
+    let mut bytes = vec![0; 64 << 10];
+    let (read, _) =
+        rustix::net::recv(&from, &mut *bytes, flags | RecvFlags::PEEK).map_err(error)?;
+    bytes.truncate(read);
+    if bytes.is_empty() { Err(LineError::Closed) } else { Ok(bytes) }
+}
+
+fn error(errno: Errno) -> LineError {
+    match errno {
+        Errno::CONNRESET => LineError::Closed,
+        errno => LineError::Failed(errno.into()),
+    }
+}
+
+/// Reads one line of a connection.
+pub(super) async fn receive<T: DeserializeOwned>(
+    from: &UnixStream,
+) -> Result<(T, Vec<OwnedFd>), LineError> {
+    let mut line = IncomingLine::default();
+    loop {
+        if let Some(value) = line.parse() {
+            return Ok((value?, line.descriptors));
+        }
+        from.readable().await?;
+        let taken =
+            from.try_io(Interest::READABLE, || match line.take(from, RecvFlags::DONTWAIT) {
+                Err(LineError::Failed(error)) => Err(error),
+                other => Ok(other),
+            });
+        match taken {
+            Ok(taken) => taken?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Bytes of requests that wait: to arrive, for a server to start, or for a server to read them.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+
+use super::pool::Spare;
+use super::{Account, QuotaExceeded};
+use crate::mutex::lock;
+
+/// Bytes of one session's requests that may wait. A request that waits alone may be larger.
+const BYTES_OF_SESSION: usize = 64 << 20;
+/// Of these, so many count for the session only. Small calls then change no counter that other sessions change as
+/// well, which would make processors wait for each other.
+const FREE: usize = 16 << 10;
+/// What it takes to keep a request, beside its bytes.
+const OVERHEAD: usize = 1 << 10;
+/// A request that is larger has to leave room for others.
+const LARGE: usize = 16 << 10;
+/// The longest id that is copied so that it does not keep the request it came with.
+const LONG_ID: usize = 1 << 10;
+
+/// The bytes of one session.
+#[derive(Debug)]
+pub(crate) struct ByteBudget {
+    account: Arc<Account>,
+    /// The account has what is beyond the free bytes: both change together.
+    used: Mutex<usize>,
+}
+
+/// Bytes that count as long as this is held.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    budget: Arc<ByteBudget>,
+    /// With the overhead.
+    amount: usize,
+}
+
+/// A line whose bytes count until it is dropped.
+struct Charged {
+    line: Bytes,
+    #[expect(dead_code, reason = "held until it is dropped")]
+    charge: Arc<Charge>,
+}
+
+impl ByteBudget {
+    pub(crate) fn new(account: Arc<Account>) -> Arc<Self> {
+        Arc::new(Self { account, used: Mutex::default() })
+    }
+
+    pub(crate) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Whether there could be room for a request with so many bytes if nothing else waits.
+    pub(crate) fn consider(&self, bytes: usize) -> Result<(), QuotaExceeded> {
+        self.account.bytes.consider(bytes.saturating_add(OVERHEAD), spare(bytes))
+    }
+
+    /// Counts so many bytes of a request.
+    pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, QuotaExceeded> {
+        self.consider(bytes)?;
+        let amount = bytes.saturating_add(OVERHEAD);
+        self.take(amount, spare(bytes))?;
+        Ok(Charge { budget: Arc::clone(self), amount })
+    }
+
+    fn take(&self, amount: usize, spare: Spare) -> Result<(), QuotaExceeded> {
+        let mut used = lock(&self.used);
+        let after = *used + amount;
+        if *used > 0 && after > spare.of(BYTES_OF_SESSION) {
+            return Err(QuotaExceeded::Session(*used));
+        }
+        match beyond_free(after) - beyond_free(*used) {
+            0 => {}
+            shared => self.account.bytes.take(shared, spare)?,
+        }
+        *used = after;
+        Ok(())
+    }
+
+    fn give_back(&self, amount: usize) {
+        let mut used = lock(&self.used);
+        let after = *used - amount;
+        match beyond_free(*used) - beyond_free(after) {
+            0 => {}
+            shared => self.account.bytes.give_back(shared),
+        }
+        *used = after;
+    }
+}
+
+fn beyond_free(bytes: usize) -> usize {
+    bytes.saturating_sub(FREE)
+}
+
+impl Charge {
+    /// Counts so many bytes in all, if that is more than before.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), QuotaExceeded> {
+        let amount = bytes.saturating_add(OVERHEAD);
+        if let Some(more) = amount.checked_sub(self.amount).filter(|more| *more > 0) {
+            self.budget.consider(bytes)?;
+            self.budget.take(more, spare(bytes))?;
+            self.amount = amount;
+        }
+        Ok(())
+    }
+
+    /// The id of a request that came with these bytes, for as long as the request is not answered.
+    pub(crate) fn detached(&self, id: Bytes) -> Bytes {
+        if self.is_large() && id.len() <= LONG_ID { Bytes::copy_from_slice(&id) } else { id }
+    }
+
+    /// Has the bytes of a line count until it is written, if there are many. Then the request itself need not count.
+    pub(crate) fn carry(self: Arc<Self>, line: Bytes, id: &[u8]) -> (Bytes, Option<Arc<Self>>) {
+        if !self.is_large() || id.len() > LONG_ID {
+            return (line, Some(self));
+        }
+        (Bytes::from_owner(Charged { line, charge: self }), None)
+    }
+
+    fn is_large(&self) -> bool {
+        self.amount > LARGE + OVERHEAD
+    }
+}
+
+fn spare(bytes: usize) -> Spare {
+    if bytes > LARGE { Spare::Some } else { Spare::Nothing }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.give_back(self.amount);
+    }
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ostler::keeper::Principal;
+
+    use super::*;
+    use crate::quota::Quotas;
+
+    const BODY: usize = 16 << 20;
+
+    /// Charges of so many bytes until there is no room.
+    fn fill(budget: &Arc<ByteBudget>, bytes: usize) -> (Vec<Charge>, QuotaExceeded) {
+        let mut charges = Vec::new();
+        loop {
+            match budget.charge(bytes) {
+                Ok(charge) => charges.push(charge),
+                Err(denied) => return (charges, denied),
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_session_of_a_token_and_of_all_have_a_limit() {
+        let quotas = Quotas::default();
+        let account = |name: &str| quotas.account(&Principal::named(name));
+        let (first, second, third) = (account("a"), account("b"), account("c"));
+        let budget = ByteBudget::new(Arc::clone(&first));
+        let (of_session, denied) = fill(&budget, BODY);
+        assert!(matches!(denied, QuotaExceeded::Session(_)), "{denied:?}");
+        assert_eq!(of_session.len(), 3);
+        assert!(budget.charge(100).is_ok(), "a small request finds room");
+        let mut more: Vec<Charge> = Vec::new();
+        let denied = loop {
+            let (charges, denied) = fill(&ByteBudget::new(Arc::clone(&first)), BODY);
+            more.extend(charges);
+            if !matches!(denied, QuotaExceeded::Session(_)) {
+                break denied;
+            }
+        };
+        assert!(matches!(denied, QuotaExceeded::Principal(_)), "{denied:?}");
+        assert_eq!(of_session.len() + more.len(), 7);
+        let others: Vec<Charge> =
+            (0..4).flat_map(|_| fill(&ByteBudget::new(Arc::clone(&second)), BODY).0).collect();
+        assert!(others.len() >= 4);
+        assert!(ByteBudget::new(third).charge(BODY).is_ok(), "another token finds room");
+        drop((of_session, more, others));
+        assert_eq!(*lock(&budget.used), 0);
+    }
+
+    #[test]
+    fn one_request_that_waits_alone_may_be_larger_than_what_a_session_has() {
+        let budget = ByteBudget::new(Quotas::default().account(&Principal::default()));
+        let alone = budget.charge(BYTES_OF_SESSION + 1).expect("room");
+        assert!(matches!(budget.charge(1), Err(QuotaExceeded::Session(_))));
+        drop(alone);
+        assert!(budget.charge(1).is_ok());
+    }
+
+    #[test]
+    fn bytes_that_grow_are_counted_and_given_back() {
+        let budget = ByteBudget::new(Quotas::default().account(&Principal::default()));
+        let mut charge = budget.charge(0).expect("room");
+        charge.grow(BODY).expect("room");
+        charge.grow(10).expect("no less");
+        assert_eq!(*lock(&budget.used), BODY + OVERHEAD);
+        assert!(charge.grow(BYTES_OF_SESSION).is_err());
+        assert_eq!(*lock(&budget.used), BODY + OVERHEAD);
+        let (line, kept) = Arc::new(charge).carry(Bytes::from_static(b"line"), b"1");
+        assert!(kept.is_none());
+        assert_eq!(*lock(&budget.used), BODY + OVERHEAD);
+        drop(line.clone());
+        drop(line);
+        assert_eq!(*lock(&budget.used), 0);
+    }
+
+    #[test]
+    fn what_sessions_change_at_the_same_time_adds_up_to_nothing_in_the_end() {
+        let quotas = Quotas::default();
+        let account = quotas.account(&Principal::named("a"));
+        let budget = ByteBudget::new(Arc::clone(&account));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let budget = &budget;
+                scope.spawn(move || {
+                    for round in 0..2000 {
+                        let bytes =
+                            if (round + thread) % 3 == 0 { 2 * BYTES_OF_SESSION } else { 900 };
+                        let charges: Vec<_> = (0..6).map(|_| budget.charge(bytes)).collect();
+                        drop(charges);
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock(&budget.used), 0);
+        assert!(account.bytes.is_unused());
+    }
+}

@@ -1,0 +1,389 @@
+//! The gateway: servers, clients, and what is known.
+
+mod tend;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use ostler::Owner;
+use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Principal, Server, Who};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::agents::{Agent, AgentSession, DetectedAgents, Origin};
+use crate::catalog::{Catalog, Name};
+use crate::client::{Client, Memory};
+use crate::event_log::EventLog;
+use crate::mutex::lock;
+use crate::protocol::message;
+use crate::quota::{ByteBudget, Quotas};
+use crate::route::Route;
+use crate::server_set::{
+    AvailableServer, AvailableServers, ClientVariables, Naming, Replaced, ServerSet,
+};
+use crate::session::{Presence, Session, SessionContext, SessionHandle, SessionLimits, UriOwners};
+use crate::transport::pipe::{Input, Output};
+use crate::transport::{About, ClientSink, Priority};
+use crate::upstream::{Downstream as _, Upstreams};
+
+/// Who a client is, and what it wants.
+#[derive(Clone, Debug)]
+pub struct SessionSpec {
+    /// The party that it belongs to: the local user, or a named token.
+    pub principal: Principal,
+    /// The agent that it belongs to, if one is known.
+    pub agent: Option<Agent>,
+    /// Which servers it wants.
+    pub route: Route,
+    /// What it may use; what everybody may, if that is not said.
+    pub server_set: Option<Arc<ServerSet>>,
+    /// Its process, if it is one of this machine.
+    pub pid: Option<i32>,
+}
+
+impl SessionSpec {
+    /// A client of the local user, of which nothing else is known.
+    pub fn new(agent: Option<String>, route: Route) -> Self {
+        let agent = agent.map(Agent::named);
+        Self { principal: Principal::default(), agent, route, server_set: None, pid: None }
+    }
+}
+
+/// Many clients, many servers.
+#[derive(Debug)]
+pub struct Router {
+    keeper: Keeper,
+    upstreams: Arc<Upstreams>,
+    /// What everybody may use who has no menu.
+    server_set: Arc<ServerSet>,
+    connected_clients: Mutex<Vec<ConnectedClient>>,
+    detected_agents: Arc<DetectedAgents>,
+    /// What happened lately.
+    event_log: Arc<EventLog>,
+    /// Which server a URI belongs to, for each principal.
+    uri_owners: Mutex<HashMap<Principal, Arc<Mutex<UriOwners>>>>,
+    /// What each principal uses.
+    quotas: Quotas,
+    limits: SessionLimits,
+    last_client: AtomicU64,
+}
+
+/// A client that is, or was, connected.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectedClient {
+    client: Weak<Client>,
+    who: Who,
+    route: Route,
+    server_set: Weak<ServerSet>,
+    pid: Option<i32>,
+    since: Instant,
+}
+
+impl ConnectedClient {
+    /// Whether the client is shown what the catalog keeps under this name.
+    pub(crate) fn sees(&self, name: &Name) -> bool {
+        let (Some(client), Some(server_set)) = (self.client.upgrade(), self.server_set.upgrade())
+        else {
+            return false;
+        };
+        let is_shown = |server: &str| {
+            let profile = client.list_profile(server_set.sharing(server));
+            server_set.catalog_name(server, &self.who.principal, profile).as_ref() == Some(name)
+        };
+        match &self.route {
+            Route::One(server) => is_shown(server),
+            Route::All => server_set.names().iter().any(|server| is_shown(server)),
+        }
+    }
+}
+
+/// A client that is connected.
+#[derive(Clone, Debug)]
+pub struct SessionView {
+    /// Who it is.
+    pub who: Who,
+    /// Which servers it uses.
+    pub route: Route,
+    /// Its process, if that is known.
+    pub pid: Option<i32>,
+    /// What it calls itself, as it has written it.
+    pub info: Option<String>,
+    /// How many of its calls are with servers.
+    pub calls: usize,
+    /// How long it has been there.
+    pub age: Duration,
+}
+
+impl Router {
+    /// A gateway to these servers, which keeps what it learns of them in the directory
+    /// `catalog`, if there is one. It does its
+    /// work while [`tend`](Self::tend) is polled.
+    pub fn new(
+        owner: Owner,
+        available: BTreeMap<String, AvailableServer>,
+        caps: Caps,
+        catalog: Option<PathBuf>,
+    ) -> Arc<Self> {
+        Self::with_limits(owner, available, caps, catalog, SessionLimits::default())
+    }
+
+    /// The same with other limits for its sessions.
+    pub fn with_limits(
+        owner: Owner,
+        available: BTreeMap<String, AvailableServer>,
+        caps: Caps,
+        catalog: Option<PathBuf>,
+        limits: SessionLimits,
+    ) -> Arc<Self> {
+        let upstreams = Arc::new(Upstreams::new(Catalog::new(catalog)));
+        let server_set = Arc::new(ServerSet::default());
+        let servers = server_set.replace(plain(available), Naming::Plain).servers;
+        let config = config_of(&upstreams, servers, caps);
+        Arc::new(Self {
+            keeper: Keeper::new(owner, config),
+            upstreams,
+            server_set,
+            connected_clients: Mutex::default(),
+            detected_agents: Arc::default(),
+            event_log: Arc::default(),
+            uri_owners: Mutex::default(),
+            quotas: Quotas::default(),
+            limits,
+            last_client: AtomicU64::new(0),
+        })
+    }
+
+    /// Takes over another configuration, as a difference.
+    pub fn replace(
+        &self,
+        available: BTreeMap<String, AvailableServer>,
+        caps: Caps,
+    ) -> (Changes, Departure) {
+        let Replaced { servers, changed } =
+            self.server_set.replace(plain(available), Naming::Plain);
+        let replaced = self.keeper.replace(config_of(&self.upstreams, servers, caps));
+        self.tell_replaced(&self.server_set, &changed);
+        replaced
+    }
+
+    /// A menu of these servers, for one client.
+    pub fn server_set(&self, available: AvailableServers) -> Arc<ServerSet> {
+        let server_set = Arc::new(ServerSet::default());
+        self.add(server_set.replace(available, Naming::Variants).servers);
+        server_set
+    }
+
+    /// Takes over other offers for each of these menus, as a difference; whatever is on none of them
+    /// drains and ends.
+    pub fn replace_server_sets(
+        &self,
+        server_sets: Vec<(Arc<ServerSet>, AvailableServers)>,
+        caps: Caps,
+    ) -> Departure {
+        let mut all = BTreeMap::new();
+        let mut changes = Vec::new();
+        for (server_set, available) in server_sets {
+            let Replaced { servers, changed } = server_set.replace(available, Naming::Variants);
+            // A client that asks for it now should not have to ask again.
+            self.add(servers.clone());
+            all.extend(servers);
+            changes.push((server_set, changed));
+        }
+        let (_, departure) = self.keeper.replace(config_of(&self.upstreams, all, caps));
+        for (server_set, changed) in changes {
+            self.tell_replaced(&server_set, &changed);
+        }
+        departure
+    }
+
+    /// Serves a client at the other end of two pipes until it goes: its input ends, it stops reading, or
+    /// `gone` says so.
+    pub async fn serve(
+        self: &Arc<Self>,
+        spec: SessionSpec,
+        input: impl AsyncRead + Unpin,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        gone: impl Future<Output = ()>,
+    ) {
+        let output = Arc::new(Output::new(output));
+        let flushed = Arc::clone(&output);
+        let gone = async move {
+            tokio::select! {
+                () = gone => {}
+                () = flushed.flush() => {}
+            }
+        };
+        let budget = ByteBudget::new(self.quotas.account(&spec.principal));
+        let handle = self.open_session(spec, Memory::default(), output, budget);
+        handle.serve(Input::new(input), gone).await;
+        handle.close();
+    }
+
+    /// A session for a client, from where it was the last time.
+    pub(crate) fn open_session(
+        self: &Arc<Self>,
+        spec: SessionSpec,
+        memory: Memory,
+        out: Arc<dyn ClientSink>,
+        budget: Arc<ByteBudget>,
+    ) -> SessionHandle {
+        let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Arc::new(Client::new(number, out, Arc::clone(budget.account()), memory));
+        // Counted before the scope is opened: from then on the agent is not closed.
+        let agent_session = self.enter_agent(&spec);
+        let SessionSpec { route, server_set, pid, principal, agent, .. } = spec;
+        let server_set = server_set.unwrap_or_else(|| Arc::clone(&self.server_set));
+        let its = Arc::new(ClientVariables::of(&server_set));
+        let scope = match &agent {
+            Some(agent) => self.keeper.agent_of(&principal, &agent.name).session_amid(its),
+            None => self.keeper.session_amid(&principal, its),
+        };
+        let connected = ConnectedClient {
+            client: Arc::downgrade(&client),
+            who: scope.who().clone(),
+            route: route.clone(),
+            server_set: Arc::downgrade(&server_set),
+            pid,
+            since: Instant::now(),
+        };
+        {
+            let mut connected_clients = lock(&self.connected_clients);
+            connected_clients.retain(|connected| connected.client.strong_count() > 0);
+            connected_clients.push(connected);
+        }
+        let connected = (&route, pid);
+        let presence =
+            Presence::new(&self.event_log, &client, scope.who(), connected, agent_session);
+        let context = SessionContext {
+            upstreams: Arc::clone(&self.upstreams),
+            uri_owners: self.uri_owners(&principal),
+            limits: self.limits,
+        };
+        SessionHandle::new(Session::new(
+            context, client, scope, budget, presence, route, server_set,
+        ))
+    }
+
+    fn enter_agent(&self, spec: &SessionSpec) -> Option<AgentSession> {
+        let agent = spec.agent.as_ref().filter(|agent| agent.origin == Origin::Found)?;
+        Some(self.detected_agents.enter(&spec.principal, &agent.name))
+    }
+
+    /// Closes agents that ostler recognised by itself once they have had no session for `timeout`. Never returns.
+    pub(crate) async fn close_found_agents(&self, timeout: impl Fn() -> Duration) {
+        let close = |principal: &Principal, name: &str| {
+            // Their instances end whether or not a task waits for it.
+            drop(self.keeper.agent_of(principal, name).close());
+        };
+        self.detected_agents.close_unused(timeout, close).await;
+    }
+
+    /// The keeper of its instances.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    /// How many clients are connected.
+    pub fn clients(&self) -> usize {
+        lock(&self.connected_clients)
+            .iter()
+            .filter(|connected| connected.client.strong_count() > 0)
+            .count()
+    }
+
+    /// The clients that are connected.
+    pub fn sessions(&self) -> Vec<SessionView> {
+        let connected_clients = lock(&self.connected_clients).clone();
+        let view = |connected: ConnectedClient| {
+            let client = connected.client.upgrade()?;
+            let info = client
+                .initialize()
+                .map(|initialize| String::from_utf8_lossy(&initialize.info).into());
+            Some(SessionView {
+                who: connected.who,
+                route: connected.route,
+                pid: connected.pid,
+                info,
+                calls: client.pending().len(),
+                age: connected.since.elapsed(),
+            })
+        };
+        connected_clients.into_iter().filter_map(view).collect()
+    }
+
+    /// Tells clients that a list has changed, if they are ready to hear it.
+    pub(crate) fn tell_changed(&self, method: &str, concerns: impl Fn(&ConnectedClient) -> bool) {
+        let kind = method.split('/').next().unwrap_or_default();
+        let line = message::notification(&format!("notifications/{kind}/list_changed"), None);
+        let connected_clients = lock(&self.connected_clients).clone();
+        for connected in connected_clients {
+            let Some(client) = connected.client.upgrade() else { continue };
+            if client.is_initialized() && concerns(&connected) {
+                client.send(line.clone(), About::Session, Priority::Droppable);
+            }
+        }
+    }
+
+    /// The record of which server a URI belongs to, for all clients of one principal.
+    fn uri_owners(&self, principal: &Principal) -> Arc<Mutex<UriOwners>> {
+        Arc::clone(lock(&self.uri_owners).entry(principal.clone()).or_default())
+    }
+
+    pub(crate) fn event_log(&self) -> &EventLog {
+        &self.event_log
+    }
+
+    pub(crate) fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    fn upstreams(&self) -> &Upstreams {
+        &self.upstreams
+    }
+
+    /// Whoever has this menu may see other lists now.
+    fn tell_replaced(&self, server_set: &Arc<ServerSet>, changed: &BTreeSet<Arc<str>>) {
+        if changed.is_empty() {
+            return;
+        }
+        for method in ["tools/list", "prompts/list", "resources/list"] {
+            self.tell_changed(method, |connected| {
+                let sees = match &connected.route {
+                    Route::All => true,
+                    Route::One(name) => changed.contains(name),
+                };
+                sees && std::ptr::eq(connected.server_set.as_ptr(), Arc::as_ptr(server_set))
+            });
+        }
+    }
+
+    fn add(&self, servers: BTreeMap<Arc<str>, Server>) {
+        for (id, server) in servers {
+            if self.keeper.server(&id).is_none() {
+                self.keeper.add(&id, attended(&self.upstreams, server));
+            }
+        }
+    }
+}
+
+fn plain(available: BTreeMap<String, AvailableServer>) -> AvailableServers {
+    available.into_iter().map(|(name, available_server)| (name, Ok(available_server))).collect()
+}
+
+/// The keeper's part of a configuration.
+fn config_of(
+    upstreams: &Arc<Upstreams>,
+    servers: BTreeMap<Arc<str>, Server>,
+    caps: Caps,
+) -> Config {
+    let attended = |(id, server): (Arc<str>, Server)| (id.to_string(), attended(upstreams, server));
+    Config { servers: servers.into_iter().map(attended).collect(), caps }
+}
+
+/// A server that speaks with us.
+fn attended(upstreams: &Arc<Upstreams>, mut server: Server) -> Server {
+    (server.handshake, server.listener) = (Arc::clone(upstreams) as _, Arc::clone(upstreams) as _);
+    server
+}

@@ -1,0 +1,106 @@
+//! An instance that a client has a lease on, and calls with it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ostler::Frame;
+use ostler::keeper::{CallError, Lease, Turn};
+use tokio::task::AbortHandle;
+
+use super::parcel::Parcel;
+use crate::client::{Client, InFlight};
+use crate::protocol::lists::{LIST_LIMIT, LISTS};
+use crate::protocol::log_level;
+use crate::protocol::message;
+use crate::tools::Tools;
+use crate::upstream::Attachment;
+
+/// An instance that the client may use.
+#[derive(Clone)]
+pub(super) struct LeasedInstance {
+    pub(super) lease: Lease,
+    pub(super) client: Arc<Client>,
+    pub(super) attachment: Arc<Attachment>,
+    pub(super) limit: Duration,
+    pub(super) tools: Arc<Tools>,
+    /// Ends the task that waits for the end of the instance, and has the lease as long as it does.
+    pub(super) watch: Option<AbortHandle>,
+}
+
+impl LeasedInstance {
+    /// Nothing has to be done any more when the instance ends.
+    pub(super) fn unwatch(&self) {
+        if let Some(watch) = &self.watch {
+            watch.abort();
+        }
+    }
+
+    pub(super) fn send(&self, parcel: &Parcel, turn: Turn) -> Result<(), CallError> {
+        let frame = &parcel.frame;
+        let id = parcel.id();
+        let token = parcel.found.token.clone();
+        let limit = if is_list(frame) { self.limit.min(LIST_LIMIT) } else { self.limit };
+        let reply = {
+            let (client, id) = (Arc::clone(&self.client), id.clone());
+            move |answer| client.answered(&id, answer)
+        };
+        let line = |call| {
+            let mut edits = parcel.edits.clone();
+            edits.push((frame.id_edges(), message::number(call)));
+            let Attachment { client, upstream, .. } = &*self.attachment;
+            if let Some(edges) = token.clone() {
+                let own = parcel.charge.detached(frame.bytes().slice(edges.clone()));
+                upstream.expect_progress(call, client, own, id.clone());
+                edits.push((edges, message::number(call)));
+            }
+            let line = message::splice(frame.bytes(), edits);
+            let (line, charge) = Arc::clone(&parcel.charge).carry(line, &id);
+            let since = Instant::now();
+            self.attachment.begin(call, id.clone());
+            let in_flight = InFlight {
+                lease: self.lease.clone(),
+                attachment: Arc::clone(&self.attachment),
+                call,
+                charge,
+                has_progress: token.is_some(),
+                filter: filter_for(frame, &self.tools),
+                subscribes: parcel.subscribes.clone(),
+                task_of: parcel.task_of.clone(),
+                heard: self.lease.heard(),
+                limit,
+                since,
+                until: since + limit,
+            };
+            self.client.pending().insert(id.clone(), in_flight);
+            line
+        };
+        let sent = self.lease.begin(turn, line, reply);
+        if sent.is_err()
+            && let Some(call) = self.client.take_pending(&id)
+        {
+            call.settle(&self.client);
+        }
+        sent.map(|_| ())
+    }
+}
+
+fn is_list(frame: &Frame) -> bool {
+    LISTS.iter().any(|(list, _)| list.as_bytes() == frame.method())
+}
+
+/// A list that comes from the server itself may hold what the configuration does not allow.
+fn filter_for(frame: &Frame, tools: &Arc<Tools>) -> Option<Arc<Tools>> {
+    let matters = !tools.is_everything() && frame.method() == b"tools/list";
+    matters.then(|| Arc::clone(tools))
+}
+
+/// Tells the server the least severe level that anybody wants to hear.
+pub(super) fn merge_levels(leased: &LeasedInstance) {
+    let upstream = &leased.attachment.upstream;
+    if upstream.can(&["logging"])
+        && let Some(level) = upstream.merge_log_level()
+    {
+        let params = format!(r#"{{"level":"{}"}}"#, log_level::name(level));
+        upstream.request("logging/setLevel", &params);
+    }
+}

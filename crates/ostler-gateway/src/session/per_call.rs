@@ -1,0 +1,48 @@
+//! Servers of which each call has an instance of its own (`share: call`).
+
+use std::sync::Arc;
+
+use ostler::keeper::CallError;
+
+use super::Session;
+use super::links::{Grant, LeaseError, TaskOutput};
+use super::parcel::{Location, Parcel};
+use crate::protocol::message::code;
+
+impl Session {
+    /// Brings a request to an instance that nobody else uses, before or after.
+    pub(super) fn forward_per_call(&mut self, server: &Arc<str>, parcel: Parcel) {
+        let id = parcel.id();
+        let output =
+            self.for_lease(server, |server, lease| TaskOutput::PerCall(server, parcel, lease));
+        self.waiting.insert(id, |_| Location::TaskOutput(output));
+    }
+
+    /// A call has got its instance, or none.
+    pub(super) fn call_on_own_instance(
+        &mut self,
+        server: &Arc<str>,
+        parcel: Parcel,
+        granted: Result<Grant, LeaseError>,
+    ) {
+        self.waiting.remove(&parcel.id());
+        let grant = match granted {
+            Ok(grant) => grant,
+            Err(reason) => return self.refuse(server, [parcel], &reason),
+        };
+        let turn = grant.lease.try_turn();
+        let (Some(leased), Some(turn)) = (self.hold_lease(server, grant), turn) else {
+            // It has ended since.
+            return self.forward_per_call(server, parcel);
+        };
+        match leased.send(&parcel, turn) {
+            Ok(()) => {}
+            // It was not sent, so that the next instance can have it.
+            Err(CallError::Closed) => self.forward_per_call(server, parcel),
+            Err(error) => {
+                let text = error.to_string();
+                self.client.fail(&parcel.id(), code::INTERNAL, &text, Some("unavailable"));
+            }
+        }
+    }
+}

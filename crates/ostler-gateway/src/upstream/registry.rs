@@ -1,0 +1,185 @@
+//! Where instances meet clients: how an instance becomes ready, and where what it says goes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ostler::keeper::{Greeting, Handshake, Lease, Listener, Talk, Whose};
+use ostler::{Frame, Kind};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::listing::{Begun, Listings, StartFailure};
+use super::{Change, Upstream};
+use crate::catalog::{Catalog, Name};
+use crate::mutex::lock;
+use crate::protocol::initialize;
+use crate::protocol::lists::LIST_LIMIT;
+use crate::protocol::message;
+use crate::protocol::version;
+use crate::variant;
+
+/// For an answer to the handshake; the server's own start limit is usually shorter.
+const HANDSHAKE_LIMIT: Duration = Duration::from_hours(1);
+
+/// For all lists of a server, which are asked for at the same time.
+const ALL_LISTS: Duration = LIST_LIMIT.saturating_add(Duration::from_secs(5));
+
+/// All instances that are ready, and what is known of servers.
+#[derive(Debug)]
+pub(crate) struct Upstreams {
+    pub(crate) catalog: Catalog,
+    pub(crate) listings: Listings,
+    ready: Mutex<HashMap<u64, Arc<Upstream>>>,
+    stale: Mutex<BTreeSet<(u64, &'static str)>>,
+    changed: Notify,
+}
+
+impl Upstreams {
+    pub(crate) fn new(catalog: Catalog) -> Self {
+        let (ready, stale) = (Mutex::default(), Mutex::default());
+        let (listings, changed) = (Listings::default(), Notify::new());
+        Self { catalog, listings, ready, stale, changed }
+    }
+
+    pub(crate) fn upstream(&self, number: u64) -> Option<Arc<Upstream>> {
+        lock(&self.ready).get(&number).cloned()
+    }
+
+    /// What the instance of a session has listed for that session only.
+    pub(crate) fn own_list(&self, server: &str, session: u64, method: &str) -> Option<Bytes> {
+        let upstreams = lock(&self.ready);
+        let is_own = |upstream: &&Arc<Upstream>| {
+            let key = upstream.talk().key();
+            *key.server == *server && key.whose == Whose::Session(session)
+        };
+        upstreams.values().filter(is_own).find_map(|upstream| upstream.own_list(method))
+    }
+
+    pub(crate) fn forget(&self, number: u64) {
+        let upstream = lock(&self.ready).remove(&number);
+        drop(upstream);
+    }
+
+    /// Waits until lists have to be asked for again. Says which: several changes are one.
+    pub(crate) async fn stale_lists(&self, rest: Duration) -> BTreeSet<(u64, &'static str)> {
+        // What was noted stays noted if this is dropped while it waits.
+        while lock(&self.stale).is_empty() {
+            self.changed.notified().await;
+        }
+        tokio::time::sleep(rest).await;
+        std::mem::take(&mut lock(&self.stale))
+    }
+
+    /// All instances of this server serve one calling session at a time from now on, also after a restart.
+    fn serve_one_caller(&self, upstream: &Upstream) {
+        let subjects = upstream.subjects();
+        for subject in &subjects {
+            self.catalog.set_one_caller(subject);
+        }
+        let all: Vec<Arc<Upstream>> = lock(&self.ready).values().cloned().collect();
+        for one in all.iter().filter(|one| !one.subjects().is_disjoint(&subjects)) {
+            one.serve_one_caller();
+        }
+    }
+
+    fn list_again(&self, number: u64, method: &'static str) {
+        lock(&self.stale).insert((number, method));
+        self.changed.notify_one();
+    }
+
+    async fn initialize(&self, talk: &Talk) -> Result<(), String> {
+        let frame = Frame::parse(initialize::to_server(&talk.key().profile))
+            .map_err(|error| error.to_string())?;
+        let answer = talk.call(&frame, HANDSHAKE_LIMIT).await.map_err(|error| error.to_string())?;
+        let result = answer.bytes().slice(answer.body_edges());
+        let version = message::find(&result, 0..result.len(), &["protocolVersion"])
+            .and_then(|edges| serde_json::from_slice::<String>(&result[edges]).ok());
+        match version {
+            None => return Err(format!("it refused: {}", shorten(answer.body()))),
+            Some(version) if !version::is_known(&version) => {
+                return Err(format!(
+                    "it speaks version {version} of the protocol, which is unknown"
+                ));
+            }
+            Some(_) => {}
+        }
+        let initialized = message::notification("notifications/initialized", None);
+        let initialized = Frame::parse(initialized.slice(..initialized.len() - 1));
+        let initialized = initialized.map_err(|error| error.to_string())?;
+        // Known before it is told that it may ask, so that nothing that it asks is lost.
+        let upstream = Arc::new(Upstream::new(talk.clone(), result));
+        let lists = upstream.lists();
+        lock(&self.ready).insert(talk.number(), upstream);
+        talk.notify(&initialized).map_err(|error| error.to_string())?;
+        for method in lists {
+            self.list_again(talk.number(), method);
+        }
+        Ok(())
+    }
+}
+
+impl Upstreams {
+    /// Carries a listing out: waits until its instance has listed what it offers, and lets go of it.
+    pub(crate) async fn list_all(&self, begun: Begun) {
+        let Begun { name, lease } = begun;
+        let lease = lease.await;
+        let result = match &lease {
+            Ok(lease) => self.hear_lists(lease, &name).await,
+            Err(error) => Err(error.into()),
+        };
+        self.listings.finish(&name, result);
+        self.catalog.announce();
+    }
+
+    async fn hear_lists(&self, lease: &Lease, name: &Name) -> Result<(), StartFailure> {
+        let ended = || StartFailure {
+            reason: "upstream_failed",
+            text: lease.ending().map_or_else(
+                || "it ended before it had listed what it offers".into(),
+                |ending| variant::readable(&ending.to_string()).into_owned(),
+            ),
+        };
+        let upstream = self.upstream(lease.instance()).ok_or_else(ended)?;
+        upstream.describe_as(name, &self.catalog);
+        tokio::select! {
+            // A list that does not come in time is asked for again when a client needs it.
+            _ = timeout(ALL_LISTS, upstream.listed()) => Ok(()),
+            () = lease.left() => Err(ended()),
+        }
+    }
+}
+
+impl Handshake for Upstreams {
+    fn greet<'a>(&'a self, server: &'a Talk) -> Greeting<'a> {
+        Box::pin(self.initialize(server))
+    }
+}
+
+impl Listener for Upstreams {
+    fn hear(&self, from: &Talk, message: Frame) {
+        match self.upstream(from.number()) {
+            Some(upstream) => match upstream.hear(&message) {
+                Some(Change::List(method)) => self.list_again(from.number(), method),
+                Some(Change::NoOwner) => {
+                    self.serve_one_caller(&upstream);
+                    upstream.refuse_contended(&message);
+                }
+                None => {}
+            },
+            // Before it is ready only a sign of life can be answered.
+            None if message.kind() == Kind::Request && message.method() == b"ping" => {
+                let answer = message::answer(message.id(), b"{}");
+                if let Ok(answer) = Frame::parse(answer.slice(..answer.len() - 1)) {
+                    let _ = from.notify(&answer);
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+fn shorten(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned()
+}

@@ -96,7 +96,7 @@ mod engine {
             let mut run = creator(dock);
             let (status, answer) = ask(&mut run, "/plugins/some/plugin/enable?timeout=0", "{}");
             assert_eq!(status, 403);
-            assert!(answer["message"].as_str().unwrap().contains("a plugin of the engine"), "{answer}");
+            assert!(answer["message"].as_str().unwrap().contains("an enabled plugin of the engine"), "{answer}");
             run.close_stdin();
             dock.stage().wait_exit(&mut run);
             dock.expect_empty();

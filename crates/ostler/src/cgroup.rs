@@ -1,7 +1,9 @@
-//! A cgroup v2 leaf of our own for one instance, wherever the hierarchy is mounted.
+//! The leaf: a cgroup v2 that holds exactly one instance.
 //!
-//! Three files are all that is needed: `cgroup.procs` to enter, `cgroup.kill` to end everything
-//! inside, also what forks meanwhile, and `cgroup.events` for the proof that it is empty.
+//! The guardian creates it below its own cgroup, wherever the v2 hierarchy is mounted, and forks the server into it. A
+//! process can't leave it by losing its parent or changing its session. Three files are all that is needed:
+//! `cgroup.procs` to enter, `cgroup.kill` to kill every process inside, also those that are being forked, and
+//! `cgroup.events` for the proof that it is empty.
 
 mod control;
 mod mount;
@@ -19,21 +21,21 @@ use rustix::fs::{Access, FsWord, access, statfs};
 use self::mount::Hierarchy;
 use crate::id::InstanceId;
 
-/// The kernel's numbers for these kinds of file systems.
+/// File system types, as `statfs` reports them.
 const CGROUP2: FsWord = 0x6367_7270;
 const CGROUP1: FsWord = 0x0027_e0eb;
 
-/// Why there is no leaf.
+/// Why no leaf can be created.
 #[derive(Debug, thiserror::Error)]
 pub enum NoLeaf {
-    /// This process is in no cgroup v2 that it can see.
-    #[error("no cgroup v2 hierarchy holds this process")]
+    /// This process can't see its own cgroup v2.
+    #[error("no mounted cgroup v2 hierarchy contains this process")]
     NotMounted(#[source] Option<io::Error>),
-    /// The cgroup of this process is not ours to divide.
+    /// This user may not create cgroups below that of this process.
     #[error("{} is not writable", .0.display())]
     NotOurs(PathBuf, #[source] io::Error),
     /// The kernel is older than 5.14, or the cgroup is a threaded one.
-    #[error("{} offers no cgroup.kill for a domain", .0.display())]
+    #[error("{} has no cgroup.kill (Linux before 5.14) or is threaded", .0.display())]
     NoKill(PathBuf),
 }
 
@@ -44,26 +46,25 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// Where the leaf of `id` may be made: below the cgroup of this process, which itself is
-    /// never moved.
+    /// Path for the leaf of `id`: below the cgroup of this process, which itself is never moved.
     pub(crate) fn place(id: InstanceId) -> Result<PathBuf, NoLeaf> {
         let own = match mount::own_cgroup(Hierarchy::V2) {
             Ok(own) => own.ok_or(NoLeaf::NotMounted(None))?,
             Err(error) => return Err(NoLeaf::NotMounted(Some(error))),
         };
-        // The kernel lets a process move only between cgroups whose common ancestor is writable.
+        // To move a process, the kernel requires write access to `cgroup.procs` of the common ancestor.
         match access(own.join("cgroup.procs"), Access::WRITE_OK) {
             Ok(()) => Ok(own.join(Self::name(id))),
             Err(errno) => Err(NoLeaf::NotOurs(own, errno.into())),
         }
     }
 
-    /// The name of the leaf of `id`, wherever it is.
+    /// Directory name of the leaf of `id`.
     pub(crate) fn name(id: InstanceId) -> String {
         format!("ostler-{id}")
     }
 
-    /// Makes the leaf at its place.
+    /// Creates the leaf.
     pub(crate) fn create(path: PathBuf) -> Result<Self, NoLeaf> {
         if let Err(source) = fs::create_dir(&path) {
             return Err(NoLeaf::NotOurs(path, source));
@@ -72,42 +73,42 @@ impl Leaf {
         if leaf.can_be_killed() {
             return Ok(leaf);
         }
-        // Nothing has entered it: removing it can't be refused, and a failure changes nothing.
+        // No process is in it, so the removal succeeds.
         let _ = leaf.remove();
         Err(NoLeaf::NoKill(leaf.path))
     }
 
-    /// The leaf of `id` at `path`, if there is one.
+    /// The leaf of `id` at `path`, if it exists and has the right name and type.
     pub(crate) fn find(path: &Path, id: InstanceId) -> Option<Self> {
         is_of(id, path, CGROUP2).then(|| Self { path: path.to_owned() })
     }
 
-    /// The directory, for a fork into it.
+    /// Opens the directory, for a fork into it.
     pub(crate) fn directory(&self) -> io::Result<File> {
         File::open(&self.path)
     }
 
-    /// Moves this process inside.
+    /// Moves this process into the leaf.
     pub(crate) fn enter(&self) -> io::Result<()> {
         fs::write(self.path.join("cgroup.procs"), "0")
     }
 
-    /// Ends everything inside at once, also what is being forked.
+    /// Kills every process inside at once, also those that are being forked.
     pub(crate) fn kill(&self) -> io::Result<()> {
         OpenOptions::new().write(true).open(self.path.join("cgroup.kill"))?.write_all(b"1")
     }
 
-    /// The pids inside, at any depth.
+    /// Pids in the leaf and in the cgroups below it.
     pub(crate) fn pids(&self) -> Vec<i32> {
         pids_below(&self.path)
     }
 
-    /// A watch on whether anything is inside.
+    /// Opens `cgroup.events`.
     pub(crate) fn watch(&self) -> io::Result<Watch> {
         File::open(self.path.join("cgroup.events")).map(Watch)
     }
 
-    /// Removes the leaf with all that servers made below it. Fails as long as anything is inside.
+    /// Removes the leaf and the cgroups that the server created below it. Fails while a process is inside.
     pub(crate) fn remove(&self) -> io::Result<()> {
         remove_tree(&self.path)
     }
@@ -118,12 +119,12 @@ impl Leaf {
     }
 }
 
-/// `cgroup.events` of a leaf; polls as `PRI` when it changes.
+/// `cgroup.events` of a leaf; `poll` reports `PRI` when it changes.
 #[derive(Debug)]
 pub(crate) struct Watch(File);
 
 impl Watch {
-    /// Whether any living process is inside, at any depth. A leaf that is gone holds nothing.
+    /// Whether a living process is in the leaf or below. A leaf that was removed is empty.
     pub(crate) fn populated(&self) -> io::Result<bool> {
         let mut text = [0; 256];
         match self.0.read_at(&mut text, 0) {
@@ -140,20 +141,20 @@ impl std::os::fd::AsFd for Watch {
     }
 }
 
-/// Whether there is a v1 cgroup of `id` at `path`, which limits it.
+/// Whether `path` is a v1 cgroup that we created to limit `id`.
 pub(crate) fn is_limit_of(id: InstanceId, path: &Path) -> bool {
     is_of(id, path, CGROUP1)
 }
 
-/// A cgroup, and of the name that we give: whatever else a ledger may name is not touched.
+/// Whether `path` is a cgroup with the name that we give. A ledger could name any path, and no other may be touched.
 fn is_of(id: InstanceId, path: &Path, kind: FsWord) -> bool {
     let is_named = path.file_name() == Some(Leaf::name(id).as_ref());
-    // Through a link the name says nothing about what is there.
+    // The name of a symbolic link says nothing about its target.
     let is_directory = || fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     is_named && is_directory() && statfs(path).is_ok_and(|found| found.f_type == kind)
 }
 
-/// Whether the process is in a cgroup of this name, or below one, in any hierarchy.
+/// Whether the process is in or below a cgroup of this name, in any hierarchy.
 pub(crate) fn is_in_cgroup(pid: i32, name: &str) -> bool {
     let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     cgroups.lines().any(|line| line.split('/').any(|part| part == name))
@@ -167,7 +168,7 @@ fn pids_below(path: &Path) -> Vec<i32> {
     own.lines().flat_map(str::parse).chain(below).collect()
 }
 
-/// Removes a cgroup with all below it; one that is gone counts as removed.
+/// Removes a cgroup and all below it. Succeeds if it does not exist.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,8 +1,8 @@
-//! Instances and guardians that were dropped before their end.
+//! Background reaping of instances and guardians that the host dropped before their end.
 //!
-//! A dropped instance ends through its guardian, but its guardian would stay a zombie of the host
-//! and its entry in the ledger open. A library may not take the host's SIGCHLD, so one thread, the
-//! sexton, waits for all of them at the same time. It lives only as long as there is one to wait for.
+//! The guardian of a dropped instance ends the instance, but then stays a zombie of the host, and the ledger entry
+//! stays open. A library may not take its host's SIGCHLD, so one thread, the reaper, waits for all dropped instances
+//! at the same time. The first drop starts the thread, and it exits when it has none left to wait for.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,87 +12,87 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
-/// Before the sexton looks again when the kernel can't tell it that something has happened.
+/// Delay between two checks if `poll` fails.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// What the sexton waits for. It polls as readable when something has happened to it.
-pub(crate) trait Late: AsFd + Send {
-    /// Takes note of what has happened, without waiting. Returns what has to be waited for.
-    fn see_to(self: Box<Self>) -> Option<Box<dyn Late>>;
+/// A dropped value that the reaper waits for. Its descriptor is readable when it has work.
+pub(crate) trait Abandoned: AsFd + Send {
+    /// Does the work that is due, without waiting. Returns the value if the reaper has to wait for more.
+    fn make_progress(self: Box<Self>) -> Option<Box<dyn Abandoned>>;
 }
 
 struct Graveyard {
-    /// Those that the sexton has not seen yet.
-    arrived: Vec<Box<dyn Late>>,
-    /// Wakes the sexton; `None` if there is none.
-    bell: Option<Arc<OwnedFd>>,
+    /// Values that the reaper has not taken over yet.
+    arrived: Vec<Box<dyn Abandoned>>,
+    /// Eventfd that wakes the reaper; `None` if no reaper runs.
+    wakeup: Option<Arc<OwnedFd>>,
 }
 
-static GRAVEYARD: Mutex<Graveyard> = Mutex::new(Graveyard { arrived: Vec::new(), bell: None });
+static GRAVEYARD: Mutex<Graveyard> = Mutex::new(Graveyard { arrived: Vec::new(), wakeup: None });
 
 fn graveyard() -> MutexGuard<'static, Graveyard> {
     GRAVEYARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits in the background.
-pub(crate) fn bury(late: Box<dyn Late>) {
+/// Hands a dropped value to the reaper, and starts the reaper if none runs.
+pub(crate) fn reap_later(late: Box<dyn Abandoned>) {
     let mut graveyard = graveyard();
     graveyard.arrived.push(late);
-    match &graveyard.bell {
-        Some(bell) => ring(bell),
-        // Without a thread they wait until the next instance is dropped, and end all the same.
-        None => graveyard.bell = begin_to_dig().ok(),
+    match &graveyard.wakeup {
+        Some(wakeup) => wake(wakeup),
+        // If no thread can be started, the next drop tries again. The guardians end the instances in any case.
+        None => graveyard.wakeup = start_reaper().ok(),
     }
 }
 
-fn ring(bell: &OwnedFd) {
-    // It can only fail if it has rung so often that the sexton wakes anyway.
-    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+fn wake(wakeup: &OwnedFd) {
+    // A write fails only if the counter is full, and then the reaper wakes anyway.
+    let _ = rustix::io::write(wakeup, &1_u64.to_ne_bytes());
 }
 
-/// The caller holds the lock, so that the sexton sees what has arrived.
-fn begin_to_dig() -> io::Result<Arc<OwnedFd>> {
-    let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-    let sexton = Sexton { bell: Arc::clone(&bell), waiting: Vec::new() };
-    spawn("ostler-sexton", move || sexton.dig())?;
-    Ok(bell)
+/// The caller holds the lock, so the new reaper can't miss what has arrived.
+fn start_reaper() -> io::Result<Arc<OwnedFd>> {
+    let wakeup = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let reaper = Reaper { wakeup: Arc::clone(&wakeup), waiting: Vec::new() };
+    spawn("ostler-reaper", move || reaper.run())?;
+    Ok(wakeup)
 }
 
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(name.into()).spawn(work).map(drop)
 }
 
-struct Sexton {
-    bell: Arc<OwnedFd>,
-    waiting: Vec<Box<dyn Late>>,
+struct Reaper {
+    wakeup: Arc<OwnedFd>,
+    waiting: Vec<Box<dyn Abandoned>>,
 }
 
-impl Sexton {
-    fn dig(mut self) {
+impl Reaper {
+    fn run(mut self) {
         while self.take_arrived() {
             self.wait();
             let waiting = std::mem::take(&mut self.waiting);
-            self.waiting = waiting.into_iter().filter_map(Late::see_to).collect();
+            self.waiting = waiting.into_iter().filter_map(Abandoned::make_progress).collect();
         }
     }
 
-    /// Returns whether there is anything to wait for. If not, the sexton goes.
+    /// Takes over what has arrived. Returns false if there is nothing to wait for; then the thread must exit.
     fn take_arrived(&mut self) -> bool {
-        // Before the look: an arrival after it rings again.
-        let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+        // Reset before the queue is read: a later arrival sets it again.
+        let _ = rustix::io::read(&*self.wakeup, &mut [0; 8]);
         let mut graveyard = graveyard();
         self.waiting.append(&mut graveyard.arrived);
         if self.waiting.is_empty() {
-            graveyard.bell = None;
+            graveyard.wakeup = None;
         }
         !self.waiting.is_empty()
     }
 
-    /// Until something happens to one of them, or another one arrives.
+    /// Blocks until one of the values has work or another one arrives.
     fn wait(&self) {
         let waiting = self.waiting.iter().map(|late| PollFd::new(late, PollFlags::IN));
-        let bell = PollFd::new(&self.bell, PollFlags::IN);
-        let mut fds: Vec<PollFd<'_>> = waiting.chain([bell]).collect();
+        let wakeup = PollFd::new(&self.wakeup, PollFlags::IN);
+        let mut fds: Vec<PollFd<'_>> = waiting.chain([wakeup]).collect();
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => std::thread::sleep(BETWEEN_LOOKS),
@@ -100,12 +100,12 @@ impl Sexton {
     }
 }
 
-impl Drop for Sexton {
-    /// Also after a panic: the next one to arrive gets another sexton.
+impl Drop for Reaper {
+    /// Unregisters the reaper, also after a panic, so that the next drop starts another one.
     fn drop(&mut self) {
         let mut graveyard = graveyard();
-        if graveyard.bell.as_ref().is_some_and(|bell| Arc::ptr_eq(bell, &self.bell)) {
-            graveyard.bell = None;
+        if graveyard.wakeup.as_ref().is_some_and(|wakeup| Arc::ptr_eq(wakeup, &self.wakeup)) {
+            graveyard.wakeup = None;
         }
     }
 }

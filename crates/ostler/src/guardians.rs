@@ -1,9 +1,9 @@
-//! Telling a guardian from a process that only looks like one.
+//! Identifies the guardian of an instance, and rejects impostors.
 //!
-//! A guardian says on its command line which instance it guards, and so can any process. So a command line is
-//! only a claim. It counts if the ledger names the same process, or names none because the owner died before it
-//! could; and only if the claimant is outside of the fence that it claims to guard: neither it nor any process
-//! above it carries the instance's mark or is in the instance's leaf. Which program it executes says nothing: an
+//! A guardian's command line names the instance it guards, but any process can choose such a command line. So a
+//! command line is only a claim. It counts if the ledger names the same process, or names none because the owner
+//! died before it could; and only if the claimant is outside of the fence that it claims to guard: neither it nor any
+//! of its ancestors carries the instance's mark or is in the instance's leaf. The executable proves nothing: an
 //! upgrade may have replaced the file, and a host that embeds the library has guardians of its own.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::ledger::Entry;
 use crate::proctable::Process;
 use crate::roles::{GUARDIAN, PORTER};
 
-/// The guardian that the ledger names, if it lives.
+/// The guardian that the ledger names, if it is alive.
 pub(crate) fn recorded(entry: &Entry) -> Option<Process> {
     let named = entry.start.as_ref()?.whereabouts.guardian()?;
     let process =
@@ -25,12 +25,12 @@ pub(crate) fn recorded(entry: &Entry) -> Option<Process> {
     (claim_of(&process.words()) == Some(id) && is_outside(&process, id)).then_some(process)
 }
 
-/// Processes that claim to guard an instance whose guardian is not on record.
+/// Processes that claim to guard an instance whose ledger entry names no guardian.
 #[derive(Debug, Default)]
 pub(crate) struct Claimants(BTreeMap<InstanceId, Vec<Process>>);
 
 impl Claimants {
-    /// Looks at the whole process table, if any of these entries names no guardian.
+    /// Scans the process table if one of these entries names no guardian.
     pub(crate) fn of<'e>(mut entries: impl Iterator<Item = &'e Entry>) -> Self {
         let mut claimants = Self::default();
         if entries.any(|entry| entry.start.is_none()) {
@@ -43,7 +43,7 @@ impl Claimants {
         claimants
     }
 
-    /// The guardian of an instance, on record or not.
+    /// The living guardian of an instance, whether or not the ledger names it.
     pub(crate) fn guardian(&self, entry: &Entry) -> Option<Process> {
         if entry.start.is_some() {
             return recorded(entry);
@@ -53,10 +53,10 @@ impl Claimants {
     }
 }
 
-/// The instances that a process is part of, the innermost first.
+/// The instances that a process belongs to, the innermost first.
 ///
-/// Its environment may have been cleaned, as clients do with that of their servers. So the processes above it are
-/// looked at as well, for their marks, and for guardians, which adopt all that has lost its parents.
+/// The process may have lost the mark in its environment, as clients clean the environment of their servers. So this
+/// also checks its ancestors, for marks and for guardians, which adopt orphans.
 pub fn instances_around(pid: i32) -> Vec<InstanceId> {
     let Some(process) = Process::with_pid(pid) else { return Vec::new() };
     let mark = |process: &Process| process.variable(INSTANCE_VARIABLE)?.parse().ok();
@@ -70,7 +70,7 @@ pub fn instances_around(pid: i32) -> Vec<InstanceId> {
     around
 }
 
-/// Whether this child of a guardian is its porter, and not an orphan that the guardian has adopted.
+/// Whether this child of a guardian is its porter rather than an orphan that the guardian adopted.
 pub(crate) fn is_porter(process: &Process, guardian: &Process, id: InstanceId) -> bool {
     process.name == PORTER
         && process.parent() == guardian.pid
@@ -78,7 +78,7 @@ pub(crate) fn is_porter(process: &Process, guardian: &Process, id: InstanceId) -
         && is_same_program(process, guardian)
 }
 
-/// The instance that a command line claims to guard: its words are the role, the owner's pid, and the id.
+/// The instance that a command line claims to guard. Its words are the role, the owner's pid and the instance id.
 fn claim_of(words: &[String]) -> Option<InstanceId> {
     match words {
         [role, _, id, ..] if role == GUARDIAN => id.parse().ok(),
@@ -90,7 +90,8 @@ fn is_outside(process: &Process, id: InstanceId) -> bool {
     is_free_of(process, id) && process.ancestors().all(|above| is_free_of(&above, id))
 }
 
-/// What can't be read belongs to another user, and so to no instance of this one.
+/// Whether a process carries neither the instance's mark nor is in its leaf. A process that can't be read belongs to
+/// another user, and so to no instance of this one.
 fn is_free_of(process: &Process, id: InstanceId) -> bool {
     process.variable(INSTANCE_VARIABLE).is_none_or(|mark| mark != id.to_string())
         && !is_in_cgroup(process.pid, &Leaf::name(id))

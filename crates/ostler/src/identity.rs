@@ -1,28 +1,28 @@
-//! Which process is meant, and what was seen of it.
+//! Identity of a process across pid reuse, and a snapshot of a process.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which process: a pid alone may mean another one a moment later.
+/// Identifies a process across pid reuse by its pid and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its number.
+    /// Process id.
     pub pid: i32,
-    /// When it started, in clock ticks since boot.
+    /// Start time, in clock ticks since boot.
     pub start: u64,
 }
 
-/// A process as it was seen. Its pid alone may mean another one a moment later.
+/// Snapshot of a process in the process table. It may have exited since, and its pid may have been recycled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: i32,
-    /// Its name.
+    /// Command name, as in `/proc/PID/stat`.
     pub name: String,
-    /// Its state as the kernel writes it; `Z` is a zombie, `D` cannot be killed at the moment.
+    /// State as in `/proc/PID/stat`: `Z` is a zombie, `D` is in uninterruptible sleep and can't be killed now.
     pub state: char,
-    /// When it started, in clock ticks since boot: with the pid, its identity.
+    /// Start time, in clock ticks since boot; together with the pid it is the [`Identity`].
     pub start: u64,
     pub(crate) parent: i32,
 }

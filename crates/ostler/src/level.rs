@@ -1,21 +1,21 @@
-//! How firmly an instance is held.
+//! Levels of containment.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A level of containment, the weaker first.
+/// A level of containment, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// The guardian alone: parent and subreaper of all that the server causes.
+    /// The guardian alone, as subreaper of the server's process tree.
     Tree,
-    /// The guardian, and a cgroup v2 leaf that also holds what has lost its parents.
+    /// The guardian, and a cgroup v2 leaf that holds the server's processes even if the guardian is killed.
     Leaf,
-    /// The guardian, and a PID namespace that the kernel ends with its init, so that nothing
-    /// outlives owner and guardian even if both are killed at once. A leaf as well, where one can
-    /// be had. The server sees other pids and a /proc of its own.
+    /// The guardian, and a PID namespace that the kernel kills with its init, so that no process outlives owner and
+    /// guardian even if both are killed at once. Includes a leaf where one is available. The server sees other pids
+    /// and a /proc of its own.
     Strict,
 }
 
@@ -31,19 +31,19 @@ impl fmt::Display for Level {
     }
 }
 
-/// What is asked for: the best that the machine allows, but never less than a minimum.
+/// Requested containment: the best level that the machine allows, with an optional minimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Containment {
-    /// The best that can be had without moving the host or changing what the server sees: a leaf
-    /// or the tree, never strict.
+    /// The best level that neither moves the host to another cgroup nor changes what the server sees: leaf or tree,
+    /// never strict.
     #[default]
     Auto,
-    /// Refuse to start below this level.
+    /// Refuse to start a server below this level.
     AtLeast(Level),
 }
 
 impl Containment {
-    /// The level below which nothing is started.
+    /// The level below which no server is started.
     pub(crate) fn minimum(self) -> Level {
         match self {
             Self::Auto => Level::Tree,
@@ -52,9 +52,9 @@ impl Containment {
     }
 }
 
-/// Not a level of containment.
+/// The text names no level of containment.
 #[derive(Debug, thiserror::Error)]
-#[error("no such level of containment; choose auto, tree, leaf or strict")]
+#[error("unknown containment; choose auto, tree, leaf or strict")]
 pub struct UnknownContainment;
 
 impl FromStr for Containment {

@@ -1,4 +1,4 @@
-//! What reaches a guardian as signals.
+//! Signals of a guardian or porter, as a descriptor for `poll`.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,19 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-/// A descriptor that becomes readable when a child has ended or TERM has come.
+/// A descriptor that becomes readable on SIGCHLD and SIGTERM.
 ///
-/// TERM is the request to end the instance, by whoever has no control socket: `ostler stop`, or a
-/// service manager that ends a whole unit. Other signals that would end a process change nothing.
-/// All of them have handlers, because an ignored signal would stay ignored in the server, which
-/// then could not be asked to end.
+/// SIGTERM asks for the end of the instance. It comes from senders without a control socket: `ostler stop`, or a
+/// service manager that stops a whole unit. The other signals that would terminate the process get a handler that does
+/// nothing. They are not ignored, because the server would inherit that across the exec.
 #[derive(Debug)]
-pub(crate) struct Notice {
+pub(crate) struct SignalPipe {
     wake: UnixStream,
     requested: Arc<AtomicBool>,
 }
 
-impl Notice {
+impl SignalPipe {
     pub(crate) fn install() -> io::Result<Self> {
         let (wake, writer) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
@@ -34,18 +33,18 @@ impl Notice {
         Ok(Self { wake, requested })
     }
 
-    /// Only the level counts: whoever is woken looks at everything.
+    /// Drains the pipe. The bytes carry no information: after a wake-up the caller checks everything.
     pub(crate) fn clear(&self) {
         while matches!((&self.wake).read(&mut [0; 64]), Ok(1..)) {}
     }
 
-    /// Whether TERM has come since the last time.
-    pub(crate) fn take_request(&self) -> bool {
+    /// Whether SIGTERM has arrived since the last call.
+    pub(crate) fn take_term(&self) -> bool {
         self.requested.swap(false, Ordering::Relaxed)
     }
 }
 
-impl AsFd for Notice {
+impl AsFd for SignalPipe {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }

@@ -1,4 +1,4 @@
-//! Waiting for a descriptor, within a limit.
+//! Waits for one descriptor, with a timeout.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Whether `fd` becomes readable within `limit`.
+/// Whether `fd` becomes readable within `limit`. An interrupted wait counts as readable.
 pub(crate) fn readable(fd: impl AsFd, limit: Duration) -> io::Result<bool> {
     let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)) {

@@ -1,4 +1,7 @@
-//! The process table: who is whose child, and signals that can only reach who was meant.
+//! The process table: reads `/proc`, and signals processes safely across pid reuse.
+//!
+//! A [`Process`] is a snapshot. Before it sends a signal it opens a pidfd and checks that the pid still has the same
+//! start time; the pidfd can't change its meaning afterwards, so no signal ever reaches another process.
 
 use std::fs;
 use std::io;
@@ -8,24 +11,24 @@ pub(crate) use crate::identity::{Identity, Process};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 impl Identity {
-    /// Of the process that has this pid now.
+    /// Identity of the process that has this pid now.
     pub fn of(pid: i32) -> Option<Self> {
         Process::with_pid(pid).map(|process| process.identity())
     }
 
-    /// Of this process.
+    /// Identity of this process.
     pub fn own() -> Option<Self> {
         Self::of(std::process::id().cast_signed())
     }
 
-    /// Whether that very process is alive; a zombie is not.
+    /// Whether this process is alive; a zombie is not.
     pub fn is_alive(self) -> bool {
         Process::with_pid(self.pid).is_some_and(|now| now.start == self.start && !now.is_zombie())
     }
 }
 
 impl Process {
-    /// Which one it is.
+    /// Pid and start time.
     pub fn identity(&self) -> Identity {
         Identity { pid: self.pid, start: self.start }
     }
@@ -33,7 +36,7 @@ impl Process {
     /// The process that has this pid now.
     pub fn with_pid(pid: i32) -> Option<Self> {
         let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        // The name may hold anything, also spaces and brackets: the last bracket ends it.
+        // The name may contain spaces and brackets, so it ends at the last bracket.
         let (open, close) =
             (text.iter().position(|b| *b == b'(')?, text.iter().rposition(|b| *b == b')')?);
         let name = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();
@@ -48,24 +51,24 @@ impl Process {
         })
     }
 
-    /// The pids of its children, zombies among them.
+    /// Pids of the children of a process, zombies included.
     pub(crate) fn children_of(parent: i32) -> Vec<i32> {
         children(parent)
     }
 
-    /// All that descends from `root`, parents before their children; `root` is not among them.
+    /// All descendants of `root`, parents before children, without `root` itself.
     pub fn descendants_of(root: i32) -> Vec<Self> {
         Self::descendants_but(root, |_| false)
     }
 
-    /// The same without those that are `excluded`, and whatever is below them.
+    /// The same without `excluded` processes and their descendants.
     pub(crate) fn descendants_but(root: i32, excluded: impl Fn(&Self) -> bool) -> Vec<Self> {
         let mut found: Vec<Self> = Self::with_pid(root).into_iter().collect();
         let mut next = 0;
         while let Some(parent) = found.get(next).cloned() {
             next += 1;
             let children = children(parent.pid);
-            // Between two looks a pid may have passed to a stranger, the parent's or the child's.
+            // The pid of the parent or of a child may have been recycled between two reads.
             if !children.is_empty() && parent.is_still_there() {
                 let seen: Vec<i32> = found.iter().map(|process| process.pid).collect();
                 let fresh = children.into_iter().filter(|pid| !seen.contains(pid));
@@ -77,21 +80,21 @@ impl Process {
         found
     }
 
-    /// All that carries `variable` in the environment it was started with, with its value.
+    /// All processes that were started with `variable` in their environment, with its value.
     pub fn carrying(variable: &str) -> Vec<(Self, String)> {
-        // Looked at before and after, so that the one described is the one that carries the mark.
+        // Checked again afterwards: the environment must be that of the process in the snapshot.
         pids()
             .filter_map(|pid| Some((Self::with_pid(pid)?, value_in(pid, variable)?)))
             .filter(|(process, _)| process.is_still_there())
             .collect()
     }
 
-    /// The value of `variable` in the environment that it was started with.
+    /// The value of `variable` in the environment that the process was started with.
     pub(crate) fn variable(&self, variable: &str) -> Option<String> {
         value_in(self.pid, variable)
     }
 
-    /// All whose command line begins with `name`, with its words.
+    /// All processes whose `argv[0]` is `name`, with their arguments.
     pub(crate) fn called(name: &str) -> Vec<(Self, Vec<String>)> {
         let is_called = |words: &Vec<String>| words.first().is_some_and(|first| first == name);
         pids()
@@ -100,13 +103,12 @@ impl Process {
             .collect()
     }
 
-    /// The words of its command line.
+    /// The arguments of the process, `argv[0]` included.
     pub(crate) fn words(&self) -> Vec<String> {
         words_of(self.pid).unwrap_or_default()
     }
 
-    /// Its parent, the parent of that, and so on. It ends where a parent is in another PID namespace, or ends
-    /// while it is looked at.
+    /// Parent, grandparent and so on. Ends at a parent in another PID namespace, or one that exits meanwhile.
     pub(crate) fn ancestors(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(Self::with_pid(self.parent), |above| Self::with_pid(above.parent))
     }
@@ -115,31 +117,31 @@ impl Process {
         self.state == 'Z'
     }
 
-    /// How much memory of the machine it uses, in bytes.
+    /// Resident memory, in bytes.
     pub fn resident_memory(&self) -> u64 {
         let pages = fs::read_to_string(format!("/proc/{}/statm", self.pid)).ok();
         let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
         pages.unwrap_or(0) * rustix::param::page_size() as u64
     }
 
-    /// Its command line, which may carry secrets.
+    /// The command line, which may contain secrets.
     pub fn command_line(&self) -> String {
         let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let words: Vec<_> = words.split(|b| *b == 0).map(String::from_utf8_lossy).collect();
         words.join(" ").trim_end().to_owned()
     }
 
-    /// The pid of its parent when it was seen.
+    /// Parent's pid at the time of the snapshot.
     pub fn parent(&self) -> i32 {
         self.parent
     }
 
-    /// Asks it to end (TERM), if this is still the process that was seen. `Ok(false)`: it is gone.
+    /// Sends SIGTERM, if the process of the snapshot still exists. `Ok(false)`: it is gone.
     pub fn ask(&self) -> io::Result<bool> {
         self.signal(Signal::TERM)
     }
 
-    /// Sends `signal` if this is still the process that was seen. `Ok(false)`: it is gone.
+    /// Sends `signal`, if the process of the snapshot still exists. `Ok(false)`: it is gone.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<bool> {
         let Some(handle) = self.handle()? else { return Ok(false) };
         match pidfd_send_signal(handle, signal) {
@@ -149,13 +151,13 @@ impl Process {
         }
     }
 
-    /// Kills it, if this is still the process that was seen. `Ok(false)`: it is gone.
+    /// Sends SIGKILL, if the process of the snapshot still exists. `Ok(false)`: it is gone.
     pub fn kill(&self) -> io::Result<bool> {
         self.signal(Signal::KILL)
     }
 
-    /// A handle on this very process. The pid is looked up again after it was taken, so that a
-    /// recycled pid is noticed: the handle itself can't change its meaning any more.
+    /// A pidfd of the process in the snapshot. The start time is checked after the pidfd was opened, so a recycled pid
+    /// is noticed.
     fn handle(&self) -> io::Result<Option<OwnedFd>> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(None) };
         let handle = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -166,13 +168,13 @@ impl Process {
         Ok(self.is_still_there().then_some(handle))
     }
 
-    /// Whether it is in the process table, be it as a zombie.
+    /// Whether the process is still in the process table, possibly as a zombie.
     pub fn is_still_there(&self) -> bool {
         Self::with_pid(self.pid).is_some_and(|now| now.start == self.start)
     }
 }
 
-/// The boot in which pids and start times mean something.
+/// Id of the current boot. Pids and start times are comparable only within one boot.
 pub(crate) fn boot_id() -> io::Result<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
 }
@@ -201,7 +203,7 @@ fn children(parent: i32) -> Vec<i32> {
     lists.flat_map(pids).collect()
 }
 
-/// For kernels that are built without lists of children.
+/// For kernels without `/proc/PID/task/TID/children`.
 fn children_by_scan(parent: i32) -> Vec<i32> {
     pids()
         .filter(|pid| Process::with_pid(*pid).is_some_and(|process| process.parent == parent))

@@ -1,4 +1,9 @@
-//! Ending what is left of instances that have no guardian any more.
+//! Kills what is left of instances whose guardian is dead.
+//!
+//! Without the guardian there is no subreaper, so the process tree is lost. Two traces remain: the leaf, if the
+//! instance had one, and the instance's mark in the environment of its processes. The leaf is killed and proves by
+//! `populated 0` that it is empty. Marked processes are killed one by one until two scans of the process table in a
+//! row find none; that alone is no proof, because a process can have cleared its environment.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,25 +17,24 @@ use crate::id::{INSTANCE_VARIABLE, InstanceId};
 use crate::outcome::{Outcome, Proof, Residue};
 use crate::proctable::Process;
 
-/// Between two looks at the process table, in which a process that is being forked can appear.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+/// Delay between two scans of the process table; long enough for a fork in progress to appear.
+const BETWEEN_SCANS: Duration = Duration::from_millis(5);
 
 /// An instance whose guardian is dead.
 #[derive(Debug)]
 pub(crate) struct Remains {
     pub(crate) id: InstanceId,
-    /// Where its leaf is, if it has one.
     pub(crate) leaf: Option<Leaf>,
-    /// The cgroups that may have been made to limit it.
+    /// Further cgroups that may exist, for resource limits.
     pub(crate) cgroups: Vec<PathBuf>,
 }
 
-/// Ends all of them, within `limit`: what is in their leaves, and what carries their marks.
+/// Kills the processes in the leaves and those that carry the marks, within `limit`.
 pub(crate) fn end(all: &[Remains], limit: Duration) -> BTreeMap<InstanceId, Outcome> {
     let deadline = Instant::now() + limit;
-    // All are killed before any is waited for.
+    // Kills all leaves before it waits for any.
     for leaf in all.iter().filter_map(|one| one.leaf.as_ref()) {
-        // A leaf that can't be killed is not proven empty below.
+        // If this fails, the leaf does not become empty below.
         let _ = leaf.kill();
     }
     let leaves: Vec<Emptied> = all.iter().map(|one| empty(one.leaf.as_ref(), deadline)).collect();
@@ -54,7 +58,7 @@ fn outcome_of(leaf: Emptied, mut marked: Vec<Process>) -> Outcome {
     }
 }
 
-/// The processes that carry the mark of one of these instances, with their instance.
+/// The processes that carry the mark of one of these instances, by instance.
 pub(crate) fn marked(ids: &[InstanceId]) -> BTreeMap<InstanceId, Vec<Process>> {
     let mut found: BTreeMap<InstanceId, Vec<Process>> = BTreeMap::new();
     for (process, value) in Process::carrying(INSTANCE_VARIABLE) {
@@ -65,21 +69,21 @@ pub(crate) fn marked(ids: &[InstanceId]) -> BTreeMap<InstanceId, Vec<Process>> {
     found
 }
 
-/// Whoever was killed a moment ago may still be inside. What stays inside is told as residue.
+/// Removes cgroups. Retries until the deadline, because a process that was just killed may still be inside.
 fn remove(mut cgroups: Vec<&PathBuf>, deadline: Instant) {
     loop {
         cgroups.retain(|cgroup| remove_tree(cgroup).is_err());
         if cgroups.is_empty() || Instant::now() > deadline {
             return;
         }
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(BETWEEN_SCANS);
     }
 }
 
-/// What became of a leaf.
+/// Whether a leaf is empty.
 enum Emptied {
     Yes,
-    /// These are inside, as far as they show.
+    /// It still holds these processes, as far as they are visible.
     No(Vec<Process>),
     NoLeaf,
 }
@@ -111,22 +115,23 @@ fn wait_for_change(watch: &Watch, deadline: Instant) -> io::Result<()> {
     }
 }
 
-/// KILL to all that carries a mark, until two looks in a row find none. Returns who is left.
+/// Sends SIGKILL to all marked processes until two scans in a row find none. Returns those that are left at the
+/// deadline.
 pub(crate) fn end_marked(
     ids: &[InstanceId],
     deadline: Instant,
 ) -> BTreeMap<InstanceId, Vec<Process>> {
-    let mut empty_looks = 0;
+    let mut empty_scans = 0;
     loop {
         let found = marked(ids);
-        empty_looks = if found.is_empty() { empty_looks + 1 } else { 0 };
-        if empty_looks == 2 || Instant::now() > deadline {
+        empty_scans = if found.is_empty() { empty_scans + 1 } else { 0 };
+        if empty_scans == 2 || Instant::now() > deadline {
             return found;
         }
         for process in found.values().flatten() {
-            // Who can't be signalled is found again until the deadline.
+            // A process that can't be signalled is found again until the deadline.
             let _ = process.kill();
         }
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(BETWEEN_SCANS);
     }
 }

@@ -1,4 +1,4 @@
-//! How much of the machine a server may use.
+//! Resource limits of a server.
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -6,64 +6,64 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Limits for all that a server causes, taken together. None of them is set by default.
+/// Limits for a server with all its processes and containers together. None is set by default.
 ///
-/// A limit that can't be enforced on this machine is refused at start.
+/// A server with a limit that this machine can't enforce is not started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
-    /// Memory with swap. Who needs more is killed by the kernel, and that is reported.
+    /// Memory including swap. The kernel kills processes that need more; ostler reports it.
     pub memory: Option<Bytes>,
-    /// Processor time. Who wants more has to wait.
+    /// CPU time. Processes that want more are throttled.
     pub cpus: Option<Cpus>,
-    /// Processes and threads. Starting more fails, and that is reported.
+    /// Processes and threads. Starting more fails; ostler reports it.
     pub pids: Option<NonZeroU64>,
-    /// Containers. Creating more fails, with an answer that says why.
+    /// Containers. Creating more fails with an error that names the limit.
     pub containers: Option<NonZeroUsize>,
 }
 
-/// An amount of memory that is not nothing, written as `512m` or `512MiB`.
+/// An amount of memory above 0, written as `512m` or `512MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes(pub NonZeroU64);
 
-/// Processor time as a number of processors, written as `1.5`.
+/// CPU time as a number of processors, written as `1.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpus {
     thousandths: u32,
 }
 
-/// What a limit has done to a server.
+/// A limit that took effect on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Excess {
-    /// The kernel has killed processes, because together they needed more memory.
+    /// The kernel killed processes because together they exceeded the memory limit.
     Memory {
-        /// What they were allowed.
+        /// The limit.
         limit: Bytes,
-        /// How many were killed.
+        /// Number of killed processes.
         killed: u64,
     },
-    /// The kernel has refused to start processes or threads.
+    /// The kernel refused to start processes or threads.
     Pids {
-        /// How many were allowed.
+        /// The limit.
         limit: NonZeroU64,
-        /// How often it refused.
+        /// Number of refused starts.
         refused: u64,
     },
 }
 
-/// Neither a size nor a number of processors.
+/// The text is no valid limit.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidResource {
-    /// For [`Bytes`].
+    /// Not an amount of memory.
     #[error("write a whole number above 0 and a unit (k, m or g), for example 512m or 2GiB")]
     Bytes,
-    /// For [`Cpus`].
+    /// Not a number of processors.
     #[error("write a number of processors between 0.01 and 1000, for example 1.5")]
     Cpus,
 }
 
 const UNITS: [(char, u32); 3] = [('g', 30), ('m', 20), ('k', 10)];
 
-/// What `m` and `MiB` stand for, as a power of two. `MB` is not among them: to some it is less.
+/// The power of two of a unit such as `m` or `MiB`. `MB` is no unit, because to some it means 10^6.
 fn shift_of(unit: &str) -> Option<u32> {
     let unit = unit.to_ascii_lowercase();
     let letter = unit.strip_suffix("ib").unwrap_or(&unit);
@@ -80,7 +80,7 @@ impl FromStr for Bytes {
         let (digits, unit) = text.split_at(digits_end);
         let number: u64 = digits.parse().map_err(|_| InvalidResource::Bytes)?;
         let bytes = number.checked_mul(1 << shift_of(unit).ok_or(InvalidResource::Bytes)?);
-        // The kernel counts in signed numbers.
+        // The kernel uses signed numbers.
         let bytes = bytes.filter(|bytes| i64::try_from(*bytes).is_ok()).and_then(NonZeroU64::new);
         bytes.map(Self).ok_or(InvalidResource::Bytes)
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Bytes {
 }
 
 impl Cpus {
-    /// Microseconds of processor time in each of `period` microseconds.
+    /// CPU time in microseconds per `period` microseconds.
     pub(crate) fn quota(self, period: u64) -> u64 {
         u64::from(self.thousandths) * period / 1000
     }
@@ -112,10 +112,10 @@ impl FromStr for Cpus {
         if whole.is_empty() || fraction.len() > 3 || !plain(whole) || !plain(fraction) {
             return Err(InvalidResource::Cpus);
         }
-        // Digit by digit, so that 1.1 is 1100 and not what a float makes of it.
+        // Parsed as digits, so that 1.1 is exactly 1100 thousandths.
         let thousandths: u32 =
             format!("{whole}{fraction:0<3}").parse().map_err(|_| InvalidResource::Cpus)?;
-        // Less is below the kernel's own granularity.
+        // The minimum is the kernel's granularity.
         let sane = (10..=1_000_000).contains(&thousandths);
         sane.then_some(Self { thousandths }).ok_or(InvalidResource::Cpus)
     }
@@ -130,9 +130,13 @@ impl fmt::Display for Excess {
             Self::Memory { limit, killed } => {
                 write!(f, "{killed} processes killed: over its memory limit of {limit}")
             }
-            Self::Pids { limit, refused } => {
-                write!(f, "held back {refused} times: over its limit of {limit} processes")
+            Self::Pids { limit, refused: 1 } => {
+                write!(f, "could not start a process: over its limit of {limit} processes")
             }
+            Self::Pids { limit, refused } => write!(
+                f,
+                "could not start a process {refused} times: over its limit of {limit} processes"
+            ),
         }
     }
 }

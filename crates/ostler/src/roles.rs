@@ -1,21 +1,20 @@
-//! Under which names the library starts its own program again, and in which role it then runs.
+//! The roles in which the library executes its own program again, by the name in `argv[0]`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The first word of a guardian's command line. Never a path, so that no ordinary start of the program can be taken
-/// for it.
+/// `argv[0]` of a guardian. It is not a path, so no ordinary start of the program looks like it.
 pub(crate) const GUARDIAN: &str = "ostler-guardian";
 
-/// The first word of a porter's. Never a path either.
+/// `argv[0]` of a porter.
 pub(crate) const PORTER: &str = "ostler-porter";
 
-/// The last part of the path under which a server's podman command finds this program as its interpreter.
+/// File name of the link to this program that the podman wrapper names as its interpreter.
 pub(crate) const PODMAN: &str = "ostler-podman";
 
-/// Set by [`run_if_asked`](crate::guardian::run_if_asked).
+/// Whether this program has called [`run_if_asked`](crate::guardian::run_if_asked).
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// This program takes its role when it is executed in one.
+/// Records that this program takes its role when it is executed in one.
 pub(crate) fn ask() {
     ASKED.store(true, Ordering::Relaxed);
 }

@@ -1,4 +1,7 @@
-//! Where a server finds the wrapper: a directory of its own, first on its path.
+//! The shelf: a directory, first on a server's `PATH`, that holds the server's podman wrapper.
+//!
+//! The wrapper is a script named `podman` whose interpreter is a link to our own executable; its configuration is a
+//! file beside it. Each instance has its own shelf, named after the instance id, so a sweep can tell whose it is.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -8,39 +11,38 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::containers::{Labels, Passage};
+use crate::containers::{EngineDoor, Labels};
 use crate::id::InstanceId;
 use crate::roles::PODMAN as ROLE;
 use crate::wire::porter::Podman;
 
-/// The name of the command, and of the wrapper.
+/// File name of the wrapper, the name of the real command.
 pub(crate) const PODMAN: &str = "podman";
-/// What the wrapper has to know, beside it.
-pub(crate) const ORDERS: &str = "orders";
-/// The calls that may be about to create something, beside it.
+/// File name of the wrapper's configuration.
+pub(crate) const WRAPPER_CONFIG: &str = "orders";
+/// File name of the list of podman calls that may be about to create something.
 pub(crate) const CALLS: &str = "calls";
 
-/// What the wrapper is told.
+/// Configuration of the wrapper, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
-    /// The real command.
+pub(crate) struct WrapperConfig {
+    /// The real command, executed for the server.
     pub(crate) program: PathBuf,
-    /// The same, as ostler itself asks it.
+    /// The real command as ostler itself calls it.
     pub(crate) podman: Podman,
-    /// What is put on all that it creates.
+    /// Put on everything that the server creates.
     pub(crate) labels: Labels,
-    /// How many containers there may be at a time.
+    /// Most containers at a time.
     pub(crate) cap: Option<NonZeroUsize>,
-    /// The services that the server has a socket of its own to.
-    pub(crate) engines: Vec<Passage>,
-    /// Whether its commands ask none of them unless they are told to: so it was in the server's own
-    /// environment.
+    /// The server's Doors to services.
+    pub(crate) engines: Vec<EngineDoor>,
+    /// Whether the server's podman commands use no service by default, according to the environment it was started
+    /// with.
     pub(crate) is_local: bool,
-    /// The directory of the owner's ledger, where the note is.
+    /// The owner's ledger directory, which also holds the note.
     pub(crate) book: PathBuf,
 }
 
-/// The directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf(pub(crate) PathBuf);
 
@@ -49,35 +51,38 @@ impl Shelf {
         Self(path.to_owned())
     }
 
-    /// What an instance's is called.
+    /// File name of an instance's shelf.
     pub(crate) fn name(instance: InstanceId) -> String {
         format!("{instance}.bin")
     }
 
-    /// Puts the wrapper there, which is a script whose interpreter is `own`, the program that we are. It
-    /// is no link to that: whoever follows one would find us instead of podman.
-    pub(crate) fn fill(&self, own: &Path, orders: &Orders) -> io::Result<()> {
+    /// Creates the directory and the wrapper, with `own`, the path of our executable, as its interpreter.
+    ///
+    /// The wrapper is a script rather than a link, because a program that resolves the link would find us instead of
+    /// podman.
+    pub(crate) fn fill(&self, own: &Path, config: &WrapperConfig) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(&self.0)?;
-        fs::write(self.0.join(ORDERS), serde_json::to_vec(orders)?)?;
+        fs::write(self.0.join(WRAPPER_CONFIG), serde_json::to_vec(config)?)?;
         symlink(own, self.0.join(ROLE))?;
         let mut script =
             File::options().write(true).create_new(true).mode(0o700).open(self.podman())?;
         writeln!(script, "#!{}", self.0.join(ROLE).display())
     }
 
-    /// Removes it, if its name is the instance's: another one is not ours.
+    /// Removes the directory if its name is that of the instance's shelf.
     pub(crate) fn clear(&self, instance: InstanceId) {
-        // A link would lead to files of another user.
+        // A symbolic link could lead to other files of the user.
         let is_directory = || fs::symlink_metadata(&self.0).is_ok_and(|found| found.is_dir());
         let is_named = self.0.file_name().is_some_and(|name| name == Self::name(instance).as_str());
         if is_named && is_directory() {
-            // What is not there, or can't be removed, is left to the next sweep.
-            let _ = [PODMAN, ROLE, ORDERS, CALLS].map(|name| fs::remove_file(self.0.join(name)));
+            // The next sweep removes what could not be removed here.
+            let _ = [PODMAN, ROLE, WRAPPER_CONFIG, CALLS]
+                .map(|name| fs::remove_file(self.0.join(name)));
             let _ = fs::remove_dir(&self.0);
         }
     }
 
-    /// The wrapper.
+    /// Path of the wrapper.
     pub(crate) fn podman(&self) -> PathBuf {
         self.0.join(PODMAN)
     }

@@ -1,18 +1,18 @@
-//! Signals that were ignored when this process began.
+//! Signals that this process inherited as ignored.
 
 use std::fs;
 use std::io;
 
-/// The signals that a process ignores.
+/// The set of signals that a process ignores.
 ///
-/// Ignored signals survive an exec: `nohup` works that way. Whoever installs a handler over one
-/// takes it away from the programs started afterwards, so that it has to be given back to them.
+/// Ignored signals survive an exec: `nohup` works that way. A handler that replaces such a disposition would take it
+/// away from child processes, so the launch of a server restores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ignored(u64);
 
 impl Ignored {
-    /// What this process ignores now. Rust itself ignores SIGPIPE and restores it for children,
-    /// so that one never counts.
+    /// The signals that this process ignores now, except SIGPIPE: Rust itself ignores that, and restores it for
+    /// children.
     pub fn now() -> io::Result<Self> {
         let status = fs::read_to_string("/proc/self/status")?;
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -21,12 +21,12 @@ impl Ignored {
         mask.map(|mask| Self(mask & !pipe)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Whether `signal` is one of them.
+    /// Whether the set contains `signal`.
     pub fn contains(self, signal: i32) -> bool {
         self.iter().any(|ignored| ignored == signal)
     }
 
-    /// Each of them.
+    /// Iterates over the signal numbers of the set.
     pub fn iter(self) -> impl Iterator<Item = i32> {
         (1..=64).filter(move |signal| self.0 >> (signal - 1) & 1 == 1)
     }

@@ -33,11 +33,11 @@ fn is_there(guardian: Pid) -> bool {
 }
 
 /// Whether the thread that waits for dropped instances sleeps.
-fn is_sexton_waiting() -> bool {
+fn is_reaper_waiting() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let mut stats =
         threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
-    stats.any(|stat| stat.contains("(ostler-sexton) S"))
+    stats.any(|stat| stat.contains("(ostler-reaper) S"))
 }
 
 /// A guardian that does not come to an end, because it was stopped as here or because its engine does not
@@ -50,7 +50,7 @@ fn one_that_does_not_end_keeps_no_other_from_being_buried() {
     let others: Vec<_> = (0..3).map(|_| start(&owner)).collect();
     kill_process(stuck_guardian, Signal::STOP).unwrap();
     drop(stuck);
-    wait_until("the stuck one is waited for", PATIENCE, is_sexton_waiting);
+    wait_until("the stuck one is waited for", PATIENCE, is_reaper_waiting);
     let guardians: Vec<Pid> = others.iter().map(|(_, _, guardian)| *guardian).collect();
     drop(others);
     wait_until("the guardians of the others have left", PATIENCE, || {

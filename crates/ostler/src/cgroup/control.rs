@@ -1,8 +1,8 @@
-//! Limits on what an instance may use, wherever their controllers are mounted.
+//! Resource limits, enforced by cgroup controllers of v2 or v1.
 //!
-//! A controller of cgroup v2 is set in the instance's leaf, if the leaf's parent hands it down. One
-//! that is still mounted as v1 has a hierarchy of its own, and the instance a cgroup in it, which
-//! is entered and removed together with the leaf.
+//! A v2 controller is set in the instance's leaf, if the leaf's parent enables it for its children. A controller that
+//! is mounted as v1 has a hierarchy of its own; there the instance gets a cgroup of its own, which is entered and
+//! removed together with the leaf.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -17,24 +17,23 @@ use super::{Leaf, remove_tree};
 use crate::id::InstanceId;
 use crate::resources::{Bytes, Cpus, Excess, Resources};
 
-/// In microseconds: the kernel's own default.
+/// Microseconds; the kernel's default.
 const CPU_PERIOD: u64 = 100_000;
 
-/// How far below a limit of memory the kernel gives up, if it needs several pages at once.
+/// Bytes. How far below the memory limit the kernel may kill already, if it needs several pages at once.
 const LAST_PAGES: u64 = 64 << 10;
 
 /// Why a limit can't be enforced.
 #[derive(Debug, thiserror::Error)]
 pub enum NoControl {
-    /// Neither version of cgroups offers the controller to this process.
+    /// Neither cgroup version offers the controller to this process.
     #[error("no cgroup hierarchy offers the controller to this process")]
     NotOffered,
-    /// The cgroup of this process is not ours to divide.
+    /// This user may not create cgroups below that of this process.
     #[error("{} is not writable", .0.display())]
     NotOurs(PathBuf, #[source] io::Error),
 }
 
-/// One limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Limit {
     Memory(Bytes),
@@ -48,7 +47,7 @@ enum Version {
     V2,
 }
 
-/// One limit in the cgroup where it is enforced.
+/// One limit, and the cgroup that enforces it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Control {
     limit: Limit,
@@ -63,7 +62,7 @@ impl Limit {
         [memory, cpus, resources.pids.map(Self::Pids)].into_iter().flatten()
     }
 
-    /// As the kernel calls what enforces it.
+    /// The kernel's name of the controller.
     fn controller(self) -> &'static str {
         match self {
             Self::Memory(_) => "memory",
@@ -74,8 +73,7 @@ impl Limit {
 }
 
 impl Control {
-    /// Where each limit can be enforced: in the leaf at `leaf`, or beside it. The error names the
-    /// limit that can't.
+    /// Finds a cgroup for each limit: the leaf at `leaf`, or a v1 cgroup. The error names the limit that has none.
     pub(crate) fn places(
         resources: &Resources,
         id: InstanceId,
@@ -93,19 +91,18 @@ impl Control {
         Limit::all_of(resources).map(place).collect()
     }
 
-    /// The limit's name.
     pub(crate) fn name(&self) -> &'static str {
         self.limit.controller()
     }
 
-    /// Sets the limit, and makes its cgroup if that is not the leaf. `strangers` is how many
-    /// processes are in the leaf that are not the server's.
+    /// Sets the limit, and creates its cgroup if that is not the leaf. `strangers` is the number of processes in the
+    /// leaf that do not belong to the server.
     pub(crate) fn make(&self, strangers: u64) -> io::Result<()> {
         if self.version == Version::V1 {
             fs::create_dir(&self.directory)?;
         }
         self.set(strangers).inspect_err(|_| {
-            // Nobody has entered it, so that nothing can refuse its removal.
+            // No process is in it, so the removal succeeds.
             let _ = self.remove();
         })
     }
@@ -114,7 +111,7 @@ impl Control {
         match (self.limit, self.version) {
             (Limit::Memory(bytes), Version::V1) => {
                 self.write("memory.limit_in_bytes", &bytes.0)?;
-                // Only kernels that count swap have it; it can't be below the limit of memory.
+                // Exists only if the kernel accounts swap. It can't be below the memory limit, so it comes second.
                 self.write_if_there("memory.memsw.limit_in_bytes", &bytes.0)
             }
             (Limit::Memory(bytes), Version::V2) => {
@@ -135,7 +132,7 @@ impl Control {
         }
     }
 
-    /// Moves this process inside, unless it is the leaf, which it has entered.
+    /// Moves this process into the v1 cgroup. A process of a v2 limit is in the leaf already.
     pub(crate) fn enter(&self) -> io::Result<()> {
         match self.version {
             Version::V1 => fs::write(self.directory.join("cgroup.procs"), "0"),
@@ -143,17 +140,17 @@ impl Control {
         }
     }
 
-    /// The cgroup that it needs beside the leaf.
+    /// The v1 cgroup, if the limit has one.
     pub(crate) fn cgroup(&self) -> Option<&Path> {
         (self.version == Version::V1).then_some(self.directory.as_path())
     }
 
-    /// What the limit has done, if anything. To be asked before it is removed.
+    /// Whether the limit took effect. Call it before `remove`.
     pub(crate) fn excess(&self) -> Option<Excess> {
         match self.limit {
             Limit::Memory(limit) => {
                 let killed = self.count(self.name_of_kills(), "oom_kill")?;
-                // A machine that is short of memory kills as well, and not for this limit.
+                // The kernel also kills if the whole machine is short of memory.
                 (killed > 0 && self.was_reached(limit)).then_some(Excess::Memory { limit, killed })
             }
             Limit::Pids(limit) => {
@@ -164,7 +161,7 @@ impl Control {
         }
     }
 
-    /// Fails as long as anything is inside. What is in the leaf goes with the leaf.
+    /// Removes the v1 cgroup; fails while a process is inside. A v2 limit is removed with the leaf.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match self.version {
             Version::V1 => remove_tree(&self.directory),
@@ -182,14 +179,14 @@ impl Control {
     fn was_reached(&self, limit: Bytes) -> bool {
         let nearly = limit.0.get().saturating_sub(LAST_PAGES);
         match self.version {
-            // Its count of failures (failcnt) stays 0 on recent kernels.
+            // `memory.failcnt` stays 0 on recent kernels.
             Version::V1 => fs::read_to_string(self.directory.join("memory.max_usage_in_bytes"))
                 .is_ok_and(|peak| peak.trim().parse().is_ok_and(|peak: u64| peak >= nearly)),
             Version::V2 => self.count("memory.events", "max").is_some_and(|count| count > 0),
         }
     }
 
-    /// The number behind `name` in a file of such lines.
+    /// The number after `name` in a file with one `name number` pair per line.
     fn count(&self, file: &str, name: &str) -> Option<u64> {
         let text = fs::read_to_string(self.directory.join(file)).ok()?;
         let mut pairs = text.lines().filter_map(|line| line.split_once(' '));
@@ -197,7 +194,7 @@ impl Control {
     }
 
     fn write(&self, file: &str, value: &impl ToString) -> io::Result<()> {
-        // Not created by accident: only the kernel makes files here.
+        // Must not create the file: only the kernel creates files here.
         let mut open = OpenOptions::new();
         let file = open.write(true).open(self.directory.join(file))?;
         io::Write::write_all(&mut &file, value.to_string().as_bytes())
@@ -211,7 +208,7 @@ impl Control {
     }
 }
 
-/// Whether the parent of this leaf gives the controller to its children.
+/// Whether the parent of this leaf enables the controller for its children.
 fn is_handed_down(leaf: &Path, controller: &str) -> bool {
     let control = leaf.with_file_name("cgroup.subtree_control");
     fs::read_to_string(control).is_ok_and(|list| list.split_whitespace().any(|c| c == controller))

@@ -1,4 +1,4 @@
-//! Where the cgroups of this process are: v2 alone, v2 beside v1, or inside a container.
+//! Finds the cgroup directories of this process: on v2 alone, on v2 beside v1, or inside a container.
 
 use std::ffi::OsString;
 use std::fs;
@@ -6,16 +6,16 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-/// A tree of cgroups. Each process is somewhere in each of them.
+/// A tree of cgroups. Each process is in one cgroup of every hierarchy.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Hierarchy {
     V2,
-    /// The one of this controller.
+    /// The hierarchy of this controller.
     V1(&'static str),
 }
 
 impl Hierarchy {
-    /// The path in a line of `/proc/self/cgroup`, if that is of this hierarchy.
+    /// The path in a line of `/proc/self/cgroup`, if the line is about this hierarchy.
     fn path_in(self, line: &[u8]) -> Option<&[u8]> {
         let mut fields = line.splitn(3, |b| *b == b':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
@@ -26,7 +26,7 @@ impl Hierarchy {
         is_this.then_some(path)
     }
 
-    /// Whether a mount with this type and these options is of this hierarchy.
+    /// Whether a mount with this type and these options shows this hierarchy.
     fn is_mounted_as(self, kind: &[u8], options: &[u8]) -> bool {
         match self {
             Self::V2 => kind == b"cgroup2",
@@ -35,7 +35,7 @@ impl Hierarchy {
     }
 }
 
-/// The directory of the cgroup that this process is in, if it can see that.
+/// The directory of this process's own cgroup, or `None` if it is not visible.
 pub(super) fn own_cgroup(hierarchy: Hierarchy) -> io::Result<Option<PathBuf>> {
     let (mountinfo, cgroup) = (fs::read("/proc/self/mountinfo")?, fs::read("/proc/self/cgroup")?);
     Ok(locate(&mountinfo, &cgroup, hierarchy))
@@ -43,11 +43,11 @@ pub(super) fn own_cgroup(hierarchy: Hierarchy) -> io::Result<Option<PathBuf>> {
 
 fn locate(mountinfo: &[u8], cgroup: &[u8], hierarchy: Hierarchy) -> Option<PathBuf> {
     let own = lines(cgroup).find_map(|line| hierarchy.path_in(line)).map(path_of)?;
-    // A path with `..` lies outside of the cgroup namespace: nothing there can be reached.
+    // A path with `..` lies outside of the cgroup namespace and can't be reached.
     if own.components().any(|part| part == Component::ParentDir) {
         return None;
     }
-    // The last mount lies on top of the earlier ones.
+    // A later mount covers earlier ones.
     lines(mountinfo).filter_map(|line| directory_in(line, &own, hierarchy)).last()
 }
 

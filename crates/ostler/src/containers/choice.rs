@@ -1,20 +1,20 @@
-//! Whose containers are followed.
+//! The choice of container engine for a server.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The engine whose containers belong to the server that causes them.
+/// The container engine whose containers ostler tracks for a server and removes with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// The one that the server's own command is of, if it is docker or podman, and else both.
+    /// The engine of the server's own command, if that is `docker` or `podman`; otherwise both.
     #[default]
     Auto,
-    /// The one that `docker` would use, and no other.
+    /// Only the engine that `docker` would use.
     Docker,
-    /// Podman's, with or without a service, and no other.
+    /// Only podman, with or without a service.
     Podman,
     /// None. For servers whose job is to manage the user's own containers.
     Off,
@@ -36,9 +36,9 @@ impl fmt::Display for Engine {
     }
 }
 
-/// Not a choice of engine.
+/// The text names no choice of engine.
 #[derive(Debug, thiserror::Error)]
-#[error("no such engine; choose auto, docker, podman or off")]
+#[error("unknown engine; choose auto, docker, podman or off")]
 pub struct UnknownEngine;
 
 impl FromStr for Engine {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_choice_survives_being_written_and_read() {
+    fn a_choice_round_trips_through_text() {
         for (engine, name) in Engine::ALL {
             assert_eq!(engine.to_string(), name);
             assert_eq!(name.parse::<Engine>().unwrap(), engine);

@@ -1,4 +1,4 @@
-//! Where an engine listens.
+//! Addresses of container engines.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where docker's engine listens unless somebody says otherwise.
+/// Docker's default.
 const DOCKER_SOCKET: &str = "/var/run/docker.sock";
 const DOCKER_PORT: u16 = 2375;
 
@@ -15,77 +15,77 @@ const DOCKER_PORT: u16 = 2375;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Endpoint {
-    /// A socket of this machine.
+    /// A unix socket of this machine.
     Unix(PathBuf),
-    /// A port, perhaps of another machine.
+    /// A TCP port, possibly of another machine.
     Tcp {
-        /// Its name or address, without brackets.
+        /// Host name or address, without brackets.
         host: String,
-        /// The port.
+        /// TCP port.
         port: u16,
-        /// How the line is secured, if it is.
+        /// `None`: plain text.
         tls: Option<Tls>,
     },
-    /// Another machine by ssh, which is reached as the docker command reaches it.
+    /// An `ssh://` URL, reached through the docker command.
     Ssh(String),
 }
 
-/// The files that secure a line to an engine.
+/// TLS settings of a connection to an engine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tls {
-    /// Who may have signed the engine's certificate.
+    /// File with the certificate authorities that the engine's certificate is checked against.
     pub ca: Option<PathBuf>,
-    /// Our own certificate.
+    /// File with our client certificate.
     pub cert: Option<PathBuf>,
-    /// The key that belongs to it.
+    /// File with the key of the client certificate.
     pub key: Option<PathBuf>,
-    /// Whether the engine has to prove who it is.
+    /// Whether the engine's certificate is verified.
     pub verify: bool,
 }
 
-/// Not an engine's address.
+/// The text is no address of an engine.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not an engine's address: give unix://PATH, tcp://HOST:PORT or ssh://HOST")]
 pub struct InvalidEndpoint(String);
 
-/// Why it is unknown which engine a command would use. Docker itself fails there as well.
+/// Why ostler can't tell which engine a command would use. Docker itself fails in these cases too.
 #[derive(Debug, thiserror::Error)]
 pub enum NoEndpoint {
-    /// What is given as an address is none.
+    /// The given address is invalid.
     #[error(transparent)]
     Address(#[from] InvalidEndpoint),
-    /// An address, name or path that is not text.
+    /// An address, name or path is not valid UTF-8.
     #[error("{0} is not valid UTF-8")]
     NotText(&'static str),
-    /// There is no such context.
+    /// The named docker context does not exist.
     #[error("there is no docker context '{name}' in {}", .directory.display())]
     Context {
-        /// As it was given.
+        /// Name of the context.
         name: String,
-        /// Where it was looked for.
+        /// Directory that was searched.
         directory: PathBuf,
     },
     /// The docker command's configuration can't be read.
     #[error("{} can't be read", .path.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         error: io::Error,
     },
-    /// The command line names more than one.
+    /// The command line names more than one engine.
     #[error("the command names more than one engine: give --host once, or --context")]
     Contradiction,
-    /// Podman's named connections are not followed.
-    #[error("podman's connection '{0}' is not followed: give its address in CONTAINER_HOST")]
+    /// Podman's named connections are not supported.
+    #[error("podman's connection '{0}' is not supported: set CONTAINER_HOST to its address")]
     Connection(String),
 }
 
 impl FromStr for Endpoint {
     type Err = InvalidEndpoint;
 
-    /// As docker reads `DOCKER_HOST`: without a scheme it is a host and perhaps a port.
+    /// Parses like docker parses `DOCKER_HOST`: text without a scheme is a host with an optional port.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let invalid = || InvalidEndpoint(text.to_owned());
         let text = text.trim();
@@ -100,7 +100,7 @@ impl FromStr for Endpoint {
 }
 
 fn tcp(address: &str) -> Option<Endpoint> {
-    // A path would have to be put before each request, on a line that is otherwise passed on as it is.
+    // A base path is refused: the Door would have to insert it into every request, which it forwards unchanged.
     let address = address.strip_suffix('/').unwrap_or(address);
     if address.contains(['/', '?', '#', '@', ' ']) {
         return None;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         for text in [
             "http://box",
             "npipe:////./pipe/x",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_survives_being_written_and_read() {
+    fn an_address_round_trips_through_json_and_postcard() {
         let tls = Tls { ca: Some("/a".into()), cert: None, key: None, verify: true };
         let secured = Endpoint::Tcp { host: "box".into(), port: 1, tls: Some(tls) };
         for endpoint in

@@ -1,10 +1,10 @@
-//! The labels of what an instance causes.
+//! Values of the labels that ostler puts on containers, networks and volumes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{InstanceId, OwnerId};
 
-/// The labels of all that one instance causes.
+/// Label values that are the same for everything that one instance creates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Labels {
     pub(crate) instance: InstanceId,

@@ -1,4 +1,4 @@
-//! What an engine has of an instance, or had, as it is told to people and kept in ledgers.
+//! What an engine holds of an instance, for reports to people and for ledgers.
 
 use std::fmt;
 
@@ -6,85 +6,85 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{InstanceId, OwnerId};
 
-/// A container of ours, as its engine tells it.
+/// A container that carries our labels, as listed by its engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ContainerView {
-    /// Its id, in full.
+    /// Full id.
     pub id: String,
-    /// Its names.
+    /// All names.
     pub names: Vec<String>,
-    /// The image it was made from.
+    /// Image that it was created from.
     pub image: String,
-    /// What runs in it.
+    /// Command that runs in it.
     pub command: String,
-    /// Its state, in the engine's words.
+    /// State, as the engine names it.
     pub state: String,
-    /// Which instance caused it.
+    /// Instance that created it.
     pub instance: InstanceId,
-    /// Whose instance that is, as far as its label can be read.
+    /// Owner of the instance, if the label is readable.
     pub owner: Option<OwnerId>,
-    /// When it was created, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created: i64,
 }
 
-/// What an engine may still have of an instance.
+/// What an engine still holds, or may hold, of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EngineResidue {
-    /// These did not go.
+    /// Containers that could not be removed.
     Containers(Vec<LeftContainer>),
-    /// These did not go, although no container is on them.
+    /// Networks that could not be removed although no container uses them.
     Networks(Vec<String>),
-    /// These did not go, although no container is in them.
+    /// Pods that could not be removed although they have no container.
     Pods(Vec<String>),
-    /// Containers that are being created, if any.
+    /// A create is pending, so a container may still appear.
     Creating,
-    /// Commands in other people's containers that did not end.
+    /// Exec sessions in foreign containers that did not end.
     Execs(Vec<LeftExec>),
-    /// The engine does not say.
+    /// The engine does not answer, so its state is unknown.
     Unreachable(Unreachable),
 }
 
-/// A container that is still there.
+/// A container that still exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftContainer {
-    /// Its id, in full.
+    /// Full id.
     pub id: String,
-    /// Its first name.
+    /// First name.
     pub name: String,
-    /// Its state, in the engine's words.
+    /// State, as the engine names it.
     pub state: String,
-    /// Why it was left alone: it may be the user's own.
+    /// Set if ostler left the container alone because it may be the user's own: why.
     #[serde(default)]
     pub doubt: Option<String>,
 }
 
-/// An engine that can't be asked.
+/// An engine that does not answer requests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error("the container engine at {endpoint} can't be asked: {reason}")]
+#[error("the container engine at {endpoint} can't be reached: {reason}")]
 pub struct Unreachable {
-    /// Where it should be.
+    /// Address of the engine.
     pub endpoint: String,
-    /// Why not.
+    /// What went wrong.
     pub reason: String,
 }
 
-/// How an engine takes it that everything of an instance is to be removed.
+/// Progress of an engine while everything of an instance is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EngineState {
-    /// It was asked what it has, and has not said anything yet.
+    /// The first request is sent and has no response yet.
     Asked,
-    /// It answers, and has not got rid of everything yet.
+    /// It responds, and still holds something of the instance.
     Answering,
-    /// It does not answer, or not as it should.
+    /// It does not respond, or responds with errors.
     Silent,
-    /// It has nothing of the instance any more.
+    /// It holds nothing of the instance any more.
     Clear,
 }
 
-/// A command that could not be ended.
+/// An exec session that could not be ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftExec {
-    /// The engine's id of it.
+    /// Id of the exec session.
     pub id: String,
     /// Why it may still run.
     pub reason: String,
@@ -97,14 +97,14 @@ impl fmt::Display for LeftExec {
     }
 }
 
-/// A container that was meant to go on by itself, and was running when it was removed.
+/// A detached container (`docker run -d`) that was running when ostler removed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovedContainer {
-    /// Its id, in full.
+    /// Full id.
     pub id: String,
-    /// The image it was made from.
+    /// Image that it was created from.
     pub image: String,
-    /// What ran in it.
+    /// Command that ran in it.
     pub command: String,
 }
 
@@ -117,7 +117,9 @@ impl fmt::Display for EngineResidue {
             }
             Self::Networks(names) => write!(f, "container network {}", names.join(", ")),
             Self::Pods(ids) => write!(f, "pod {}", ids.join(", ")),
-            Self::Creating => f.write_str("a container that is being created, if it comes to be"),
+            Self::Creating => {
+                f.write_str("possibly a container: the engine was still creating one")
+            }
             Self::Execs(execs) => {
                 let list: Vec<String> = execs.iter().map(ToString::to_string).collect();
                 f.write_str(&list.join("; "))
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_survives_being_sent_and_written() {
+    fn residue_round_trips_through_postcard_and_json() {
         for residue in [left(None), left(Some("its image is gone"))] {
             let residue = EngineResidue::Containers(vec![residue]);
             let bytes = postcard::to_stdvec(&residue).unwrap();

@@ -1,8 +1,7 @@
-//! Values about containers: which engine is meant and where it listens, the labels of what an
-//! instance causes, and what an engine may still have of it.
+//! Values about containers: choice and address of an engine, our labels, and what an engine still holds.
 //!
-//! Nothing here asks an engine. Guardians, ledgers and owners carry these values, also in a program that was built
-//! without the [engine part](crate::engine).
+//! Nothing here talks to an engine. Guardians, ledgers and owners carry these values, also in a program that was built
+//! without the feature `engine`.
 
 mod choice;
 mod endpoint;
@@ -17,4 +16,4 @@ pub use left::{
     ContainerView, EngineResidue, EngineState, LeftContainer, LeftExec, RemovedContainer,
     Unreachable,
 };
-pub use ways::{Passage, Ways};
+pub use ways::{EngineDoor, Ways};

@@ -1,4 +1,4 @@
-//! Which ways to containers an instance has.
+//! The ways by which an instance can create containers.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Endpoint;
 
-/// The ways of an instance to containers. It also goes to guardians, in a form that has no names: so
-/// nothing of it is left out.
+/// The ways by which an instance can create containers: Doors to engines, and a wrapped podman command.
+///
+/// No field may be skipped in serialization: guardians receive it in postcard, which has no field names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ways {
-    /// Its ways to engines.
+    /// Doors to container engines.
     #[serde(default)]
-    pub engines: Vec<Passage>,
-    /// The directory that may be made for a command of ours in the place of podman's.
+    pub engines: Vec<EngineDoor>,
+    /// Directory for the podman wrapper, if the server gets one.
     #[serde(default)]
     pub shelf: Option<PathBuf>,
 }
@@ -24,11 +25,11 @@ impl Ways {
     }
 }
 
-/// The way of an instance to a container engine.
+/// A Door: the engine's address, and the socket that the server uses in its place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Passage {
-    /// The engine.
+pub struct EngineDoor {
+    /// Address of the engine.
     pub endpoint: Endpoint,
-    /// The socket that may be made in its place.
+    /// Path of the Door's socket.
     pub socket: PathBuf,
 }

@@ -1,8 +1,8 @@
-//! Binds that would hand the engine's own socket to a container.
+//! Replaces binds that would give a container the engine's own socket.
 //!
-//! What such a container starts would carry no label. It gets the Door in the place of the socket
-//! instead, also if what it binds is a directory above: then the Door is bound over the socket, at the
-//! place where the container would see it.
+//! Containers created through that socket would carry no labels of ours. So the Door's socket replaces the engine's in
+//! the bind. If the container binds a parent directory of the socket, an additional bind mounts the Door over the
+//! socket, at the path where the container would see it.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,30 +13,30 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::edit::EditError;
-use super::json::Object;
+use super::json::JsonObject;
 
-/// An engine of this machine, as a path, and what stands in for it.
+/// The socket of a local engine, and the Door's socket that replaces it.
 #[derive(Clone, Debug)]
-pub(super) struct Sockets {
+pub(super) struct SocketSubstitution {
     engine: PathBuf,
     door: String,
 }
 
-/// What a bound path shows of the engine.
+/// What a bind of a path exposes.
 #[derive(Debug, PartialEq, Eq)]
 enum Exposure {
     Nothing,
     Socket,
-    /// The socket is below it, there.
+    /// A directory with the socket at this relative path.
     Below(PathBuf),
 }
 
-impl Sockets {
+impl SocketSubstitution {
     pub(super) fn new(engine: &Path, door: &Path) -> Self {
         Self { engine: resolved(engine), door: door.display().to_string() }
     }
 
-    /// For the entries of `Binds`: `SOURCE:TARGET[:OPTIONS]`.
+    /// Edits the entries of `Binds`: `SOURCE:TARGET[:OPTIONS]`.
     pub(super) fn cover_binds(&self, binds: &mut Vec<String>) -> Result<(), EditError> {
         let mut more = Vec::new();
         for bind in binds.iter_mut() {
@@ -58,14 +58,14 @@ impl Sockets {
         Ok(())
     }
 
-    /// For the entries of `Mounts`, docker's or podman's.
+    /// Edits the entries of `Mounts`, in docker's or podman's form.
     pub(super) fn cover_mounts(
         &self,
         mounts: &mut Vec<Cow<'_, RawValue>>,
     ) -> Result<(), EditError> {
         let mut more = Vec::new();
         for mount in mounts.iter_mut() {
-            let mut object = Object::of(mount)?;
+            let mut object = JsonObject::of(mount)?;
             if !is_bind(&object)? {
                 continue;
             }
@@ -90,21 +90,21 @@ impl Sockets {
         }
         let mut taken = HashSet::new();
         for mount in mounts.iter() {
-            taken.extend(target_in(&Object::of(mount)?)?);
+            taken.extend(target_in(&JsonObject::of(mount)?)?);
         }
         more.retain(|(target, _)| !taken.contains(target));
         mounts.extend(more.into_iter().map(|(_, mount)| Cow::Owned(mount)));
         Ok(())
     }
 
-    /// Target and source of the bind that hides the socket below `target`.
+    /// Target and source of the bind that mounts the Door over the socket below `target`.
     fn over<'o>(
         &self,
         target: &str,
         below: &Path,
         mut options: impl Iterator<Item = &'o str>,
     ) -> Result<(String, &str), EditError> {
-        // What is mounted in the container would appear outside, over the socket of everybody.
+        // A shared mount propagates to the host: the Door would cover the socket of the whole machine.
         if options.any(|option| ["shared", "rshared"].contains(&option)) {
             return Err(EditError::SharedParent(self.engine.clone()));
         }
@@ -113,7 +113,7 @@ impl Sockets {
     }
 
     fn exposure(&self, source: &str) -> Exposure {
-        // Anything else is the name of a volume.
+        // A source that is no absolute path is the name of a volume.
         if !source.starts_with('/') {
             return Exposure::Nothing;
         }
@@ -125,17 +125,18 @@ impl Sockets {
     }
 }
 
-/// To the kernel it is one by its options as well, whatever podman is told of its type.
-fn is_bind(mount: &Object<'_>) -> Result<bool, EditError> {
+/// Whether the mount is a bind, by its type or by its options: podman passes the options to the kernel, whatever the
+/// type says.
+fn is_bind(mount: &JsonObject<'_>) -> Result<bool, EditError> {
     let is_bind = mount.text("Type")?.as_deref() == Some("bind");
     Ok(is_bind || options(mount)?.iter().any(|option| ["bind", "rbind"].contains(&option.as_str())))
 }
 
-/// Docker's propagation, or podman's options, of which that is one.
-fn options(mount: &Object<'_>) -> Result<Vec<String>, EditError> {
+/// Docker's propagation option, or podman's list of mount options.
+fn options(mount: &JsonObject<'_>) -> Result<Vec<String>, EditError> {
     let mut found = Vec::new();
     if let Some(options) = mount.get("BindOptions")? {
-        found.extend(Object::of(options)?.text("Propagation")?);
+        found.extend(JsonObject::of(options)?.text("Propagation")?);
     }
     if let Some(options) = mount.get("options")? {
         let options: Option<Vec<String>> = serde_json::from_str(options.get())?;
@@ -153,13 +154,12 @@ fn mount_of(target_name: &str, target: &str, source: &str) -> Result<Box<RawValu
     Ok(to_raw_value(&mount)?)
 }
 
-fn target_in(mount: &Object<'_>) -> Result<Option<String>, EditError> {
+fn target_in(mount: &JsonObject<'_>) -> Result<Option<String>, EditError> {
     let docker = mount.text("Target")?;
     if docker.is_some() { Ok(docker) } else { mount.text("Destination") }
 }
 
-/// The path behind all links. What does not exist is taken by its words, in which `/var/run` and
-/// `/run` are one.
+/// Resolves all links of a path. A path that does not exist is normalised textually, with `/var/run` as `/run`.
 fn resolved(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| {
         let mut plain = PathBuf::new();
@@ -178,9 +178,12 @@ fn resolved(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// The socket is at `/run/ostler-test-engine/docker.sock`, where nothing is.
-    fn sockets() -> Sockets {
-        Sockets::new(Path::new("/var/run/ostler-test-engine/docker.sock"), Path::new("/d.sock"))
+    /// The socket path does not exist on this machine.
+    fn sockets() -> SocketSubstitution {
+        SocketSubstitution::new(
+            Path::new("/var/run/ostler-test-engine/docker.sock"),
+            Path::new("/d.sock"),
+        )
     }
 
     fn covered(binds: &[&str]) -> Result<Vec<String>, EditError> {
@@ -207,7 +210,7 @@ mod tests {
         let more = "/d.sock:/host/ostler-test-engine/docker.sock";
         assert_eq!(covered(&["/run:/host:ro"]).unwrap(), ["/run:/host:ro", more]);
         assert_eq!(covered(&["/:/h"]).unwrap()[1], "/d.sock:/h/run/ostler-test-engine/docker.sock");
-        // Who binds both has said what is there already.
+        // A request that binds the socket itself too gets no second bind of the same target.
         let both = [
             "/run:/host",
             "/run/ostler-test-engine/docker.sock:/host/ostler-test-engine/docker.sock",
@@ -232,7 +235,7 @@ mod tests {
                      "destination": "/r/ostler-test-engine/docker.sock", "options": ["bind"]},
                 ]),
             ),
-            // The kernel goes by the options.
+            // The options make it a bind, whatever the type says.
             (
                 json!([{"type": "none", "source": socket, "destination": "/r", "options": ["ro", "rbind"]}]),
                 json!([{"type": "none", "source": "/d.sock", "destination": "/r", "options": ["ro", "rbind"]}]),

@@ -1,9 +1,9 @@
-//! One connection of a client, with one of its own to the engine.
+//! One client connection of a Door, paired with one connection to the engine.
 //!
-//! Requests are taken one after the other. Each goes on as it is, and so does its answer, and of
-//! neither more is understood than where it ends; only a create is held until its body is whole, and
-//! changed. While the answer is awaited what the client sends is kept, and its end passed on, as far
-//! as there is room.
+//! The Door handles requests one after the other. It forwards each request and its response unchanged and only parses
+//! where they end. A request that it has to edit (a create, an update, a commit) is buffered until its body is
+//! complete. While it waits for a response it buffers what the client sends ahead, up to the buffer's size, and
+//! forwards the client's end of file.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -15,31 +15,36 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf, sink, split};
 use tokio::net::UnixStream;
 
 use super::Door;
-use super::denial::{After, Denial};
+use super::denial::{ConnectionAfter, Denial};
 use super::edit;
 use super::head::{InvalidHead, RequestHead};
 use super::query::cleared;
-use super::relay::{Answer, Broken, Next, Patience, download, linger, pump, relay};
-use super::route::{ImageSource, Route, Thing};
-use super::stream::{Inlet, Outlet};
+use super::relay::{
+    ConnectionError, Next, OnClientGone, Response, buffer_ahead, copy_to_end, download, relay,
+};
+use super::route::{ImageSource, ObjectKind, Route};
+use super::stream::{ReadSide, WriteSide};
 use crate::engine::stream::Stream;
 use crate::http::Body;
 
-/// Larger than the body of any create that makes sense.
+/// Bytes. Larger than any sensible body of a create.
 const LARGEST_CREATE: usize = 16 << 20;
-/// What goes to the engine: bytes of ours, then what the client sends.
+
+/// A request on its way to the engine: bytes of ours, then bytes of the client.
 struct Upload {
     own: Vec<u8>,
+    /// Length of the head that is still in the client's buffer.
     head: usize,
+    /// The part of the body that is still to come from the client.
     body: Body,
 }
 
 pub(super) struct Connection {
     door: Rc<Door>,
-    client_in: Inlet<ReadHalf<UnixStream>>,
-    client_out: Outlet<WriteHalf<UnixStream>>,
-    engine_in: Inlet<ReadHalf<Box<dyn Stream>>>,
-    engine_out: Outlet<WriteHalf<Box<dyn Stream>>>,
+    client_in: ReadSide<ReadHalf<UnixStream>>,
+    client_out: WriteSide<WriteHalf<UnixStream>>,
+    engine_in: ReadSide<ReadHalf<Box<dyn Stream>>>,
+    engine_out: WriteSide<WriteHalf<Box<dyn Stream>>>,
 }
 
 impl Connection {
@@ -47,15 +52,15 @@ impl Connection {
         let ((client_in, client_out), (engine_in, engine_out)) = (split(client), split(engine));
         Self {
             door,
-            client_in: Inlet::new(client_in),
-            client_out: Outlet::new(client_out),
-            engine_in: Inlet::new(engine_in),
-            engine_out: Outlet::new(engine_out),
+            client_in: ReadSide::new(client_in),
+            client_out: WriteSide::new(client_out),
+            engine_in: ReadSide::new(engine_in),
+            engine_out: WriteSide::new(engine_out),
         }
     }
 
-    /// Returns when both sides have nothing more to say, or one can't be understood.
-    pub(super) async fn serve(mut self) -> Result<(), Broken> {
+    /// Serves requests until one side closes or sends something malformed.
+    pub(super) async fn serve(mut self) -> Result<(), ConnectionError> {
         loop {
             let head = match self.next_request().await? {
                 Ok(Some(head)) => head,
@@ -71,8 +76,10 @@ impl Connection {
         }
     }
 
-    /// `None`: there will be none.
-    async fn next_request(&mut self) -> Result<Result<Option<RequestHead>, Denial>, Broken> {
+    /// Reads the next request head. `None`: the connection has ended.
+    async fn next_request(
+        &mut self,
+    ) -> Result<Result<Option<RequestHead>, Denial>, ConnectionError> {
         loop {
             match RequestHead::parse(self.client_in.bytes()) {
                 Ok(Some(head)) => return Ok(Ok(Some(head))),
@@ -83,62 +90,62 @@ impl Connection {
             }
             tokio::select! {
                 more = self.client_in.fill() => if !more? { return Ok(Ok(None)) },
-                // It closes a connection that was idle for too long; it has nothing to say unasked.
+                // Between requests an engine sends nothing; it only closes idle connections.
                 _ = self.engine_in.fill() => return Ok(Ok(None)),
             }
         }
     }
 
-    async fn handle(&mut self, head: &RequestHead, route: &Route) -> Result<Next, Broken> {
+    async fn handle(&mut self, head: &RequestHead, route: &Route) -> Result<Next, ConnectionError> {
         if let Err(denial) = self.door.traffic.admit(route) {
             return self.deny(head, &denial).await;
         }
-        // What has no body makes nothing, and the engine says so itself.
+        // A create without a body creates nothing; the engine itself refuses it.
         if matches!(route, Route::Create(..) | Route::Update) && !head.body.is_complete() {
             return self.change(head, route).await;
         }
         if let Route::Image(source) = route {
             return self.make_image(head, *source).await;
         }
-        let answer = self.exchange(head, Upload::of(head), Patience::WithClient).await?;
-        if let (Route::Exec, Some(exec)) = (route, answer.created()) {
-            self.door.traffic.readied(exec);
+        let response = self.exchange(head, Upload::of(head), OnClientGone::Abort).await?;
+        if let (Route::Exec, Some(exec)) = (route, response.created()) {
+            self.door.traffic.exec_created(exec);
         }
-        Ok(answer.next)
+        Ok(response.next)
     }
 
-    /// Passes on a request with a body that is not the client's.
-    async fn change(&mut self, head: &RequestHead, route: &Route) -> Result<Next, Broken> {
+    /// Forwards a create or update with an edited body.
+    async fn change(&mut self, head: &RequestHead, route: &Route) -> Result<Next, ConnectionError> {
         let original = self.client_in.bytes()[..head.length].to_vec();
         let body = match self.collect(head).await? {
             Ok(body) => body,
             Err(denial) => return self.refuse(&denial).await.map(|()| Next::End),
         };
         let changed = match route {
-            Route::Create(thing, dialect) => {
+            Route::Create(kind, dialect) => {
                 let Door { labels, sockets, .. } = &*self.door;
-                edit::create(&body, *thing, *dialect, labels, sockets.as_ref())
+                edit::create(&body, *kind, *dialect, labels, sockets.as_ref())
             }
             _ => edit::update(&body),
         };
         let body = match changed {
             Ok(body) => body,
-            Err(error) => return self.answer(&Denial::invalid(&error)).await,
+            Err(error) => return self.respond(&Denial::invalid(&error)).await,
         };
         let own = [head.with_length(&original, body.len()), body].concat();
         let upload = Upload { own, head: 0, body: Body::NONE };
         match route {
-            Route::Create(thing, _) => self.create(head, upload, *thing).await,
-            _ => Ok(self.exchange(head, upload, Patience::WithClient).await?.next),
+            Route::Create(kind, _) => self.create(head, upload, *kind).await,
+            _ => Ok(self.exchange(head, upload, OnClientGone::Abort).await?.next),
         }
     }
 
-    /// Passes on a request for an image that does not carry our labels.
+    /// Forwards a request that makes an image, edited so that the image does not carry our labels.
     async fn make_image(
         &mut self,
         head: &RequestHead,
         source: ImageSource,
-    ) -> Result<Next, Broken> {
+    ) -> Result<Next, ConnectionError> {
         let target = match cleared(&head.target, source) {
             Ok(target) => target,
             Err(error) => return self.deny(head, &Denial::invalid(&error)).await,
@@ -147,54 +154,59 @@ impl Connection {
         if source != ImageSource::Commit || head.body.is_complete() {
             self.client_in.consume(head.length);
             let upload = Upload { own: changed, head: 0, body: head.body };
-            return Ok(self.exchange(head, upload, Patience::WithClient).await?.next);
+            return Ok(self.exchange(head, upload, OnClientGone::Abort).await?.next);
         }
         let body = match self.collect(head).await? {
             Ok(body) => body,
             Err(denial) => return self.refuse(&denial).await.map(|()| Next::End),
         };
         if let Err(error) = edit::check_image_config(&body) {
-            return self.answer(&Denial::invalid(&error)).await;
+            return self.respond(&Denial::invalid(&error)).await;
         }
-        // With a longer target the lines about the length are elsewhere.
-        let Ok(Some(head)) = RequestHead::parse(&changed) else { return Err(Broken::Gone) };
+        // Parsed again: the longer target has moved the framing lines.
+        let Ok(Some(head)) = RequestHead::parse(&changed) else {
+            return Err(ConnectionError::Gone);
+        };
         let own = [head.with_length(&changed, body.len()), body].concat();
         let upload = Upload { own, head: 0, body: Body::NONE };
-        Ok(self.exchange(&head, upload, Patience::WithClient).await?.next)
+        Ok(self.exchange(&head, upload, OnClientGone::Abort).await?.next)
     }
 
-    /// Whatever becomes of the client: the engine creates what it was asked for, and only its answer
-    /// says when that is there.
+    /// Forwards a create and waits for the response even if the client dies: the engine carries out the create anyway,
+    /// and only its response tells when the container exists.
     async fn create(
         &mut self,
         head: &RequestHead,
         upload: Upload,
-        thing: Thing,
-    ) -> Result<Next, Broken> {
-        let flight = match self.door.begin(thing).await {
-            Ok(flight) => flight,
-            Err(denial) => return self.answer(&denial).await,
+        kind: ObjectKind,
+    ) -> Result<Next, ConnectionError> {
+        let pending = match self.door.begin(kind).await {
+            Ok(pending) => pending,
+            Err(denial) => return self.respond(&denial).await,
         };
-        let answer = self.exchange(head, upload, Patience::UntilAnswered).await;
-        match &answer {
-            Ok(answer @ Answer { status: 201, .. }) if thing == Thing::Container => {
-                flight.deliver(answer.created());
+        let response = self.exchange(head, upload, OnClientGone::Finish).await;
+        match &response {
+            Ok(response @ Response { status: 201, .. }) if kind == ObjectKind::Container => {
+                pending.created(response.created());
             }
-            Err(_) if !self.door.is_local() => Door::lose(flight),
-            // A local engine that has closed its end is no longer at work on it.
-            Ok(_) | Err(_) => flight.land(),
+            Err(_) if !self.door.is_local() => Door::expire_later(pending),
+            // A local engine that closed the connection is not working on the create any more.
+            Ok(_) | Err(_) => pending.finish(),
         }
-        let next = answer?.next;
-        if self.client_out.is_gone() { Err(Broken::Gone) } else { Ok(next) }
+        let next = response?.next;
+        if self.client_out.is_gone() { Err(ConnectionError::Gone) } else { Ok(next) }
     }
 
-    /// The whole body of a request.
-    async fn collect(&mut self, head: &RequestHead) -> Result<Result<Vec<u8>, Denial>, Broken> {
+    /// Reads the whole body of a request.
+    async fn collect(
+        &mut self,
+        head: &RequestHead,
+    ) -> Result<Result<Vec<u8>, Denial>, ConnectionError> {
         let too_long = || Ok(Err(Denial::body_too_long(LARGEST_CREATE)));
         if matches!(head.body, Body::Length(length) if length > LARGEST_CREATE as u64) {
             return too_long();
         }
-        if head.expects_word {
+        if head.expects_continue {
             self.client_out.write(crate::http::GO_ON).await;
         }
         self.client_in.consume(head.length);
@@ -207,91 +219,92 @@ impl Connection {
                 return too_long();
             }
             if !body.is_complete() && !self.client_in.fill().await? {
-                return Err(Broken::Gone);
+                return Err(ConnectionError::Gone);
             }
         }
         Ok(Ok(content))
     }
 
-    /// One request and its answer.
+    /// Forwards one request and its response.
     async fn exchange(
         &mut self,
         head: &RequestHead,
         upload: Upload,
-        patience: Patience,
-    ) -> Result<Answer, Broken> {
-        // Said once the request is on its way as a whole, or can't be any more.
+        on_client_gone: OnClientGone,
+    ) -> Result<Response, ConnectionError> {
+        // Set once the request is sent, or can't be sent any more.
         let sent = Cell::new(None);
         let mut upload = pin!(async {
             sent.set(Some(upload.send(&mut self.client_in, &mut self.engine_out).await));
-            linger(&mut self.client_in, &mut self.engine_out, patience).await
+            buffer_ahead(&mut self.client_in, &mut self.engine_out, on_client_gone).await
         });
-        let answer = download(&mut self.engine_in, &mut self.client_out, &head.method, patience);
-        let answer = tokio::select! {
-            answer = answer => answer?,
+        let response =
+            download(&mut self.engine_in, &mut self.client_out, &head.method, on_client_gone);
+        let response = tokio::select! {
+            response = response => response?,
             never = &mut upload => match never {},
         };
-        // An engine may answer before it has heard everything, and hear the rest nevertheless.
+        // An engine may respond before it has read the whole request, and still read the rest.
         let sent = poll_fn(|cx| match (upload.as_mut().poll(cx), sent.take()) {
             (Poll::Ready(never), _) => match never {},
             (Poll::Pending, Some(sent)) => Poll::Ready(sent),
             (Poll::Pending, None) => Poll::Pending,
         });
         match sent.await {
-            Ok(()) => Ok(answer),
-            Err(_) => Ok(Answer { next: Next::End, ..answer }),
+            Ok(()) => Ok(response),
+            Err(_) => Ok(Response { next: Next::End, ..response }),
         }
     }
 
-    /// Bytes and their ends, both ways.
-    async fn stream(mut self, route: &Route) -> Result<(), Broken> {
-        let up = pump(&mut self.client_in, &mut self.engine_out);
+    /// Copies bytes and ends of file in both directions until both have ended.
+    async fn stream(mut self, route: &Route) -> Result<(), ConnectionError> {
+        let up = copy_to_end(&mut self.client_in, &mut self.engine_out);
         let down = async {
-            pump(&mut self.engine_in, &mut self.client_out).await;
+            copy_to_end(&mut self.engine_in, &mut self.client_out).await;
             if let (Route::ExecStart(exec), false) = (route, self.client_out.is_gone()) {
-                self.door.traffic.ended(exec);
+                self.door.traffic.exec_ended(exec);
             }
         };
         tokio::join!(up, down);
         Ok(())
     }
 
-    /// Answers in the engine's place, behind the request.
-    async fn deny(&mut self, head: &RequestHead, denial: &Denial) -> Result<Next, Broken> {
-        if head.expects_word {
+    /// Discards the request and responds with a denial.
+    async fn deny(&mut self, head: &RequestHead, denial: &Denial) -> Result<Next, ConnectionError> {
+        if head.expects_continue {
             return self.refuse(denial).await.map(|()| Next::End);
         }
-        let mut nowhere = Outlet::new(sink());
+        let mut nowhere = WriteSide::new(sink());
         Upload::of(head).send(&mut self.client_in, &mut nowhere).await?;
-        self.answer(denial).await
+        self.respond(denial).await
     }
 
-    /// The same for a request that was taken already.
-    async fn answer(&mut self, denial: &Denial) -> Result<Next, Broken> {
-        self.client_out.write(&denial.bytes(After::KeepAlive)).await;
+    /// Responds with a denial to a request that was read already.
+    async fn respond(&mut self, denial: &Denial) -> Result<Next, ConnectionError> {
+        self.client_out.write(&denial.bytes(ConnectionAfter::KeepAlive)).await;
         Ok(Next::Request)
     }
 
-    /// Answers in the engine's place, whatever else may come.
-    async fn refuse(&mut self, denial: &Denial) -> Result<(), Broken> {
-        self.client_out.write(&denial.bytes(After::Close)).await;
+    /// Responds with a denial and closes the connection, without reading the rest of the request.
+    async fn refuse(&mut self, denial: &Denial) -> Result<(), ConnectionError> {
+        self.client_out.write(&denial.bytes(ConnectionAfter::Close)).await;
         self.client_out.finish().await;
         Ok(())
     }
 }
 
 impl Upload {
-    /// The request as it is.
+    /// The unchanged request of the client.
     fn of(head: &RequestHead) -> Self {
         Self { own: Vec::new(), head: head.length, body: head.body }
     }
 
     async fn send(
         self,
-        from: &mut Inlet<impl AsyncRead + Unpin>,
-        to: &mut Outlet<impl AsyncWrite + Unpin>,
-    ) -> Result<(), Broken> {
+        from: &mut ReadSide<impl AsyncRead + Unpin>,
+        to: &mut WriteSide<impl AsyncWrite + Unpin>,
+    ) -> Result<(), ConnectionError> {
         to.write(&self.own).await;
-        relay(self.head, self.body, from, to, Patience::WithClient, &mut |_| {}).await
+        relay(self.head, self.body, from, to, OnClientGone::Abort, &mut |_| {}).await
     }
 }

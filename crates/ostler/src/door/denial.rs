@@ -1,10 +1,10 @@
-//! Answers of the Door itself, in an engine's words, so that every client shows them.
+//! Error responses of the Door itself, in the engine's JSON format, so that every client prints them.
 
 use serde_json::json;
 
 use crate::containers::Unreachable;
 
-/// A request that is not passed on, and why.
+/// The response to a request that the Door does not forward.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Denial {
     status: u16,
@@ -12,9 +12,9 @@ pub(super) struct Denial {
     message: String,
 }
 
-/// What becomes of the connection.
+/// What happens to the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum ConnectionAfter {
     KeepAlive,
     Close,
 }
@@ -24,14 +24,14 @@ impl Denial {
         Self::new(503, "Service Unavailable", "ostler: this server is being stopped")
     }
 
-    pub(super) fn crowded() -> Self {
+    pub(super) fn too_many_connections() -> Self {
         Self::new(503, "Service Unavailable", "ostler: too many connections to the engine")
     }
 
-    pub(super) fn unmarkable(what: &str) -> Self {
+    pub(super) fn unlabelled(what: &str) -> Self {
         let message = format!(
-            "ostler: {what} could not be ended with this server, so it is not created; start the \
-             server with --engine off if that is its job"
+            "ostler: refused, because {what} would outlive this server; start the server with \
+             --engine off if managing such things is its job"
         );
         Self::new(403, "Forbidden", message)
     }
@@ -42,16 +42,16 @@ impl Denial {
     }
 
     pub(super) fn head_too_long() -> Self {
-        Self::new(431, "Request Header Fields Too Large", "ostler: the head is too long")
+        Self::new(431, "Request Header Fields Too Large", "ostler: the request head is too long")
     }
 
     pub(super) fn body_too_long(limit: usize) -> Self {
-        let message = format!("ostler: a body of more than {} MiB", limit >> 20);
+        let message = format!("ostler: the request body is larger than {} MiB", limit >> 20);
         Self::new(413, "Payload Too Large", message)
     }
 
-    pub(super) fn cap(limit: usize) -> Self {
-        let message = format!("ostler: this server may have {limit} containers, and has them");
+    pub(super) fn too_many_containers(limit: usize) -> Self {
+        let message = format!("ostler: this server has reached its limit of {limit} containers");
         Self::new(429, "Too Many Requests", message)
     }
 
@@ -60,13 +60,16 @@ impl Denial {
         Self::new(503, "Service Unavailable", message)
     }
 
-    pub(super) fn execs(limit: usize) -> Self {
-        let message = format!("ostler: more than {limit} processes in other containers");
+    pub(super) fn too_many_execs(limit: usize) -> Self {
+        let message =
+            format!("ostler: this server has reached the limit of {limit} pending exec sessions");
         Self::new(429, "Too Many Requests", message)
     }
 
-    pub(super) fn no_record(error: &std::io::Error) -> Self {
-        let message = format!("ostler: it can't be put on record, so it is not created: {error}");
+    pub(super) fn not_recorded(error: &std::io::Error) -> Self {
+        let message = format!(
+            "ostler: refused, because the note beside ostler's ledger can't be written: {error}"
+        );
         Self::new(503, "Service Unavailable", message)
     }
 
@@ -74,12 +77,12 @@ impl Denial {
         Self { status, phrase, message: message.into() }
     }
 
-    /// The whole answer.
-    pub(super) fn bytes(&self, after: After) -> Vec<u8> {
+    /// The complete HTTP response.
+    pub(super) fn bytes(&self, after: ConnectionAfter) -> Vec<u8> {
         let body = json!({"message": self.message}).to_string();
         let close = match after {
-            After::KeepAlive => "",
-            After::Close => "Connection: close\r\n",
+            ConnectionAfter::KeepAlive => "",
+            ConnectionAfter::Close => "Connection: close\r\n",
         };
         let Self { status, phrase, .. } = self;
         let length = body.len();

@@ -1,4 +1,7 @@
-//! What is changed in requests that create something.
+//! Edits the JSON bodies of create and update requests.
+//!
+//! A create gets our labels, loses its restart policy, and binds the Door instead of the engine's socket. All other
+//! members keep their exact text. A body that engines could read in more than one way is refused.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -6,90 +9,89 @@ use std::path::PathBuf;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::binds::Sockets;
-use super::json::Object;
-use super::route::{Dialect, Thing};
+use super::binds::SocketSubstitution;
+use super::json::JsonObject;
+use super::route::{Dialect, ObjectKind};
 use crate::containers::Labels;
 use crate::engine::label::{self, ReservedLabel};
 
-/// Why a request can't be changed as it must be.
+/// Why a request can't be edited, and is therefore refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EditError {
-    #[error("the body is not what an engine takes")]
+    #[error("the request body is not JSON that an engine accepts")]
     Json(#[from] serde_json::Error),
-    #[error("the body has '{0}' more than once, in different cases")]
+    #[error("the request body has '{0}' more than once, in different cases")]
     Twice(String),
     #[error(transparent)]
     Reserved(#[from] ReservedLabel),
     #[error("the query names '{0}' more than once, or not in lower case")]
     Parameter(&'static str),
     #[error(
-        "a change that goes on in the next one (a '\\' or a '`' at the end of a line) is refused"
+        "a change must not continue in the next one: remove the '\\' or '`' at the end of its line"
     )]
     OpenChange,
     #[error(
-        "a shared mount of a directory above {}, the engine's socket, can't be held: bind what is \
-         needed of it, or mount it without rshared", .0.display()
+        "a shared mount of a parent directory of the engine's socket {} is refused: bind only the \
+         parts you need, or mount it without rshared", .0.display()
     )]
     SharedParent(PathBuf),
 }
 
-/// The body of a create with our labels, without a restart policy, and with the Door in the place
-/// of the engine's socket.
+/// Edits the body of a create.
 pub(super) fn create(
     body: &[u8],
-    thing: Thing,
+    kind: ObjectKind,
     dialect: Dialect,
     labels: &Labels,
-    sockets: Option<&Sockets>,
+    sockets: Option<&SocketSubstitution>,
 ) -> Result<Vec<u8>, EditError> {
-    let mut object = Object::parse(body)?;
-    let name = match (dialect, thing) {
+    let mut object = JsonObject::parse(body)?;
+    let name = match (dialect, kind) {
         (Dialect::Docker, _) => "Labels",
-        (Dialect::Libpod, Thing::Volume) => "Label",
+        (Dialect::Libpod, ObjectKind::Volume) => "Label",
         (Dialect::Libpod, _) => "labels",
     };
     put_labels(&mut object, name, labels)?;
-    match (thing, dialect) {
-        (Thing::Container, Dialect::Docker) => {
+    match (kind, dialect) {
+        (ObjectKind::Container, Dialect::Docker) => {
             object.edit("HostConfig", |value| host_config(value, sockets))?;
-            // Engines up to 20.10 read its members here as well.
+            // Docker up to 20.10 also reads the members of HostConfig at the top level.
             restrain(&mut object, sockets)?;
         }
-        (Thing::Container, Dialect::Libpod) => {
+        (ObjectKind::Container, Dialect::Libpod) => {
             end_restarts_of_podman(&mut object)?;
             object.edit("mounts", |value| mounts(value, sockets))?;
         }
-        (Thing::Pod, _) => end_restarts_of_podman(&mut object)?,
-        // Podman also reads docker's name for it.
-        (Thing::Volume, Dialect::Libpod) => check_labels(&object, "Labels", labels)?,
-        (Thing::Network | Thing::Volume, _) => {}
+        (ObjectKind::Pod, _) => end_restarts_of_podman(&mut object)?,
+        // Podman also reads docker's name of the member.
+        (ObjectKind::Volume, Dialect::Libpod) => check_labels(&object, "Labels", labels)?,
+        (ObjectKind::Network | ObjectKind::Volume, _) => {}
     }
     Ok(serde_json::to_vec(&object)?)
 }
 
-/// The body of an update without a restart policy.
+/// Removes the restart policy from the body of an update.
 pub(super) fn update(body: &[u8]) -> Result<Vec<u8>, EditError> {
-    let mut object = Object::parse(body)?;
+    let mut object = JsonObject::parse(body)?;
     object.edit("RestartPolicy", restart_policy)?;
     Ok(serde_json::to_vec(&object)?)
 }
 
-/// Whether the body of a commit, which is the configuration of the image, sets no label of ours.
+/// Refuses the body of a commit (the image's configuration) if it sets a reserved label.
 pub(super) fn check_image_config(body: &[u8]) -> Result<(), EditError> {
-    // An engine refuses any other body, or does not read it.
-    let Ok(object) = Object::parse(body) else { return Ok(()) };
+    // An engine refuses a body that is no object, or ignores it.
+    let Ok(object) = JsonObject::parse(body) else { return Ok(()) };
     let Some(labels) = object.get("Labels")? else { return Ok(()) };
-    check_each(&Object::of(labels)?, label::check)
+    check_each(&JsonObject::of(labels)?, label::check)
 }
 
-fn put_labels(object: &mut Object<'_>, name: &str, ours: &Labels) -> Result<(), EditError> {
+fn put_labels(object: &mut JsonObject<'_>, name: &str, ours: &Labels) -> Result<(), EditError> {
     check_labels(object, name, ours)?;
     if object.get(name)?.is_none() {
         object.push(name, &json!({}))?;
     }
     object.edit(name, |value| {
-        let mut labels = Object::of(value)?;
+        let mut labels = JsonObject::of(value)?;
         for (label, value) in ours.pairs() {
             labels.set_exactly(label, &value)?;
         }
@@ -97,14 +99,14 @@ fn put_labels(object: &mut Object<'_>, name: &str, ours: &Labels) -> Result<(), 
     })
 }
 
-fn check_labels(object: &Object<'_>, name: &str, ours: &Labels) -> Result<(), EditError> {
+fn check_labels(object: &JsonObject<'_>, name: &str, ours: &Labels) -> Result<(), EditError> {
     let Some(labels) = object.get(name)? else { return Ok(()) };
-    check_each(&Object::of(labels)?, |name, value| ours.check(name, value))
+    check_each(&JsonObject::of(labels)?, |name, value| ours.check(name, value))
 }
 
-/// `check` is given names and values. What is no text is refused by the engine.
+/// Calls `check` with the name and value of each label. The engine itself refuses values that are not strings.
 pub(super) fn check_each(
-    labels: &Object<'_>,
+    labels: &JsonObject<'_>,
     check: impl Fn(&str, &str) -> Result<(), ReservedLabel>,
 ) -> Result<(), EditError> {
     for (name, value) in labels.members() {
@@ -116,40 +118,47 @@ pub(super) fn check_each(
 
 fn host_config(
     value: &RawValue,
-    sockets: Option<&Sockets>,
+    sockets: Option<&SocketSubstitution>,
 ) -> Result<Option<Box<RawValue>>, EditError> {
-    // An empty one would say something else.
+    // `null` must stay: an empty object means something else to old engines.
     if value.get() == "null" {
         return Ok(None);
     }
-    let mut config = Object::of(value)?;
+    let mut config = JsonObject::of(value)?;
     restrain(&mut config, sockets)?;
     Ok(Some(config.to_raw()?))
 }
 
-/// Takes out of a configuration what would outlive the server, or lead past its Door.
-fn restrain(config: &mut Object<'_>, sockets: Option<&Sockets>) -> Result<(), EditError> {
+/// Removes the restart policy, and replaces binds of the engine's socket.
+fn restrain(
+    config: &mut JsonObject<'_>,
+    sockets: Option<&SocketSubstitution>,
+) -> Result<(), EditError> {
     config.edit("RestartPolicy", restart_policy)?;
     config.edit("Binds", |value| binds(value, sockets))?;
     config.edit("Mounts", |value| mounts(value, sockets))
 }
 
-/// An engine revives by its policy what we have ended, also after it was restarted itself.
+/// Sets the restart policy to `no`: with any other policy the engine may start a container again after we stopped it,
+/// also after a restart of the engine itself.
 fn restart_policy(value: &RawValue) -> Result<Option<Box<RawValue>>, EditError> {
-    let name = Object::of(value)?.text("Name")?.unwrap_or_default();
+    let name = JsonObject::of(value)?.text("Name")?.unwrap_or_default();
     if name.is_empty() || name == "no" {
         return Ok(None);
     }
     Ok(Some(to_raw_value(&json!({"Name": "no", "MaximumRetryCount": 0}))?))
 }
 
-fn end_restarts_of_podman(object: &mut Object<'_>) -> Result<(), EditError> {
+fn end_restarts_of_podman(object: &mut JsonObject<'_>) -> Result<(), EditError> {
     object.edit("restart_policy", |_| Ok(Some(to_raw_value("no")?)))?;
-    // Podman refuses a number of restarts where there are none.
+    // Podman refuses a number of tries together with the policy `no`.
     object.edit("restart_tries", |_| Ok(Some(to_raw_value(&0)?)))
 }
 
-fn binds(value: &RawValue, sockets: Option<&Sockets>) -> Result<Option<Box<RawValue>>, EditError> {
+fn binds(
+    value: &RawValue,
+    sockets: Option<&SocketSubstitution>,
+) -> Result<Option<Box<RawValue>>, EditError> {
     let Some(sockets) = sockets else { return Ok(None) };
     let binds: Option<Vec<String>> = serde_json::from_str(value.get())?;
     let Some(mut binds) = binds else { return Ok(None) };
@@ -157,7 +166,10 @@ fn binds(value: &RawValue, sockets: Option<&Sockets>) -> Result<Option<Box<RawVa
     Ok(Some(to_raw_value(&binds)?))
 }
 
-fn mounts(value: &RawValue, sockets: Option<&Sockets>) -> Result<Option<Box<RawValue>>, EditError> {
+fn mounts(
+    value: &RawValue,
+    sockets: Option<&SocketSubstitution>,
+) -> Result<Option<Box<RawValue>>, EditError> {
     let Some(sockets) = sockets else { return Ok(None) };
     let mounts: Option<Vec<&RawValue>> = serde_json::from_str(value.get())?;
     let Some(mounts) = mounts else { return Ok(None) };
@@ -190,29 +202,29 @@ mod tests {
         })
     }
 
-    fn created(body: &str, thing: Thing, dialect: Dialect) -> Value {
-        let body = create(body.as_bytes(), thing, dialect, &ours(), None).unwrap();
+    fn created(body: &str, kind: ObjectKind, dialect: Dialect) -> Value {
+        let body = create(body.as_bytes(), kind, dialect, &ours(), None).unwrap();
         serde_json::from_slice(&body).unwrap()
     }
 
     #[test]
     fn labels_are_added_under_the_name_that_the_engine_reads() {
         let cases = [
-            (Thing::Container, Dialect::Docker, "Labels"),
-            (Thing::Network, Dialect::Docker, "Labels"),
-            (Thing::Container, Dialect::Libpod, "labels"),
-            (Thing::Pod, Dialect::Libpod, "labels"),
-            (Thing::Volume, Dialect::Libpod, "Label"),
+            (ObjectKind::Container, Dialect::Docker, "Labels"),
+            (ObjectKind::Network, Dialect::Docker, "Labels"),
+            (ObjectKind::Container, Dialect::Libpod, "labels"),
+            (ObjectKind::Pod, Dialect::Libpod, "labels"),
+            (ObjectKind::Volume, Dialect::Libpod, "Label"),
         ];
-        for (thing, dialect, name) in cases {
-            assert_eq!(created("{}", thing, dialect), json!({name: labels()}));
+        for (kind, dialect, name) in cases {
+            assert_eq!(created("{}", kind, dialect), json!({name: labels()}));
             let null = format!("{{\"{name}\":null}}");
-            assert_eq!(created(&null, thing, dialect), json!({name: labels()}));
+            assert_eq!(created(&null, kind, dialect), json!({name: labels()}));
         }
     }
 
-    fn refusal(body: &str, thing: Thing, dialect: Dialect) -> String {
-        let edited = create(body.as_bytes(), thing, dialect, &ours(), None);
+    fn refusal(body: &str, kind: ObjectKind, dialect: Dialect) -> String {
+        let edited = create(body.as_bytes(), kind, dialect, &ours(), None);
         edited.expect_err(body).to_string()
     }
 
@@ -221,26 +233,26 @@ mod tests {
         let own = "1".repeat(32);
         for given in ["", &own] {
             let body = format!(r#"{{"labels":{{"a":"b","ostler.instance":"{given}"}}}}"#);
-            let found = created(&body, Thing::Container, Dialect::Docker);
+            let found = created(&body, ObjectKind::Container, Dialect::Docker);
             assert_eq!(found["labels"]["a"], "b");
             assert_eq!(found["labels"]["ostler.instance"], own);
         }
     }
 
     #[test]
-    fn labels_of_ours_are_refused() {
+    fn reserved_labels_are_refused() {
         let body = |name: &str, label: &str| format!(r#"{{"{name}":{{"a":"b","{label}":"x"}}}}"#);
-        for (name, thing, dialect) in [
-            ("Labels", Thing::Container, Dialect::Docker),
-            ("LABELS", Thing::Network, Dialect::Docker),
-            ("Labels", Thing::Volume, Dialect::Docker),
-            ("labels", Thing::Container, Dialect::Libpod),
-            ("labels", Thing::Pod, Dialect::Libpod),
-            ("Label", Thing::Volume, Dialect::Libpod),
-            ("Labels", Thing::Volume, Dialect::Libpod),
+        for (name, kind, dialect) in [
+            ("Labels", ObjectKind::Container, Dialect::Docker),
+            ("LABELS", ObjectKind::Network, Dialect::Docker),
+            ("Labels", ObjectKind::Volume, Dialect::Docker),
+            ("labels", ObjectKind::Container, Dialect::Libpod),
+            ("labels", ObjectKind::Pod, Dialect::Libpod),
+            ("Label", ObjectKind::Volume, Dialect::Libpod),
+            ("Labels", ObjectKind::Volume, Dialect::Libpod),
         ] {
             for label in ["ostler.instance", "ostler.else", "\\u006fstler.call"] {
-                let said = refusal(&body(name, label), thing, dialect);
+                let said = refusal(&body(name, label), kind, dialect);
                 assert!(
                     said.ends_with("labels that begin with 'ostler.' are ostler's own"),
                     "{said}"
@@ -257,10 +269,13 @@ mod tests {
         }
     }
 
-    /// Docker 20.10 reads the members of `HostConfig` beside it as well, if that is missing.
+    /// Docker 20.10 also reads the members of `HostConfig` at the top level, if `HostConfig` is missing.
     #[test]
-    fn what_is_not_in_its_place_is_edited_as_well() {
-        let sockets = Sockets::new(Path::new("/run/ostler-test-engine.sock"), Path::new("/d.sock"));
+    fn host_config_members_at_the_top_level_are_edited_too() {
+        let sockets = SocketSubstitution::new(
+            Path::new("/run/ostler-test-engine.sock"),
+            Path::new("/d.sock"),
+        );
         let config = json!({
             "RestartPolicy": {"Name": "always"},
             "Binds": ["/run/ostler-test-engine.sock:/s"],
@@ -273,8 +288,8 @@ mod tests {
         });
         let edit = |body: &Value| -> Value {
             let body = body.to_string();
-            let (thing, dialect) = (Thing::Container, Dialect::Docker);
-            let body = create(body.as_bytes(), thing, dialect, &ours(), Some(&sockets)).unwrap();
+            let (kind, dialect) = (ObjectKind::Container, Dialect::Docker);
+            let body = create(body.as_bytes(), kind, dialect, &ours(), Some(&sockets)).unwrap();
             serde_json::from_slice(&body).unwrap()
         };
         let with_labels = |mut body: Value| {
@@ -288,12 +303,12 @@ mod tests {
         both["hostconfig"] = Value::Null;
         let mut expected = with_labels(harmless);
         expected["hostconfig"] = Value::Null;
-        assert_eq!(edit(&both), expected, "`null` stays, as an empty one would hide the others");
+        assert_eq!(edit(&both), expected, "`null` stays: an empty object would hide the others");
     }
 
-    /// What an engine makes of them differs: the last, both merged, or the first if the last is `null`.
+    /// Engines differ: some take the last one, some merge both, some keep the first if the last is `null`.
     #[test]
-    fn members_that_are_given_twice_are_refused() {
+    fn duplicate_members_are_refused() {
         let policy = r#""RestartPolicy":{"Name":"always"}"#;
         for body in [
             r#"{"Labels":{},"labels":null}"#,
@@ -306,9 +321,10 @@ mod tests {
             &format!(r#"{{{policy},"restartpolicy":null}}"#),
             &format!(r#"{{"HostConfig":{{{policy},"RestartPolicy":null}}}}"#),
         ] {
-            let said = refusal(body, Thing::Container, Dialect::Docker);
+            let said = refusal(body, ObjectKind::Container, Dialect::Docker);
             assert!(
-                said == "the body is not what an engine takes" || said.contains("more than once"),
+                said == "the request body is not JSON that an engine accepts"
+                    || said.contains("more than once"),
                 "{said}"
             );
         }
@@ -320,41 +336,45 @@ mod tests {
         }
     }
 
-    /// To go by the last one would be to miss the one that counts.
+    /// An edit of only the last member could miss the one that the engine reads.
     #[test]
-    fn mounts_with_members_that_are_given_twice_are_refused() {
-        let sockets = Sockets::new(Path::new("/run/ostler-test-engine.sock"), Path::new("/d.sock"));
+    fn mounts_with_duplicate_members_are_refused() {
+        let sockets = SocketSubstitution::new(
+            Path::new("/run/ostler-test-engine.sock"),
+            Path::new("/d.sock"),
+        );
         for mount in [
             r#"{"Type":"bind","type":null,"Source":"/run/ostler-test-engine.sock","Target":"/t"}"#,
             r#"{"Type":"bind","Source":"/run/ostler-test-engine.sock","source":"/x","Target":"/t"}"#,
         ] {
             let body = format!(r#"{{"HostConfig":{{"Mounts":[{mount}]}}}}"#);
-            let (thing, dialect) = (Thing::Container, Dialect::Docker);
-            let edited = create(body.as_bytes(), thing, dialect, &ours(), Some(&sockets));
+            let (kind, dialect) = (ObjectKind::Container, Dialect::Docker);
+            let edited = create(body.as_bytes(), kind, dialect, &ours(), Some(&sockets));
             assert!(matches!(edited, Err(EditError::Twice(_))), "{mount}");
         }
     }
 
     #[test]
-    fn nothing_is_revived() {
+    fn restart_policies_become_no() {
         let none = json!({"Name": "no", "MaximumRetryCount": 0});
         for (name, expected) in [("always", &none), ("no", &json!({"Name": "no"}))] {
             let body = json!({"HostConfig": {"RestartPolicy": {"Name": name}}}).to_string();
-            let found = created(&body, Thing::Container, Dialect::Docker);
+            let found = created(&body, ObjectKind::Container, Dialect::Docker);
             assert_eq!(&found["HostConfig"]["RestartPolicy"], expected);
             let body = json!({"Memory": 1, "restartpolicy": {"Name": name}}).to_string();
             let found: Value = serde_json::from_slice(&update(body.as_bytes()).unwrap()).unwrap();
             assert_eq!(&found["restartpolicy"], expected);
         }
         let body = r#"{"restart_policy":"on-failure","restart_tries":3}"#;
-        let found = created(body, Thing::Container, Dialect::Libpod);
+        let found = created(body, ObjectKind::Container, Dialect::Libpod);
         assert_eq!((&found["restart_policy"], &found["restart_tries"]), (&json!("no"), &json!(0)));
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn a_body_that_is_no_object_is_refused() {
         for body in ["", "null", "[]", "{\"Labels\":[]}", "{\"HostConfig\":1}"] {
-            let edited = create(body.as_bytes(), Thing::Container, Dialect::Docker, &ours(), None);
+            let edited =
+                create(body.as_bytes(), ObjectKind::Container, Dialect::Docker, &ours(), None);
             assert!(edited.is_err(), "{body}");
         }
     }

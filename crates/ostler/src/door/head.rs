@@ -1,4 +1,4 @@
-//! The heads of requests and answers: just as much of them as decides what follows.
+//! Parses heads of HTTP requests and responses, as far as the Door needs them to find the end of the message.
 
 use std::ops::Range;
 
@@ -6,38 +6,37 @@ use httparse::{EMPTY_HEADER, Header, Status};
 
 use crate::http::{self, Body, InvalidFraming};
 
-/// More than any client of an engine sends.
+/// More header lines than any client of an engine sends.
 const MOST_HEADERS: usize = 128;
 
-/// What comes first on a connection, or next.
+/// Head of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestHead {
-    /// How long it is, with the empty line.
+    /// Bytes, including the empty line.
     pub(super) length: usize,
     pub(super) method: String,
-    /// As it was sent.
+    /// Request target, still percent-encoded.
     pub(super) target: String,
-    /// Where in the head that is.
+    /// Position of the target in the head.
     target_at: Range<usize>,
     pub(super) body: Body,
-    /// The client waits to be told before it sends the body.
-    pub(super) expects_word: bool,
-    /// The lines that say how long the body is, and that the client waits; without their line
-    /// breaks.
+    /// Whether the client waits for `100 Continue` before it sends the body.
+    pub(super) expects_continue: bool,
+    /// Positions of the `Content-Length`, `Transfer-Encoding` and `Expect` lines, without their line breaks.
     framing_lines: Vec<Range<usize>>,
 }
 
-/// What an engine says first.
+/// Head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AnswerHead {
+pub(super) struct ResponseHead {
     pub(super) length: usize,
     pub(super) status: u16,
     pub(super) body: Body,
-    /// From here on the connection belongs to a stream in both directions.
+    /// Whether the connection turns into a raw stream in both directions after this head.
     pub(super) hijacked: bool,
 }
 
-/// Not a head that we can follow.
+/// Why a head can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum InvalidHead {
     #[error("the head is not valid HTTP/1.1")]
@@ -58,7 +57,7 @@ impl From<httparse::Error> for InvalidHead {
 }
 
 impl RequestHead {
-    /// `None`: there is more to come.
+    /// `None`: the head is not complete yet.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, InvalidHead> {
         let mut headers = [EMPTY_HEADER; MOST_HEADERS];
         let mut request = httparse::Request::new(&mut headers);
@@ -79,24 +78,24 @@ impl RequestHead {
             target: target.to_owned(),
             target_at: range_of(target.as_bytes(), bytes),
             body,
-            expects_word: http::says(request.headers, "expect", "100-continue"),
+            expects_continue: http::says(request.headers, "expect", "100-continue"),
             framing_lines: framing_lines.map(|header| line_of(header, bytes)).collect(),
         }))
     }
 
-    /// The head of a request for another target, and all else as it is in `bytes`.
+    /// The head in `bytes` with another target.
     pub(super) fn with_target(&self, bytes: &[u8], target: &str) -> Vec<u8> {
         let Range { start, end } = self.target_at;
         [&bytes[..start], target.as_bytes(), &bytes[end..self.length]].concat()
     }
 
-    /// The head for a body of another length: `bytes` with its own lines about that replaced.
+    /// The head in `bytes` with a new `Content-Length` in place of the framing lines.
     pub(super) fn with_length(&self, bytes: &[u8], length: usize) -> Vec<u8> {
         let mut head = Vec::with_capacity(self.length + 32);
         let mut from = 0;
         for line in &self.framing_lines {
             head.extend_from_slice(&bytes[from..line.start]);
-            // With its line break, of which the second byte is the one that is always there.
+            // Skips the line break too, which is CR LF or only LF.
             let rest = &bytes[line.end..self.length];
             from = line.end + rest.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         }
@@ -108,18 +107,18 @@ impl RequestHead {
     }
 }
 
-impl AnswerHead {
-    /// The answer to a request of this method. `None`: there is more to come.
+impl ResponseHead {
+    /// Parses the response to a request of this method. `None`: the head is not complete yet.
     pub(super) fn parse(bytes: &[u8], method: &str) -> Result<Option<Self>, InvalidHead> {
         let mut headers = [EMPTY_HEADER; MOST_HEADERS];
-        let mut answer = httparse::Response::new(&mut headers);
-        let Status::Complete(length) = answer.parse(bytes)? else { return Ok(None) };
-        let status = answer.code.ok_or(InvalidHead::Syntax)?;
-        let stated = http::of_answer(answer.headers)?;
+        let mut response = httparse::Response::new(&mut headers);
+        let Status::Complete(length) = response.parse(bytes)? else { return Ok(None) };
+        let status = response.code.ok_or(InvalidHead::Syntax)?;
+        let stated = http::of_answer(response.headers)?;
         let is_stream = stated.is_none()
             && ["application/vnd.docker.raw-stream", "application/vnd.docker.multiplexed-stream"]
                 .iter()
-                .any(|kind| http::says(answer.headers, "content-type", kind));
+                .any(|kind| http::says(response.headers, "content-type", kind));
         let body = match status {
             100..=199 | 204 | 304 => Body::NONE,
             _ if method == "HEAD" => Body::NONE,
@@ -129,18 +128,18 @@ impl AnswerHead {
         Ok(Some(Self { length, status, body, hijacked }))
     }
 
-    /// Another head follows that answers the same request.
+    /// Whether another head follows for the same request, as after `100 Continue`.
     pub(super) fn is_interim(self) -> bool {
         (100..200).contains(&self.status) && !self.hijacked
     }
 }
 
-/// Where in `bytes` the line of a header is, without its line break.
+/// Position of a header's line in `bytes`, without its line break.
 fn line_of(header: &Header<'_>, bytes: &[u8]) -> Range<usize> {
     range_of(header.name.as_bytes(), bytes).start..range_of(header.value, bytes).end
 }
 
-/// Where in `bytes` this part of them is.
+/// Position of `part`, a slice of `bytes`, in `bytes`.
 fn range_of(part: &[u8], bytes: &[u8]) -> Range<usize> {
     let start = part.as_ptr().addr() - bytes.as_ptr().addr();
     start..start + part.len()
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_gets_another_length_and_keeps_all_else() {
+    fn a_new_content_length_replaces_the_framing_lines_only() {
         let cases = [
             (
                 "POST /a HTTP/1.1\r\nHost: b\r\nContent-Length: 7\r\nX: y\r\n\r\n{",
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_hide_a_request_is_refused() {
+    fn ambiguous_framing_is_refused() {
         let heads = [
             "Content-Length: 3\r\nTransfer-Encoding: chunked",
             "Content-Length: 3\r\nContent-Length: 4",
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_say_when_a_stream_begins() {
+    fn a_response_head_shows_whether_a_stream_begins() {
         let raw = "Content-Type: application/vnd.docker.raw-stream\r\n";
         let cases = [
             ("POST", format!("HTTP/1.1 101 UPGRADED\r\n{raw}\r\n"), true),
@@ -203,19 +202,19 @@ mod tests {
             ("POST", "HTTP/1.1 100 Continue\r\n\r\n".into(), false),
         ];
         for (method, text, hijacked) in cases {
-            let head = AnswerHead::parse(text.as_bytes(), method).unwrap().unwrap();
+            let head = ResponseHead::parse(text.as_bytes(), method).unwrap().unwrap();
             assert_eq!(head.hijacked, hijacked, "{text}");
         }
     }
 
     #[test]
-    fn answers_without_a_body_have_none() {
+    fn responses_without_a_body_have_none() {
         for (method, status) in [("HEAD", 200), ("GET", 204), ("GET", 304), ("POST", 100)] {
             let text = format!("HTTP/1.1 {status} x\r\nContent-Length: 7\r\n\r\n");
-            let head = AnswerHead::parse(text.as_bytes(), method).unwrap().unwrap();
+            let head = ResponseHead::parse(text.as_bytes(), method).unwrap().unwrap();
             assert_eq!(head.body, Body::NONE, "{method} {status}");
         }
-        let open = AnswerHead::parse(b"HTTP/1.1 200 OK\r\n\r\n", "GET").unwrap().unwrap();
+        let open = ResponseHead::parse(b"HTTP/1.1 200 OK\r\n\r\n", "GET").unwrap().unwrap();
         assert_eq!(open.body, Body::UntilClose);
     }
 }

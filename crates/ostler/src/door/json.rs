@@ -1,8 +1,9 @@
-//! JSON objects of which a few members are changed and all others keep their very text.
+//! JSON objects in which single members can be replaced while all others keep their exact text.
 //!
-//! An engine may know members that we don't, and numbers may have more digits than we can hold. Engines find their
-//! members without regard to case. Of a member that is given twice some take the last, some merge both, and `null` may
-//! leave the first as it was. No client needs that, so an object that is read here and has such a member is refused.
+//! The exact text matters because an engine may know members that we don't, and numbers may have more digits than we
+//! can represent. Engines match member names without regard to case. If a member occurs twice, some engines take the
+//! last one, some merge both, and some keep the first if the last is `null`. No client needs that, so such an object is
+//! refused.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,39 +15,39 @@ use serde_json::value::RawValue;
 
 use super::edit::EditError;
 
-/// The members of an object, in their order. No two have exactly the same name.
+/// The members of an object, in order. No two have exactly the same name.
 #[derive(Debug, Default)]
-pub(super) struct Object<'j>(Vec<(String, Cow<'j, RawValue>)>);
+pub(super) struct JsonObject<'j>(Vec<(String, Cow<'j, RawValue>)>);
 
-impl<'j> Object<'j> {
+impl<'j> JsonObject<'j> {
     pub(super) fn parse(text: &'j [u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(text)
     }
 
-    /// An empty one for `null`, which is what engines make of it.
+    /// Parses an object. `null` becomes an empty object, as in the engines.
     pub(super) fn of(value: &'j RawValue) -> serde_json::Result<Self> {
         let parsed: Option<Self> = serde_json::from_str(value.get())?;
         Ok(parsed.unwrap_or_default())
     }
 
-    /// All of them, as for a map in which case matters.
+    /// All members, by their exact names.
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), &**value))
     }
 
-    /// The member that an engine takes for the one of this name.
+    /// The member that an engine reads under this name, without regard to case.
     pub(super) fn get(&self, name: &str) -> Result<Option<&RawValue>, EditError> {
         Ok(self.position(name)?.map(|at| &*self.0[at].1))
     }
 
-    /// The same as a text; `None` also for `null`.
+    /// The same as a string; `None` also for `null`.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, EditError> {
         let Some(value) = self.get(name)? else { return Ok(None) };
         Ok(serde_json::from_str(value.get())?)
     }
 
-    /// Changes the member that an engine takes for the one of this name, if there is one; `edit` says what it
-    /// becomes, or nothing if it may stay.
+    /// Replaces the member that an engine reads under this name, if there is one. `edit` returns the new value, or
+    /// `None` to keep the old one.
     pub(super) fn edit(
         &mut self,
         name: &str,
@@ -66,7 +67,7 @@ impl<'j> Object<'j> {
         if found.next().is_some() { Err(EditError::Twice(name.to_owned())) } else { Ok(first) }
     }
 
-    /// Sets a member by its exact name, as for a map in which case matters.
+    /// Sets a member by its exact name.
     pub(super) fn set_exactly(&mut self, name: &str, value: &str) -> serde_json::Result<()> {
         self.0.retain(|(key, _)| key != name);
         self.push(name, &value)
@@ -83,12 +84,12 @@ impl<'j> Object<'j> {
     }
 }
 
-impl<'de> Deserialize<'de> for Object<'de> {
+impl<'de> Deserialize<'de> for JsonObject<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
 
         impl<'de> Visitor<'de> for Members {
-            type Value = Object<'de>;
+            type Value = JsonObject<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -102,7 +103,7 @@ impl<'de> Deserialize<'de> for Object<'de> {
                     }
                     members.push((key, Cow::Borrowed(value)));
                 }
-                Ok(Object(members))
+                Ok(JsonObject(members))
             }
         }
 
@@ -110,7 +111,7 @@ impl<'de> Deserialize<'de> for Object<'de> {
     }
 }
 
-impl Serialize for Object<'_> {
+impl Serialize for JsonObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (key, value) in &self.0 {
@@ -120,7 +121,8 @@ impl Serialize for Object<'_> {
     }
 }
 
-/// As Go compares names: also by the two letters that fold to ASCII ones.
+/// Compares names as Go's JSON decoder does: without regard to case, and with the two letters outside of ASCII that
+/// fold to ASCII.
 fn is_same(key: &str, name: &str) -> bool {
     let fold = |letter: char| match letter {
         '\u{17F}' => 's',
@@ -135,9 +137,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_changed_keeps_its_text() {
+    fn unchanged_members_keep_their_text() {
         let text = br#"{"b": 1.50e400 ,"a":[ 1,  {"x" :null}],"c":12345678901234567890123}"#;
-        let mut object = Object::parse(text).unwrap();
+        let mut object = JsonObject::parse(text).unwrap();
         object.push("d", &"new").unwrap();
         let expected =
             r#"{"b":1.50e400,"a":[ 1,  {"x" :null}],"c":12345678901234567890123,"d":"new"}"#;
@@ -148,26 +150,26 @@ mod tests {
     fn members_are_found_as_an_engine_finds_them() {
         for key in ["Labels", "labels", "LABELS", "Label\u{17F}", "\\u004cabel\\u0073"] {
             let text = format!("{{\"label\":1,\"{key}\":\"x\"}}");
-            let object = Object::parse(text.as_bytes()).unwrap();
+            let object = JsonObject::parse(text.as_bytes()).unwrap();
             assert_eq!(object.text("Labels").unwrap().as_deref(), Some("x"), "{key}");
         }
     }
 
     #[test]
-    fn what_is_given_twice_is_refused() {
-        let object = Object::parse(br#"{"labels":1,"LABELS":2,"other":3}"#).unwrap();
+    fn duplicate_members_are_refused() {
+        let object = JsonObject::parse(br#"{"labels":1,"LABELS":2,"other":3}"#).unwrap();
         assert!(matches!(object.get("Labels"), Err(EditError::Twice(_))));
         assert!(object.get("Other").is_ok());
         for text in [r#"{"a":1,"a":null}"#, r#"{"a":1,"\u0061":2}"#] {
-            let error = Object::parse(text.as_bytes()).unwrap_err().to_string();
+            let error = JsonObject::parse(text.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with("it has 'a' twice"), "{error}");
         }
     }
 
     #[test]
-    fn only_an_object_is_one() {
+    fn only_objects_are_accepted() {
         for text in ["", "[]", "1", "null", "{", "{} x", "{\"a\":}"] {
-            assert!(Object::parse(text.as_bytes()).is_err(), "{text:?}");
+            assert!(JsonObject::parse(text.as_bytes()).is_err(), "{text:?}");
         }
     }
 }

@@ -1,18 +1,19 @@
-//! The Door: the engine's socket as a server sees it.
+//! The Door: a proxy between one server and its container engine.
 //!
 //! # Theory of operation
 //!
-//! A container's parent is the engine, so that no process tree shows who wanted it. The Door is a
-//! socket of the server's own in `DOCKER_HOST` or `CONTAINER_HOST`, and everything that reaches the engine through it is
-//! known to be this server's doing. It passes bytes on as they are. Only where something is created
-//! it reads the body and adds labels, by which it is found and removed later; takes out restart
-//! policies, which would revive it; and puts itself in the place of the engine's socket where a
-//! container asks for that. Where an image is made it asks for empty labels in the place of its own,
-//! so that containers which others start from the image don't have them.
+//! The engine is the parent of every container, so the process tree does not show which server caused one. The Door
+//! is a unix socket of the server's own, named in `DOCKER_HOST` or `CONTAINER_HOST`; every request that arrives there
+//! is this server's. The Door forwards bytes unchanged, except:
+//! - in requests that create something it adds labels, by which the porter finds and removes it later; it removes
+//!   restart policies, with which the engine would start it again; and it replaces the engine's socket by its own where
+//!   a container binds that;
+//! - in requests that make an image it sets our labels to empty values, so that containers which others start from that
+//!   image don't carry them.
 //!
-//! An engine goes on with a create whose client has died. So the Door counts creates until they are
-//! answered, holds its own end open for that, and says in a [`note`] beside the ledger how many there
-//! are. "Nothing is left" can be said when none is under way.
+//! An engine carries out a create even if its client has died. So the Door counts creates until the engine has
+//! responded, keeps its connection to the engine open for that, and records the count in a [`note`] beside the ledger.
+//! Containers are proven gone only while no create is pending.
 
 mod binds;
 mod connection;
@@ -40,65 +41,63 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
-use binds::Sockets;
+use binds::SocketSubstitution;
 use connection::Connection;
-use denial::{After, Denial};
-use route::Thing;
-pub(crate) use traffic::Before;
-use traffic::{Flight, Traffic};
+use denial::{ConnectionAfter, Denial};
+use route::ObjectKind;
+pub(crate) use traffic::PriorTraffic;
+use traffic::{PendingCreate, Traffic};
 
-use crate::containers::{Endpoint, Labels, Passage};
+use crate::containers::{Endpoint, EngineDoor, Labels};
 use crate::engine::clear::list;
-use crate::engine::proof::Made;
+use crate::engine::proof::CreatedIds;
 use crate::engine::stream::open;
 
-/// How many connections a server may have at a time.
+/// Most connections of a server at a time.
 const MOST_CONNECTIONS: usize = 256;
-/// Before the next try if none can be accepted, as for want of descriptors.
+/// Delay after a failed accept, for example if descriptors run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// For an engine to say how many containers there are.
+/// Time limit for the engine to list the containers.
 const COUNT_LIMIT: Duration = Duration::from_secs(10);
-/// How long an engine that can't be asked any more may go on with a create.
+/// How long a create counts as pending after the connection to a remote engine was lost.
 const LATE_CREATE: Duration = Duration::from_mins(1);
 
-/// What a Door is made of.
+/// Configuration of a Door.
 #[derive(Clone, Debug)]
-pub(crate) struct DoorOrders {
-    /// Where the server finds it, and the engine behind it.
-    pub(crate) passage: Passage,
-    /// Where it is noted that it was used.
+pub(crate) struct DoorConfig {
+    pub(crate) engine_door: EngineDoor,
+    /// Path of the note.
     pub(crate) note: PathBuf,
-    /// What is put on all that is created through it.
+    /// Put on everything that is created through the Door.
     pub(crate) labels: Labels,
-    /// How many containers there may be at a time.
+    /// Most containers at a time.
     pub(crate) cap: Option<NonZeroUsize>,
 }
 
-/// One server's way to its engine.
 #[derive(Debug)]
 pub(crate) struct Door {
     labels: Labels,
     endpoint: Endpoint,
-    /// For an engine whose socket is a path of this machine.
-    sockets: Option<Sockets>,
-    /// How many containers there may be at a time.
+    /// `None` for an engine that does not listen on a unix socket of this machine.
+    sockets: Option<SocketSubstitution>,
+    /// Most containers at a time.
     cap: Option<NonZeroUsize>,
     traffic: Rc<Traffic>,
 }
 
 impl Door {
-    /// `before` is what somebody has left who served it.
-    pub(crate) fn new(orders: DoorOrders, before: Before) -> Self {
-        let DoorOrders { passage: Passage { endpoint, socket }, note, labels, cap } = orders;
+    /// `prior` is what an earlier porter of the same Door has left.
+    pub(crate) fn new(config: DoorConfig, prior: PriorTraffic) -> Self {
+        let DoorConfig { engine_door: EngineDoor { endpoint, socket }, note, labels, cap } = config;
         let sockets = match &endpoint {
-            Endpoint::Unix(path) => Some(Sockets::new(path, &socket)),
+            Endpoint::Unix(path) => Some(SocketSubstitution::new(path, &socket)),
             Endpoint::Tcp { .. } | Endpoint::Ssh(_) => None,
         };
-        let traffic = Rc::new(Traffic::new(note, before));
+        let traffic = Rc::new(Traffic::new(note, prior));
         Self { labels, endpoint, sockets, cap, traffic }
     }
 
-    /// Serves whoever comes. Never returns; every connection ends with this future.
+    /// Accepts and serves connections. Never returns; dropping the future ends every connection.
     pub(crate) async fn serve(self: Rc<Self>, listener: UnixListener) {
         let mut connections = JoinSet::new();
         loop {
@@ -107,7 +106,7 @@ impl Door {
                     Ok((client, _)) if connections.len() < MOST_CONNECTIONS => {
                         connections.spawn_local(Rc::clone(&self).admit(client));
                     }
-                    Ok((client, _)) => turn_away(client).await,
+                    Ok((client, _)) => reject(client).await,
                     Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
                 },
                 Some(_) = connections.join_next() => {}
@@ -115,59 +114,59 @@ impl Door {
         }
     }
 
-    /// Refuses to create or start anything from now on.
+    /// Refuses creates and starts from now on.
     pub(crate) fn close(&self) {
         self.traffic.close();
     }
 
-    /// How many creates the engine has not answered.
+    /// The number of creates that the engine has not responded to.
     pub(crate) fn creates(&self) -> Arc<AtomicUsize> {
         self.traffic.creates()
     }
 
-    /// The containers that the engine has said it created.
-    pub(crate) fn made(&self) -> Made {
+    /// Ids of the containers that the engine reported as created.
+    pub(crate) fn made(&self) -> CreatedIds {
         self.traffic.made()
     }
 
-    /// Processes that may run in containers that are not ours.
+    /// Ids of exec sessions that may still run in containers that are not ours.
     pub(crate) fn execs(&self) -> Vec<String> {
         self.traffic.execs()
     }
 
-    /// One of them has ended.
-    pub(crate) fn ended(&self, exec: &str) {
-        self.traffic.ended(exec);
+    /// Records that an exec session has ended.
+    pub(crate) fn exec_ended(&self, exec: &str) {
+        self.traffic.exec_ended(exec);
     }
 
     async fn admit(self: Rc<Self>, client: UnixStream) {
-        // Without an engine the client is left with an end of file, and says so in its own words.
+        // Without an engine the client sees end of file and prints its own error.
         if let Ok(engine) = open(&self.endpoint).await {
-            // Whatever broke it, the client sees its end.
+            // Whatever the error is, the client sees the connection end.
             let _ = Connection::new(self, client, engine).serve().await;
         }
     }
 
-    /// A create is about to be passed on, if it may be.
-    async fn begin(&self, thing: Thing) -> Result<Flight, Denial> {
-        if let (Thing::Container, Some(cap)) = (thing, self.cap) {
+    /// Records a create before it is forwarded, or denies it because of the cap.
+    async fn begin(&self, kind: ObjectKind) -> Result<PendingCreate, Denial> {
+        if let (ObjectKind::Container, Some(cap)) = (kind, self.cap) {
             let cap = cap.get();
             if self.traffic.containers() >= cap {
                 self.count().await?;
             }
             if self.traffic.containers() >= cap {
-                return Err(Denial::cap(cap));
+                return Err(Denial::too_many_containers(cap));
             }
         }
         self.traffic.begin()
     }
 
-    /// Asks the engine how many containers there are: it is not told here when one goes.
+    /// Counts the containers by a request to the engine: the Door does not learn when one is removed.
     async fn count(&self) -> Result<(), Denial> {
         let listed = list(&self.endpoint, COUNT_LIMIT).await;
         let listed = listed.map_err(|unreachable| Denial::uncounted(&unreachable))?;
         let instance = self.labels.instance;
-        self.traffic.counted(listed.iter().filter(|one| one.instance == instance).count());
+        self.traffic.set_containers(listed.iter().filter(|one| one.instance == instance).count());
         Ok(())
     }
 
@@ -175,16 +174,16 @@ impl Door {
         self.sockets.is_some()
     }
 
-    /// Nobody will say what became of this create: it counts for as long as it may take.
-    fn lose(flight: Flight) {
+    /// Lets a create whose response was lost count as pending for [`LATE_CREATE`].
+    fn expire_later(pending: PendingCreate) {
         tokio::task::spawn_local(async move {
             tokio::time::sleep(LATE_CREATE).await;
-            flight.land();
+            pending.finish();
         });
     }
 }
 
-async fn turn_away(mut client: UnixStream) {
-    // Its buffer is empty, so that this never waits.
-    let _ = client.write_all(&Denial::crowded().bytes(After::Close)).await;
+async fn reject(mut client: UnixStream) {
+    // The socket buffer of a new connection is empty, so this never waits.
+    let _ = client.write_all(&Denial::too_many_connections().bytes(ConnectionAfter::Close)).await;
 }

@@ -1,11 +1,11 @@
-//! The note that an instance may have containers, beside its owner's ledger.
+//! The note of a Door: a file beside the owner's ledger that says that an instance may have containers.
 //!
-//! A process is gone after a power failure, a container is not. So before the first one is created
-//! the note is on the disk, and it goes only when their absence is proven. It also says whether an
-//! engine may still be busy with a create, whose container appears although nobody waits for it.
+//! Unlike a process, a container survives a power failure. So the Door writes the note to disk before it forwards the
+//! first create, and the porter or a sweep removes it only when the containers are proven gone. The note also counts
+//! pending creates, whose containers may appear although no client waits for them.
 //!
-//! It is a list of notes, of which the last whole line holds: to add a line takes a hundredth of the
-//! time that it takes to put a new file in the place of another, and readers never see half of it.
+//! The file is a log of notes as JSON lines, of which the last complete line counts. Appending a line takes a hundredth
+//! of the time that replacing the file takes, and a reader never sees half a note.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -16,29 +16,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::records;
 
-/// A list that is longer begins anew, unless that would be so for every line.
+/// Bytes. A longer file is replaced by one with a single line, unless that line alone needs a quarter of the size.
 const LONGEST: u64 = 64 << 10;
 
-/// What the note says.
+/// Content of the note.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
-    /// How many creates it has not answered.
+    /// Number of creates that the engine has not responded to.
     pub(crate) creates: usize,
-    /// Commands that may run in containers that are not ours.
+    /// Exec sessions that may run in containers that are not ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) execs: Vec<String>,
-    /// The containers that the engine has said it created, the newest of them.
+    /// Ids of the newest containers that the engine reported as created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) made: Vec<String>,
 }
 
 impl Note {
-    /// Without containers that are known of.
+    /// A note without known containers.
     pub(crate) fn new(creates: usize) -> Self {
         Self { creates, execs: Vec::new(), made: Vec::new() }
     }
 
-    /// `None`: the instance has never had a container there.
+    /// Reads the note. `None`: there is none, so no create was ever forwarded.
     pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
         match records::read(path) {
             Ok(text) => Ok(Some(serde_json::from_slice(newest(&text))?)),
@@ -47,7 +47,7 @@ impl Note {
         }
     }
 
-    /// Takes it back: nothing is there.
+    /// Removes the note, once the containers are proven gone.
     pub(crate) fn remove(path: &Path) -> io::Result<()> {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -56,70 +56,70 @@ impl Note {
     }
 }
 
-/// Where notes are written, by one who keeps the list open.
+/// The file with the notes, kept open by its only writer.
 #[derive(Debug)]
-pub(crate) struct NotePad {
+pub(crate) struct NoteFile {
     path: PathBuf,
-    list: Option<File>,
+    handle: Option<File>,
 }
 
-impl NotePad {
+impl NoteFile {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, list: None }
+        Self { path, handle: None }
     }
 
-    /// Writes so that it survives the death of processes. That there is a list survives a power
-    /// failure, too, with the ledger that it belongs to.
+    /// Writes a note. It survives the death of this process; that the file exists also survives a power failure, like
+    /// the ledger beside it.
     pub(crate) fn write(&mut self, note: &Note) -> io::Result<()> {
         let mut line = serde_json::to_vec(note)?;
         line.push(b'\n');
-        // After half a line nothing can be added: unless this one is whole, the next list is new.
-        let Some(mut list) = self.list.take_if(|list| can_grow(list, line.len())) else {
+        // The handle is put back only after a complete write: a line can't be appended to half a line.
+        let Some(mut handle) = self.handle.take_if(|handle| can_grow(handle, line.len())) else {
             return self.begin(&line);
         };
-        list.write_all(&line)?;
-        self.list = Some(list);
+        handle.write_all(&line)?;
+        self.handle = Some(handle);
         Ok(())
     }
 
-    /// A list with this line only, in the place of another.
+    /// Replaces the file by one with this line only.
     fn begin(&mut self, line: &[u8]) -> io::Result<()> {
         let aside = self.path.with_extension("door.new");
-        // From an attempt that has failed, or something that a server has put there: never written through.
+        // A leftover of a failed attempt, or something that a server put there, must not be written through.
         let _ = fs::remove_file(&aside);
-        let mut list = File::options().append(true).create_new(true).open(&aside)?;
-        list.write_all(line)?;
-        list.sync_all()?;
+        let mut handle = File::options().append(true).create_new(true).open(&aside)?;
+        handle.write_all(line)?;
+        handle.sync_all()?;
         fs::rename(aside, &self.path)?;
         crate::ledger::sync(self.path.parent().unwrap_or(&self.path))?;
-        self.list = Some(list);
+        self.handle = Some(handle);
         Ok(())
     }
 }
 
-/// Not if somebody has taken it away: what is written there is on no record.
-fn can_grow(list: &File, line: usize) -> bool {
+/// Whether a line can be appended: the file is short enough and was not unlinked.
+fn can_grow(handle: &File, line: usize) -> bool {
     let fits =
         |metadata: Metadata| metadata.nlink() > 0 && metadata.len() < LONGEST.max(4 * line as u64);
-    list.metadata().is_ok_and(fits)
+    handle.metadata().is_ok_and(fits)
 }
 
-/// The last whole line.
-fn newest(list: &[u8]) -> &[u8] {
-    let whole = list.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
-    list[..whole].rsplit(|&byte| byte == b'\n').next().unwrap_or_default()
+/// The last complete line.
+fn newest(handle: &[u8]) -> &[u8] {
+    let whole = handle.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
+    handle[..whole].rsplit(|&byte| byte == b'\n').next().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A pad in a directory like an owner's.
-    fn pad() -> (tempfile::TempDir, NotePad) {
+    /// A note file in a directory like an owner's.
+    fn note_file() -> (tempfile::TempDir, NoteFile) {
         let book = tempfile::tempdir().unwrap();
         fs::write(book.path().join("ledger"), "").unwrap();
-        let pad = NotePad::new(book.path().join("one.door"));
-        (book, pad)
+        let file = NoteFile::new(book.path().join("one.door"));
+        (book, file)
     }
 
     fn note(creates: usize) -> Note {
@@ -127,45 +127,45 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_note_holds() {
-        let (_book, mut pad) = pad();
+    fn the_last_line_counts() {
+        let (_book, mut file) = note_file();
         for creates in [1, 0, 12, 3] {
-            pad.write(&note(creates)).unwrap();
-            assert_eq!(Note::read(&pad.path).unwrap(), Some(note(creates)));
+            file.write(&note(creates)).unwrap();
+            assert_eq!(Note::read(&file.path).unwrap(), Some(note(creates)));
         }
     }
 
     #[test]
-    fn half_a_note_does_not_count() {
-        let (_book, mut pad) = pad();
-        pad.write(&note(1)).unwrap();
-        pad.list.as_mut().unwrap().write_all(b"{\"creates\":").unwrap();
-        assert_eq!(Note::read(&pad.path).unwrap(), Some(note(1)));
+    fn an_incomplete_line_is_ignored() {
+        let (_book, mut file) = note_file();
+        file.write(&note(1)).unwrap();
+        file.handle.as_mut().unwrap().write_all(b"{\"creates\":").unwrap();
+        assert_eq!(Note::read(&file.path).unwrap(), Some(note(1)));
     }
 
     #[test]
-    fn an_empty_list_is_not_taken_for_an_idle_engine() {
-        let (_book, pad) = pad();
-        fs::write(&pad.path, "").unwrap();
-        assert!(Note::read(&pad.path).is_err());
+    fn an_empty_file_is_an_error_rather_than_no_creates() {
+        let (_book, file) = note_file();
+        fs::write(&file.path, "").unwrap();
+        assert!(Note::read(&file.path).is_err());
     }
 
     #[test]
-    fn a_list_stays_short_whatever_is_written() {
-        let (_book, mut pad) = pad();
+    fn the_file_stays_short_whatever_is_written() {
+        let (_book, mut file) = note_file();
         for creates in 0..10_000 {
-            pad.write(&note(creates)).unwrap();
+            file.write(&note(creates)).unwrap();
         }
-        assert!(fs::metadata(&pad.path).unwrap().len() < 2 * LONGEST);
-        assert_eq!(Note::read(&pad.path).unwrap(), Some(note(9_999)));
+        assert!(fs::metadata(&file.path).unwrap().len() < 2 * LONGEST);
+        assert_eq!(Note::read(&file.path).unwrap(), Some(note(9_999)));
     }
 
     #[test]
-    fn a_list_that_somebody_has_removed_is_written_anew() {
-        let (_book, mut pad) = pad();
-        pad.write(&note(1)).unwrap();
-        Note::remove(&pad.path).unwrap();
-        pad.write(&note(2)).unwrap();
-        assert_eq!(Note::read(&pad.path).unwrap(), Some(note(2)));
+    fn a_file_that_was_removed_is_created_again() {
+        let (_book, mut file) = note_file();
+        file.write(&note(1)).unwrap();
+        Note::remove(&file.path).unwrap();
+        file.write(&note(2)).unwrap();
+        assert_eq!(Note::read(&file.path).unwrap(), Some(note(2)));
     }
 }

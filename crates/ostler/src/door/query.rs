@@ -1,20 +1,20 @@
-//! The queries of requests that make an image: with empty values in the place of our labels.
+//! Edits the query of requests that make an image, so that the image carries our labels with empty values.
 //!
-//! What a container or an image is labelled with goes on to the images made of it, and from there to the containers
-//! that anybody starts from those. The engines have no way to take a label out, only to set another value.
+//! Engines copy the labels of a container or base image to the images made from it, and from there to every container
+//! that is started from those. They offer no way to remove a label, only to set another value.
 
 use std::borrow::Cow;
 
 use serde_json::json;
 
 use super::edit::{EditError, check_each};
-use super::json::Object;
+use super::json::JsonObject;
 use super::route::ImageSource;
 use crate::engine::call::escaped;
 use crate::engine::instruction::{check_change, clearing};
 use crate::engine::label::{self, INSTANCE};
 
-/// The target of such a request, in which our labels are made empty.
+/// The request target with parameters that set our labels to empty values.
 pub(super) fn cleared(target: &str, source: ImageSource) -> Result<String, EditError> {
     match source {
         ImageSource::Commit | ImageSource::Import => with_changes(target),
@@ -22,7 +22,7 @@ pub(super) fn cleared(target: &str, source: ImageSource) -> Result<String, EditE
     }
 }
 
-/// Name and value of each parameter, as an engine reads them.
+/// Decoded name and value of each query parameter.
 pub(super) fn parameters(target: &str) -> impl Iterator<Item = (String, String)> {
     pieces(target).map(|piece| {
         let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
@@ -30,7 +30,7 @@ pub(super) fn parameters(target: &str) -> impl Iterator<Item = (String, String)>
     })
 }
 
-/// Engines carry out changes one after the other, so that ours count.
+/// Appends our changes. Engines apply changes in order, so ours win.
 fn with_changes(target: &str) -> Result<String, EditError> {
     const CHANGES: &str = "changes";
     for (name, change) in parameters(target) {
@@ -38,7 +38,7 @@ fn with_changes(target: &str) -> Result<String, EditError> {
             continue;
         }
         check_change(&change)?;
-        // Docker reads all of them as one text.
+        // Docker joins all changes into one text, so an open line would swallow the first of ours.
         if change.lines().any(|line| line.trim_end().ends_with(['\\', '`'])) {
             return Err(EditError::OpenChange);
         }
@@ -47,8 +47,9 @@ fn with_changes(target: &str) -> Result<String, EditError> {
     Ok(with_pieces(target, |_| true, ours))
 }
 
-/// The labels are one parameter: a JSON object, or for podman also a list. Only the one by which containers are removed
-/// is made empty, as docker's old builder takes a step for each.
+/// Adds an empty label to the `labels` parameter: a JSON object, or for podman also a list.
+///
+/// Only the label by which containers are removed is set, because docker's classic builder runs a step per label.
 fn with_labels(target: &str) -> Result<String, EditError> {
     const LABELS: &str = "labels";
     let mut given = None;
@@ -68,7 +69,7 @@ fn with_labels(target: &str) -> Result<String, EditError> {
         json!(list).to_string()
     } else {
         let given = if given.is_empty() { "{}" } else { &given };
-        let mut labels = Object::parse(given.as_bytes())?;
+        let mut labels = JsonObject::parse(given.as_bytes())?;
         check_each(&labels, label::check)?;
         labels.set_exactly(INSTANCE, "")?;
         serde_json::to_string(&labels)?
@@ -78,7 +79,7 @@ fn with_labels(target: &str) -> Result<String, EditError> {
     Ok(with_pieces(target, is_other, [format!("{LABELS}={}", escaped(&labels))]))
 }
 
-/// Podman finds its parameters without regard to case, docker does not. No client needs that.
+/// Compares exactly, and refuses another case: podman ignores case here, docker does not, and no client depends on it.
 fn is_named(name: &str, expected: &'static str) -> Result<bool, EditError> {
     match name == expected {
         false if name.eq_ignore_ascii_case(expected) => Err(EditError::Parameter(expected)),
@@ -96,7 +97,7 @@ fn with_pieces(
     format!("{path}?{}", kept.chain(ours).collect::<Vec<_>>().join("&"))
 }
 
-/// Some engines take a semicolon for a separator, the others refuse it.
+/// The raw `name=value` pieces of the query. Some engines accept a semicolon as separator; the others refuse it.
 fn pieces(target: &str) -> impl Iterator<Item = &str> {
     let query = target.split_once('?').map_or("", |(_, query)| query);
     query.split(['&', ';']).filter(|piece| !piece.is_empty())
@@ -106,7 +107,7 @@ fn form_decoded(text: &str) -> String {
     decoded(&text.replace('+', " "))
 }
 
-/// Without percent escapes.
+/// Resolves percent escapes.
 pub(super) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_ours_are_refused() {
+    fn reserved_labels_are_refused() {
         for labels in [
             "labels=%7B%22ostler.instance%22%3A%22x%22%7D",
             "labels=%7B%22\\u006fstler.instance%22%3A%22x%22%7D",

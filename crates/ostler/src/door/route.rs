@@ -1,35 +1,36 @@
-//! What a request asks of an engine, as far as that matters here.
+//! Classifies a request by what it makes the engine do.
 
 use super::query::{decoded, parameters};
 
-/// Whose words a request uses.
+/// API of a request: docker's, or podman's own (`/libpod/`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Docker,
     Libpod,
 }
 
-/// What a request is about.
+/// What a request makes the engine do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// Makes something that outlives the request, and that a label can mark.
-    Create(Thing, Dialect),
-    /// Makes an image, which would pass on our labels.
+    /// Creates an object that can carry labels.
+    Create(ObjectKind, Dialect),
+    /// Makes an image, which would hand on our labels to containers.
     Image(ImageSource),
-    /// Changes a container, perhaps so that the engine revives it.
+    /// Changes a container, possibly its restart policy.
     Update,
-    /// Sets a container going, or a process in one.
+    /// Starts a container or pod.
     Start,
-    /// Readies a process in a container.
+    /// Creates an exec session in a container.
     Exec,
-    /// Sets a process that was readied going; by its id.
+    /// Starts the exec session with this id.
     ExecStart(String),
-    /// Makes something that no label of ours would be on, or that goes on elsewhere.
-    Unmarkable(&'static str),
+    /// Creates something that can't carry our labels, or that something else than the engine keeps alive; the text
+    /// names it in the denial.
+    Unlabelled(&'static str),
     Other,
 }
 
-/// What an image is made of.
+/// What an image is made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ImageSource {
     /// A container.
@@ -40,9 +41,9 @@ pub(super) enum ImageSource {
     Import,
 }
 
-/// What is created.
+/// Kind of object that a request creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Thing {
+pub(super) enum ObjectKind {
     Container,
     Pod,
     Network,
@@ -55,20 +56,22 @@ impl Route {
             return Self::Other;
         }
         let path = path_of(target);
-        let mut words: Vec<&str> = path.split('/').skip(1).collect();
-        if words.first().is_some_and(|word| is_version(word)) {
-            words.remove(0);
+        let mut segments: Vec<&str> = path.split('/').skip(1).collect();
+        if segments.first().is_some_and(|word| is_version(word)) {
+            segments.remove(0);
         }
-        let dialect = if words.first() == Some(&"libpod") {
-            words.remove(0);
+        let dialect = if segments.first() == Some(&"libpod") {
+            segments.remove(0);
             Dialect::Libpod
         } else {
             Dialect::Docker
         };
-        match Self::of_words(&words, dialect) {
-            // Podman takes it beside the body.
-            Self::Update if asks_for_restarts(target) => Self::Unmarkable("a restart policy"),
-            // A pull, of which the labels are seen later.
+        match Self::of_segments(&segments, dialect) {
+            // Podman takes the restart policy from the query.
+            Self::Update if asks_for_restarts(target) => {
+                Self::Unlabelled("a container with a restart policy")
+            }
+            // A pull. The labels of a pulled image are inspected when a container is removed.
             Self::Image(ImageSource::Import)
                 if dialect == Dialect::Docker && !has_source(target) =>
             {
@@ -78,47 +81,45 @@ impl Route {
         }
     }
 
-    fn of_words(words: &[&str], dialect: Dialect) -> Self {
-        match (words, dialect) {
-            (["containers", "create"], _) => Self::Create(Thing::Container, dialect),
-            (["pods", "create"], Dialect::Libpod) => Self::Create(Thing::Pod, dialect),
-            (["networks", "create"], _) => Self::Create(Thing::Network, dialect),
-            (["volumes", "create"], _) => Self::Create(Thing::Volume, dialect),
+    fn of_segments(segments: &[&str], dialect: Dialect) -> Self {
+        match (segments, dialect) {
+            (["containers", "create"], _) => Self::Create(ObjectKind::Container, dialect),
+            (["pods", "create"], Dialect::Libpod) => Self::Create(ObjectKind::Pod, dialect),
+            (["networks", "create"], _) => Self::Create(ObjectKind::Network, dialect),
+            (["volumes", "create"], _) => Self::Create(ObjectKind::Volume, dialect),
             (["commit"], _) => Self::Image(ImageSource::Commit),
             (["build"], _) => Self::Image(ImageSource::Build),
             (["images", "create"], Dialect::Docker) | (["images", "import"], Dialect::Libpod) => {
                 Self::Image(ImageSource::Import)
             }
-            // Docker's names may have slashes in them: a container has those of its links.
+            // Docker's container names may contain slashes, because of links.
             (["containers", _, .., "update"], _) => Self::Update,
             (["containers" | "pods", _, .., "start" | "restart"], _) => Self::Start,
             (["containers", _, .., "exec"], _) => Self::Exec,
             (["exec", id, "start"], _) => Self::ExecStart((*id).to_owned()),
             (["plugins", _, .., "enable"], Dialect::Docker) => {
-                Self::Unmarkable("a plugin of the engine that is enabled")
+                Self::Unlabelled("an enabled plugin of the engine")
             }
             (["services", "create"] | ["services", _, "update"], Dialect::Docker) => {
-                Self::Unmarkable("a service of a swarm")
+                Self::Unlabelled("a swarm service")
             }
-            (["swarm", "init" | "join"], Dialect::Docker) => Self::Unmarkable("a swarm"),
+            (["swarm", "init" | "join"], Dialect::Docker) => Self::Unlabelled("a swarm"),
             (["secrets" | "configs", "create"], Dialect::Docker) => {
-                Self::Unmarkable("a secret or a configuration of a swarm")
+                Self::Unlabelled("a swarm secret or config")
             }
             (["play", "kube"] | ["kube", "play" | "apply"], Dialect::Libpod) => {
-                Self::Unmarkable("what a Kubernetes file describes")
+                Self::Unlabelled("an object of a Kubernetes file")
             }
-            (["quadlets", ..], Dialect::Libpod) => {
-                Self::Unmarkable("a unit that a service manager starts")
-            }
+            (["quadlets", ..], Dialect::Libpod) => Self::Unlabelled("a systemd unit (quadlet)"),
             (["containers", _, "restore"], Dialect::Libpod) => {
-                Self::Unmarkable("a container from a checkpoint")
+                Self::Unlabelled("a container restored from a checkpoint")
             }
             _ => Self::Other,
         }
     }
 }
 
-/// The path that an engine sees: without host and query, and decoded.
+/// The path of a request target as an engine sees it: without host and query, percent-decoded.
 fn path_of(target: &str) -> String {
     let target = match target.split_once("://") {
         Some((scheme, rest)) if !scheme.contains(['/', '?']) => {
@@ -139,7 +140,7 @@ fn asks_for_restarts(target: &str) -> bool {
     })
 }
 
-/// Of the API: `v1.41`, or podman's `v4.0.0`.
+/// Whether this path segment is an API version: `v1.41`, or podman's `v4.0.0`.
 fn is_version(word: &str) -> bool {
     word.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
@@ -150,16 +151,19 @@ mod tests {
 
     #[test]
     fn creates_are_seen_under_every_prefix() {
-        let container = Route::Create(Thing::Container, Dialect::Docker);
+        let container = Route::Create(ObjectKind::Container, Dialect::Docker);
         let cases = [
             ("/containers/create", container.clone()),
             ("/v1.41/containers/create?name=x", container.clone()),
             ("/v1.99/contain%65rs/create", container.clone()),
             ("http://docker/v1.41/containers/create", container),
-            ("/v4.0.0/libpod/containers/create", Route::Create(Thing::Container, Dialect::Libpod)),
-            ("/libpod/pods/create", Route::Create(Thing::Pod, Dialect::Libpod)),
-            ("/v1.41/networks/create", Route::Create(Thing::Network, Dialect::Docker)),
-            ("/libpod/volumes/create", Route::Create(Thing::Volume, Dialect::Libpod)),
+            (
+                "/v4.0.0/libpod/containers/create",
+                Route::Create(ObjectKind::Container, Dialect::Libpod),
+            ),
+            ("/libpod/pods/create", Route::Create(ObjectKind::Pod, Dialect::Libpod)),
+            ("/v1.41/networks/create", Route::Create(ObjectKind::Network, Dialect::Docker)),
+            ("/libpod/volumes/create", Route::Create(ObjectKind::Volume, Dialect::Libpod)),
             ("/v1.41/containers/abc/start", Route::Start),
             ("/containers/a%2Fb/exec", Route::Exec),
             ("/containers/a/b/update", Route::Update),
@@ -169,15 +173,15 @@ mod tests {
             ("/libpod/containers/abc/update?restartPolicy=no", Route::Update),
             (
                 "/libpod/containers/abc/update?a=b&restartPolicy=always",
-                Route::Unmarkable("a restart policy"),
+                Route::Unlabelled("a container with a restart policy"),
             ),
-            ("/v1.41/services/create", Route::Unmarkable("a service of a swarm")),
+            ("/v1.41/services/create", Route::Unlabelled("a swarm service")),
             (
                 "/plugins/vieux/sshfs:latest/enable?timeout=0",
-                Route::Unmarkable("a plugin of the engine that is enabled"),
+                Route::Unlabelled("an enabled plugin of the engine"),
             ),
             ("/v1.41/plugins/x/disable", Route::Other),
-            ("/v5.7.0/libpod/quadlets", Route::Unmarkable("a unit that a service manager starts")),
+            ("/v5.7.0/libpod/quadlets", Route::Unlabelled("a systemd unit (quadlet)")),
             ("/v1.41/commit?container=c", Route::Image(ImageSource::Commit)),
             ("/v4.0.0/libpod/commit?container=c", Route::Image(ImageSource::Commit)),
             ("/v1.41/build?x=/containers/create", Route::Image(ImageSource::Build)),

@@ -1,22 +1,22 @@
-//! The two ends of a connection through the Door, with bounded buffers.
+//! The read side and the write side of a connection, with bounded buffers.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// How much of a stream is held at a time in one direction. A head has to fit.
+/// Buffer size in bytes, for each direction. A head has to fit.
 pub(super) const BUFFER: usize = 64 << 10;
 
-/// What comes from one side, and has not been passed on yet.
+/// A reader with the bytes that were received and not forwarded yet.
 #[derive(Debug)]
-pub(super) struct Inlet<R> {
+pub(super) struct ReadSide<R> {
     reader: R,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
 }
 
-impl<R: AsyncRead + Unpin> Inlet<R> {
+impl<R: AsyncRead + Unpin> ReadSide<R> {
     pub(super) fn new(reader: R) -> Self {
         Self { reader, buffer: vec![0; BUFFER].into_boxed_slice(), start: 0, end: 0 }
     }
@@ -36,7 +36,7 @@ impl<R: AsyncRead + Unpin> Inlet<R> {
         self.end - self.start == self.buffer.len()
     }
 
-    /// Reads on, once, if there is room. `false`: nothing more will come.
+    /// Reads once into the free part of the buffer. `false`: end of file, or the buffer is full.
     pub(super) async fn fill(&mut self) -> io::Result<bool> {
         if self.end == self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -48,15 +48,14 @@ impl<R: AsyncRead + Unpin> Inlet<R> {
     }
 }
 
-/// What goes to one side. Bytes for one that is gone go nowhere, so that what is under way can be
-/// finished.
+/// A writer that discards its bytes once the peer is gone, so that the other side's message can be read to its end.
 #[derive(Debug)]
-pub(super) struct Outlet<W> {
+pub(super) struct WriteSide<W> {
     writer: W,
     is_gone: bool,
 }
 
-impl<W: AsyncWrite + Unpin> Outlet<W> {
+impl<W: AsyncWrite + Unpin> WriteSide<W> {
     pub(super) fn new(writer: W) -> Self {
         Self { writer, is_gone: false }
     }
@@ -71,7 +70,7 @@ impl<W: AsyncWrite + Unpin> Outlet<W> {
         }
     }
 
-    /// Tells the other side that nothing more will come.
+    /// Sends end of file.
     pub(super) async fn finish(&mut self) {
         if !self.is_gone {
             self.is_gone = self.writer.shutdown().await.is_err();

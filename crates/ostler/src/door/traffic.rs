@@ -1,4 +1,8 @@
-//! What is under way between a server and its engine.
+//! What a Door keeps track of: pending creates, created containers and exec sessions.
+//!
+//! Every change is written to the [note](super::note), so that a later porter or a sweep can go on from there. A
+//! create is in the note before it is forwarded; everything else may be noted late, because a note that says too much
+//! only makes a sweep take longer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -9,162 +13,159 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::denial::Denial;
-use super::note::{Note, NotePad};
+use super::note::{Note, NoteFile};
 use super::route::Route;
-use crate::engine::proof::Made;
+use crate::engine::proof::CreatedIds;
 
-/// More processes than that in other people's containers are not kept in mind.
+/// Most exec sessions that are tracked at a time.
 const MOST_EXECS: usize = 4096;
 
-/// Everything that a Door has to know of its past. One thread looks at it.
+/// State of a Door, used by one thread only, except for `creates` and `made`.
 #[derive(Debug)]
 pub(super) struct Traffic {
     is_closing: Cell<bool>,
-    /// Creates that the engine has not answered. Only one thread counts; whoever clears looks.
+    /// Number of creates that the engine has not responded to. Only the Door changes it; the clearing reads it.
     creates: Arc<AtomicUsize>,
-    /// Containers that were made, and may have gone since.
+    /// Upper bound of the number of containers: removals are not subtracted until the engine is asked again.
     containers: Cell<usize>,
-    /// Which they are, the newest of them.
-    made: Made,
-    /// Processes that were readied in containers and may run.
+    /// The newest created containers.
+    made: CreatedIds,
+    /// Exec sessions that were created and have not ended, as far as the Door knows.
     execs: RefCell<BTreeSet<String>>,
     record: Record,
 }
 
-/// What is noted, and where.
 #[derive(Debug)]
 struct Record {
-    pad: RefCell<NotePad>,
-    /// Creates of somebody before, which may still be under way.
+    file: RefCell<NoteFile>,
+    /// Creates of an earlier porter that may still be pending.
     lost: usize,
 }
 
-/// What somebody has left who served the same Door.
+/// What the note of an earlier porter of the same Door says.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Before {
-    /// How many creates nobody counts any more.
+pub(crate) struct PriorTraffic {
+    /// Creates that were pending; their responses are lost.
     pub(crate) creates: usize,
-    /// Commands that may run.
+    /// Exec sessions that may still run.
     pub(crate) execs: Vec<String>,
-    /// Containers that were made.
+    /// Created containers.
     pub(crate) made: Vec<String>,
 }
 
-/// A create that the engine has not answered. If nobody says that it has landed it stays under
-/// way.
+/// A create that the engine has not responded to. Dropping it leaves the create pending for good.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Flight {
+pub(super) struct PendingCreate {
     traffic: Rc<Traffic>,
 }
 
 impl Traffic {
-    /// `note` is where the note is, `before` what somebody has left who served the same Door.
-    pub(super) fn new(note: PathBuf, before: Before) -> Self {
-        let Before { creates: lost, execs, made } = before;
+    /// `note` is the path of the note.
+    pub(super) fn new(note: PathBuf, prior: PriorTraffic) -> Self {
+        let PriorTraffic { creates: lost, execs, made } = prior;
         Self {
             is_closing: Cell::new(false),
             creates: Arc::default(),
             containers: Cell::new(0),
             made: made.into(),
             execs: RefCell::new(execs.into_iter().collect()),
-            record: Record { pad: RefCell::new(NotePad::new(note)), lost },
+            record: Record { file: RefCell::new(NoteFile::new(note)), lost },
         }
     }
 
-    /// From now on nothing is created or started.
+    /// Denies creates and starts from now on.
     pub(super) fn close(&self) {
         self.is_closing.set(true);
     }
 
-    /// How many creates are not answered, now and later.
+    /// The live number of pending creates.
     pub(super) fn creates(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.creates)
     }
 
-    /// The containers that were made, now and later.
-    pub(super) fn made(&self) -> Made {
+    /// The live set of created containers.
+    pub(super) fn made(&self) -> CreatedIds {
         self.made.clone()
     }
 
-    /// Processes that may run in containers that are not ours.
+    /// Exec sessions that may still run.
     pub(super) fn execs(&self) -> Vec<String> {
         self.execs.borrow().iter().cloned().collect()
     }
 
-    /// Whether a request may be passed on at all.
+    /// Whether the Door may forward a request of this kind now.
     pub(super) fn admit(&self, route: &Route) -> Result<(), Denial> {
         match route {
-            Route::Unmarkable(what) => Err(Denial::unmarkable(what)),
+            Route::Unlabelled(what) => Err(Denial::unlabelled(what)),
             Route::Create(..) | Route::Start | Route::Exec | Route::ExecStart(_)
                 if self.is_closing.get() =>
             {
                 Err(Denial::closing())
             }
             Route::Exec if self.execs.borrow().len() >= MOST_EXECS => {
-                Err(Denial::execs(MOST_EXECS))
+                Err(Denial::too_many_execs(MOST_EXECS))
             }
             _ => Ok(()),
         }
     }
 
-    /// How many containers there may be, with those that are being made.
+    /// Upper bound of the number of containers, pending creates included.
     pub(super) fn containers(&self) -> usize {
         self.containers.get() + self.creates.load(Ordering::Relaxed)
     }
 
-    /// So many the engine has listed.
-    pub(super) fn counted(&self, containers: usize) {
+    /// Sets the number of containers that the engine has listed.
+    pub(super) fn set_containers(&self, containers: usize) {
         self.containers.set(containers);
     }
 
-    /// A create is about to be passed on. It is on record before that.
-    pub(super) fn begin(self: &Rc<Self>) -> Result<Flight, Denial> {
-        // Its body has been waited for since it was admitted.
+    /// Notes a create. The caller forwards it afterwards.
+    pub(super) fn begin(self: &Rc<Self>) -> Result<PendingCreate, Denial> {
+        // The Door may have been closed while the body of the create arrived.
         if self.is_closing.get() {
             return Err(Denial::closing());
         }
         let creates = self.creates.load(Ordering::Relaxed) + 1;
         let noted = self.record.note(creates, self.execs(), self.made.list());
-        noted.map_err(|error| Denial::no_record(&error))?;
+        noted.map_err(|error| Denial::not_recorded(&error))?;
         self.creates.store(creates, Ordering::Release);
-        Ok(Flight { traffic: Rc::clone(self) })
+        Ok(PendingCreate { traffic: Rc::clone(self) })
     }
 
-    /// An engine has readied a process.
-    pub(super) fn readied(&self, exec: String) {
+    /// Notes an exec session that the engine has created.
+    pub(super) fn exec_created(&self, exec: String) {
         self.execs.borrow_mut().insert(exec);
         self.note();
     }
 
-    /// That process has ended.
-    pub(super) fn ended(&self, exec: &str) {
+    /// Forgets an exec session that has ended.
+    pub(super) fn exec_ended(&self, exec: &str) {
         if self.execs.borrow_mut().remove(exec) {
             self.note();
         }
     }
 
-    /// A note that says too much makes a sweep take longer, and one that can't be written at all is
-    /// noticed by the next create.
+    /// Writes the note. A failure is ignored here: the next create fails if the note still can't be written.
     fn note(&self) {
         let creates = self.creates.load(Ordering::Relaxed);
         let _ = self.record.note(creates, self.execs(), self.made.list());
     }
 }
 
-impl Flight {
-    /// A container has been made, and this is its id, if that could be read.
-    pub(super) fn deliver(self, id: Option<String>) {
+impl PendingCreate {
+    /// Ends the create of a container, with its id if the response could be read.
+    pub(super) fn created(self, id: Option<String>) {
         self.traffic.containers.update(|containers| containers + 1);
-        // Before the create is no longer counted: a container without a create under way has been noted.
+        // Before the count drops: the clearing relies on every container without a pending create being in the set.
         if let Some(id) = id {
             self.traffic.made.note(id);
         }
-        self.land();
+        self.finish();
     }
 
-    /// The engine has answered, or can't answer any more.
-    pub(super) fn land(self) {
+    /// Ends the create: the engine has responded, or can't respond any more.
+    pub(super) fn finish(self) {
         let Self { traffic } = self;
         traffic.creates.fetch_sub(1, Ordering::Release);
         traffic.note();
@@ -174,6 +175,6 @@ impl Flight {
 impl Record {
     fn note(&self, creates: usize, execs: Vec<String>, made: Vec<String>) -> io::Result<()> {
         let creates = creates + self.lost;
-        self.pad.borrow_mut().write(&Note { creates, execs, made })
+        self.file.borrow_mut().write(&Note { creates, execs, made })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::proof::{Doubt, Made};
+use super::proof::{CreatedIds, Doubt};
 use crate::containers::{EngineResidue, EngineState, LeftContainer, RemovedContainer};
 use crate::id::InstanceId;
 
@@ -14,7 +14,7 @@ pub(crate) struct Claim {
     /// Only what carries its label.
     pub(crate) instance: InstanceId,
     /// The containers that were created for it, as far as that is known.
-    pub(crate) made: Made,
+    pub(crate) made: CreatedIds,
     /// What may still appear.
     pub(crate) creates: Creates,
 }

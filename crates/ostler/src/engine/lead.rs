@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Tool;
 use super::argv::{Creation, forget_engine};
-use crate::containers::{Labels, Passage};
+use crate::containers::{EngineDoor, Labels};
 use crate::spec::ServerSpec;
 
 /// If a server's own command makes a container, that has its labels from there on, and an init.
@@ -31,7 +31,7 @@ pub(crate) fn lead(spec: &mut ServerSpec, tool: Tool, socket: &Path) {
 }
 
 /// Lets a podman command do without a service again that was only led to one of these sockets.
-pub(crate) fn release(spec: &mut ServerSpec, ways: &[Passage]) {
+pub(crate) fn release(spec: &mut ServerSpec, ways: &[EngineDoor]) {
     let is_ours = |value: &OsString| ways.iter().any(|way| *value == address(&way.socket));
     spec.env.retain(|(name, value)| name != "CONTAINER_HOST" || !is_ours(value));
 }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_was_led_can_be_released() {
         let mut spec = led(Tool::Podman, "podman", &["ps"]);
-        let way = |socket: &str| Passage {
+        let way = |socket: &str| EngineDoor {
             endpoint: "unix:///engine.sock".parse().unwrap(),
             socket: socket.into(),
         };

@@ -2,7 +2,7 @@
 //!
 //! An engine gives a container the labels of its image. A container that the user starts from an image which a server
 //! has committed, built or loaded can therefore carry the server's label. So before a removal one of these must hold:
-//! the Door has noted the container's id from the engine's answer to the create ([`Made`]); or the image does not have
+//! the Door has noted the container's id from the engine's answer to the create ([`CreatedIds`]); or the image does not have
 //! the same label, so that only a create can have put it there. A container whose image has the same label, and whose id
 //! was not noted, is not the instance's. If the image can't be inspected, also because it was deleted, it is not known
 //! whose the container is: it is left alone, told as residue, and looked at again.
@@ -21,9 +21,9 @@ const LONGEST_ID: usize = 128;
 
 /// The ids of containers that an engine has said it created, the oldest first. Cheap to clone; all clones are one list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Made(Arc<Mutex<VecDeque<String>>>);
+pub(crate) struct CreatedIds(Arc<Mutex<VecDeque<String>>>);
 
-impl Made {
+impl CreatedIds {
     pub(crate) fn note(&self, id: String) {
         let mut ids = self.ids();
         if id.len() <= LONGEST_ID && !id.is_empty() {
@@ -47,7 +47,7 @@ impl Made {
     }
 }
 
-impl From<Vec<String>> for Made {
+impl From<Vec<String>> for CreatedIds {
     fn from(ids: Vec<String>) -> Self {
         let made = Self::default();
         for id in ids {
@@ -102,7 +102,7 @@ impl Candidate {
 pub(super) async fn prove(
     client: &Client,
     candidate: &Candidate,
-    made: &Made,
+    made: &CreatedIds,
 ) -> Result<Origin, Doubt> {
     let id = &candidate.view.id;
     if made.contains(id) {
@@ -120,13 +120,13 @@ mod tests {
 
     #[test]
     fn the_newest_ids_are_kept() {
-        let made = Made::default();
+        let made = CreatedIds::default();
         for number in 0..=MOST_MADE {
             made.note(number.to_string());
         }
         made.note("x".repeat(LONGEST_ID + 1));
         assert_eq!(made.list().len(), MOST_MADE);
         assert!(!made.contains("0") && made.contains("1") && made.contains("1024"));
-        assert_eq!(Made::from(made.list()).list(), made.list());
+        assert_eq!(CreatedIds::from(made.list()).list(), made.list());
     }
 }

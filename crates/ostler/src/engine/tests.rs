@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::claim::{Claim, Cleared, Creates, News, Times};
 use super::clear::clear_blocking;
 use super::label;
-use super::proof::Made;
+use super::proof::CreatedIds;
 use crate::containers::{Endpoint, EngineResidue, RemovedContainer};
 use crate::id::InstanceId;
 
@@ -30,7 +30,7 @@ struct Removal {
 
 impl Removal {
     fn from(socket: &Path, instance: InstanceId) -> Self {
-        let claim = Claim { instance, made: Made::default(), creates: Creates::None };
+        let claim = Claim { instance, made: CreatedIds::default(), creates: Creates::None };
         Self { endpoint: Endpoint::Unix(socket.to_owned()), claim, times: TIMES }
     }
 

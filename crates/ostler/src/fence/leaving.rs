@@ -1,4 +1,4 @@
-//! A guardian on its way out.
+//! A dismissed guardian that still has to be reaped.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
@@ -6,29 +6,30 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::graveyard::{Late, bury};
+use crate::graveyard::{Abandoned, reap_later};
 use crate::poll::readable;
 
-/// A guardian that may go, and that somebody has to wait for so that no zombie stays.
+/// A guardian that was dismissed. It stays a zombie of this process until it is reaped.
 ///
-/// Its descriptor polls as readable once [`reap`](Self::reap) does not have to wait. Dropping it
-/// leaves the waiting to others.
+/// Its descriptor becomes readable once [`reap`](Self::reap) does not have to wait. If it is dropped, a background
+/// thread reaps it.
 #[derive(Debug)]
 pub struct Leaving {
-    /// Taken when it has been waited for.
+    /// `None` once it was reaped.
     guardian: Option<Child>,
+    /// A pidfd.
     handle: OwnedFd,
     limit: Duration,
 }
 
 impl Leaving {
-    /// `None`: the host has waited for it already.
+    /// `None`: the host has reaped it already.
     pub(super) fn new(guardian: Child, limit: Duration) -> Option<Self> {
         let handle = pidfd_open(Pid::from_child(&guardian), PidfdFlags::empty()).ok()?;
         Some(Self { guardian: Some(guardian), handle, limit })
     }
 
-    /// Waits for it, no longer than its way out should take.
+    /// Waits for its exit and reaps it. Gives up after the control limit.
     pub fn reap(mut self) {
         self.wait();
     }
@@ -36,12 +37,12 @@ impl Leaving {
     fn wait(&mut self) {
         let Some(mut guardian) = self.guardian.take() else { return };
         if readable(&self.handle, self.limit).unwrap_or(false) {
-            // An error means that the host has waited for it already.
+            // An error means that the host has reaped it already.
             let _ = guardian.wait();
         }
     }
 
-    /// Whether it can be waited for without waiting.
+    /// Whether it has exited.
     fn has_left(&self) -> bool {
         readable(&self.handle, Duration::ZERO).unwrap_or(false)
     }
@@ -53,9 +54,9 @@ impl AsFd for Leaving {
     }
 }
 
-impl Late for Leaving {
-    /// One that has left is waited for when it is dropped, and that takes no time.
-    fn see_to(self: Box<Self>) -> Option<Box<dyn Late>> {
+impl Abandoned for Leaving {
+    /// Dropping one that has exited reaps it, without waiting.
+    fn make_progress(self: Box<Self>) -> Option<Box<dyn Abandoned>> {
         if self.has_left() { None } else { Some(self) }
     }
 }
@@ -66,7 +67,7 @@ impl Drop for Leaving {
             self.wait();
         } else if let (Some(guardian), Ok(handle)) = (self.guardian.take(), self.handle.try_clone())
         {
-            bury(Box::new(Self { guardian: Some(guardian), handle, limit: self.limit }));
+            reap_later(Box::new(Self { guardian: Some(guardian), handle, limit: self.limit }));
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The fence: the owner's line to one guardian.
+//! The fence: the owner's handle of one guardian.
 //!
-//! Its descriptor polls as readable when there is something to hear, so that it fits under any loop.
-//! When it is closed, the guardian ends everything by itself.
+//! It sends orders over the control socket and turns the guardian's reports into events. Its descriptor becomes
+//! readable when there is an event, so it fits into any event loop. Dropping the fence closes the socket, and the
+//! guardian ends the instance on its own.
 
 mod leaving;
 mod start;
@@ -28,32 +29,31 @@ use crate::proctable::Identity;
 use crate::remains::{self, Remains};
 use crate::terms::GuardianProgram;
 use crate::whereabouts::Whereabouts;
-use crate::wire::guardian::{Order, Report};
+use crate::wire::guardian::{GuardianOrder, GuardianReport};
 use crate::wire::{Conn, Received};
 
-/// One server with all that it causes.
+/// One server with its process tree and containers.
 #[derive(Debug)]
 pub(crate) struct Fence {
     id: InstanceId,
     conn: Conn,
-    /// Taken when it has been waited for.
+    /// `None` once it was dismissed.
     guardian: Option<Child>,
-    /// Where the leaf is, if one could be made.
+    /// Path of the leaf, if one may exist.
     leaf: Option<PathBuf>,
-    /// The cgroups that may have been made to limit it.
+    /// Further cgroups that may exist, for resource limits.
     cgroups: Vec<PathBuf>,
-    /// Why its containers can't be followed; taken when it is told.
+    /// Why the server's containers can't be tracked; taken when the event is reported.
     unfollowed: Option<String>,
-    /// The level that was asked for, or the better one that the server has.
+    /// The minimum level; once the server has started, its actual level.
     level: Level,
-    /// Whether the server has started.
     has_started: bool,
-    /// The server's ways to containers, and where it is noted that they were used.
     ways: Ways,
+    /// The owner's ledger directory, which also holds the notes. `None`: the launch is not recorded.
     book: Option<PathBuf>,
-    /// What its guardian is, which is also to guard what ostler itself has to run.
+    /// Program of the guardian, and of those that guard ostler's own podman commands.
     program: GuardianProgram,
-    /// A pidfd of the init at `strict`, once the server has started.
+    /// At `strict`, a pidfd of the init, once the server has started.
     init: Option<OwnedFd>,
     limits: Limits,
 }
@@ -66,39 +66,38 @@ impl Fence {
         (self.has_started, self.level) = (true, level);
         self.init = self.conn.take_descriptors().pop();
         let guardian = self.guardian.as_ref().map_or(0, |guardian| guardian.id().cast_signed());
-        // Who is gone already needs no identity: nobody is ever signalled by these.
+        // A process that has exited already gets start time 0: no signal is ever sent by these identities.
         let identity = |pid| Identity::of(pid).unwrap_or(Identity { pid, start: 0 });
         let whereabouts =
             Whereabouts::Process { guardian: identity(guardian), server: identity(pid) };
         Event::Started { whereabouts, level: Some(level) }
     }
 
-    /// The kernel ends it with its init, and the init with the guardian.
+    /// Waits for the end of the init, with which the kernel kills every process of the namespace.
     fn has_namespace_ended(&self) -> bool {
         self.init.as_ref().is_some_and(|init| readable(init, self.limits.proof).unwrap_or(false))
     }
 
-    fn order(&self, order: &Order) {
-        // A guardian that can't be told is dead, which shows as the end of the socket.
+    fn order(&self, order: &GuardianOrder) {
+        // A failed send means that the guardian is dead, which shows as the end of the socket.
         let _ = self.conn.send(order, &[]);
     }
 
-    /// Which one it is.
     pub(crate) fn id(&self) -> InstanceId {
         self.id
     }
 
-    /// Begins the way down at `step`. Later orders can only shorten it.
+    /// Stops the instance, from `step` of the ladder on. Later orders can only shorten the stop.
     pub(crate) fn stop(&self, step: Step) {
-        self.order(&Order::Stop(step));
+        self.order(&GuardianOrder::Stop(step));
     }
 
-    /// Takes the next step down without waiting for its time.
+    /// Takes the next step of the ladder without waiting for its time.
     pub(crate) fn hurry(&self) {
-        self.order(&Order::Hurry);
+        self.order(&GuardianOrder::Hurry);
     }
 
-    /// What has happened since; never waits.
+    /// Returns the next event if there is one; never waits.
     pub(crate) fn next_event(&mut self) -> io::Result<Option<Event>> {
         if let Some(reason) = self.unfollowed.take_if(|_| self.has_started) {
             return Ok(Some(Event::Unfollowed(reason)));
@@ -106,24 +105,26 @@ impl Fence {
         Ok(Some(match self.conn.receive()? {
             Received::NothingYet => return Ok(None),
             Received::Closed => Event::GuardianLost,
-            Received::Message(Report::Started { pid, level }) => self.started(pid, level),
-            Received::Message(Report::Refused(refusal)) => Event::Refused(refusal),
-            Received::Message(Report::Exited(raw)) => Event::Exited(ExitStatus::from_raw(raw)),
-            Received::Message(Report::Remaining(residue)) => Event::Remaining(residue),
-            Received::Message(Report::Exceeded(excess)) => Event::Exceeded(excess),
-            Received::Message(Report::Removed(container)) => Event::Removed(container),
-            Received::Message(Report::Clearing(state)) => Event::Clearing(state),
-            Received::Message(Report::Empty(proof)) => Event::Empty(proof),
+            Received::Message(GuardianReport::Started { pid, level }) => self.started(pid, level),
+            Received::Message(GuardianReport::Refused(refusal)) => Event::Refused(refusal),
+            Received::Message(GuardianReport::Exited(raw)) => {
+                Event::Exited(ExitStatus::from_raw(raw))
+            }
+            Received::Message(GuardianReport::Remaining(residue)) => Event::Remaining(residue),
+            Received::Message(GuardianReport::Exceeded(excess)) => Event::Exceeded(excess),
+            Received::Message(GuardianReport::Removed(container)) => Event::Removed(container),
+            Received::Message(GuardianReport::Clearing(state)) => Event::Clearing(state),
+            Received::Message(GuardianReport::Empty(proof)) => Event::Empty(proof),
         }))
     }
 
-    /// Lets go of it once its end is on record. Never waits: the guardian that leaves only now is returned.
+    /// Dismisses the guardian, once its proof is recorded. Never waits: the caller reaps the guardian.
     pub(crate) fn dismiss(&mut self) -> Option<Leaving> {
-        self.order(&Order::Dismiss);
+        self.order(&GuardianOrder::Dismiss);
         Leaving::new(self.guardian.take()?, self.limits.control)
     }
 
-    /// Ends the processes that are left after [`Event::GuardianLost`].
+    /// Kills the processes that are left after [`Event::GuardianLost`].
     pub(crate) fn end_processes(&mut self) -> Outcome {
         let leaf = self.leaf.as_ref().and_then(|path| Leaf::find(path, self.id));
         let one = Remains { id: self.id, leaf, cgroups: self.cgroups.clone() };
@@ -136,22 +137,20 @@ impl Fence {
         }
     }
 
-    /// The server's ways to containers, and where it is noted that they were used. `None`: it is on no record.
+    /// The ledger directory and the server's ways to containers. `None`: the launch is not recorded.
     pub(crate) fn ways(&self) -> Option<(&Path, &Ways)> {
         Some((self.book.as_deref()?, &self.ways))
     }
 
-    /// The level that was asked for, or the better one that the server has.
+    /// The minimum level; once the server has started, its actual level.
     pub(crate) fn level(&self) -> Level {
         self.level
     }
 
-    /// How long its end may take.
     pub(crate) fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// What its guardian is.
     pub(crate) fn program(&self) -> &GuardianProgram {
         &self.program
     }

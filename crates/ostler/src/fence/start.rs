@@ -16,7 +16,7 @@ use crate::level::Level;
 use crate::outcome::Refusal;
 use crate::roles::GUARDIAN;
 use crate::terms::{GuardianProgram, Terms};
-use crate::wire::guardian::{Launch, Order, Report};
+use crate::wire::guardian::{GuardianOrder, GuardianReport, Launch};
 use crate::wire::{Conn, Received};
 
 /// The server's own descriptors. They are closed here once the guardian has them.
@@ -161,10 +161,10 @@ impl Fence {
         self.book.clone_from(&launch.book);
         let ServerStdio { stdin, stdout, stderr } = stdio;
         let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-        let told = self.conn.send(&Order::Start(Box::new(launch)), &fds);
+        let told = self.conn.send(&GuardianOrder::Start(Box::new(launch)), &fds);
         told.map_err(|error| match self.conn.receive() {
             // It may have left a moment ago: what it said last explains more than a closed socket.
-            Ok(Received::Message(Report::Refused(refusal))) => StartError::Refused(refusal),
+            Ok(Received::Message(GuardianReport::Refused(refusal))) => StartError::Refused(refusal),
             _ => StartError::Control(error),
         })
     }

@@ -1,4 +1,6 @@
-//! The calls that Rust has no safe form for: forks of a process that has one thread.
+//! `clone3` into a cgroup and new namespaces, and the other system calls that Rust offers no safe form for.
+//!
+//! All of them assume a process with one thread.
 #![expect(unsafe_code, reason = "std can neither fork without exec nor into a cgroup or namespace")]
 
 use std::io;
@@ -9,50 +11,49 @@ use rustix::process::Pid;
 use crate::cgroup::Leaf;
 use crate::signals::Ignored;
 
-/// libc has it in a type that is too narrow for it.
+/// libc declares this flag with a type that is too narrow for it.
 const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
 /// Which of the two processes has returned from [`fork`].
-pub(super) enum Side {
+pub(super) enum ForkResult {
     Parent { child: Pid },
-    Child(Birth),
+    Child(ChildCgroup),
 }
 
-/// Where a child finds itself.
+/// The cgroup in which a child starts.
 #[derive(Clone, Copy)]
-pub(super) enum Birth {
+pub(super) enum ChildCgroup {
     InLeaf,
-    /// In its parent's cgroup: there is no leaf, or the kernel can't fork into one.
+    /// The parent's cgroup: there is no leaf, or the kernel can't fork into one.
     Outside,
 }
 
 /// Forks this process, which must have one thread, into the leaf and into new namespaces.
 ///
-/// To be born in the leaf is not only safer than to enter it. Whoever moves between cgroups waits
-/// until no other process of the machine is forking, which takes some 20 ms if nobody has moved
-/// lately; a birth does not.
-pub(super) fn fork(namespaces: libc::c_int, leaf: Option<&Leaf>) -> io::Result<Side> {
+/// Forking into the leaf is safer than entering it after the fork, and faster: the kernel lets a process change its
+/// cgroup only when no process of the machine is forking, which takes about 20 ms after a while without such a move.
+pub(super) fn fork(namespaces: libc::c_int, leaf: Option<&Leaf>) -> io::Result<ForkResult> {
     if let Some(leaf) = leaf {
         let directory = leaf.directory()?;
         let flags = u64::from(namespaces.cast_unsigned()) | CLONE_INTO_CGROUP;
         match clone(flags, Some(directory.as_raw_fd())) {
-            // Before Linux 5.7, or where a filter of system calls hides the call.
+            // Linux before 5.7, or a seccomp filter that hides clone3.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL)) => {}
-            pid => return pid.map(|pid| side(pid, Birth::InLeaf)),
+            pid => return pid.map(|pid| result_of(pid, ChildCgroup::InLeaf)),
         }
     }
     match clone(u64::from(namespaces.cast_unsigned()), None) {
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => old_clone(namespaces),
         pid => pid,
     }
-    .map(|pid| side(pid, Birth::Outside))
+    .map(|pid| result_of(pid, ChildCgroup::Outside))
 }
 
-fn side(pid: Option<Pid>, birth: Birth) -> Side {
-    pid.map_or(Side::Child(birth), |child| Side::Parent { child })
+fn result_of(pid: Option<Pid>, cgroup: ChildCgroup) -> ForkResult {
+    pid.map_or(ForkResult::Child(cgroup), |child| ForkResult::Parent { child })
 }
 
-/// `None` in the child.
+/// Calls clone3. Returns `None` in the child.
 fn clone(flags: u64, cgroup: Option<RawFd>) -> io::Result<Option<Pid>> {
     let arguments = libc::clone_args {
         flags,
@@ -74,7 +75,7 @@ fn clone(flags: u64, cgroup: Option<RawFd>) -> io::Result<Option<Pid>> {
     returned(pid)
 }
 
-/// For containers whose filter of system calls does not know clone3.
+/// Calls clone, for containers whose seccomp filter does not know clone3.
 fn old_clone(namespaces: libc::c_int) -> io::Result<Option<Pid>> {
     let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
     // SAFETY: as above; no stack and no pointers are passed.
@@ -89,7 +90,7 @@ fn returned(pid: libc::c_long) -> io::Result<Option<Pid>> {
     }
 }
 
-/// Ignores these signals again, which is what an exec keeps.
+/// Sets these signals to ignored, a disposition that survives an exec.
 pub(super) fn ignore(signals: Ignored) {
     for signal in signals.iter() {
         // SAFETY: only a disposition is set.
@@ -97,15 +98,15 @@ pub(super) fn ignore(signals: Ignored) {
     }
 }
 
-/// Closes descriptors that were open before this process opened anything.
+/// Closes descriptors that this process inherited.
 pub(super) fn close(inherited: Vec<RawFd>) {
     for fd in inherited {
-        // SAFETY: nothing in this process has opened it, so that nothing in it owns it.
+        // SAFETY: this process inherited the descriptor, so no value in it owns the descriptor.
         unsafe { libc::close(fd) };
     }
 }
 
-/// Ends this process, whose frames are copies of its parent's and must not be unwound.
+/// Exits a forked child without unwinding: its stack frames are copies of its parent's.
 pub(super) fn leave() -> ! {
     // SAFETY: _exit has no preconditions.
     unsafe { libc::_exit(0) }

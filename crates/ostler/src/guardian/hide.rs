@@ -1,9 +1,9 @@
-//! At `strict` the server does not see ostler's own directories.
+//! Hides ostler's own directories from a server at `strict`.
 //!
-//! An empty file system is mounted over each of them in the server's mount namespace. It is writable, because an ostler
-//! inside the server needs a place for its ledger and sockets as well; what is written there is seen by nobody else
-//! and goes with the namespace. What the server needs of ours is mounted back at its place: its sockets to container engines,
-//! the shelf with its podman wrapper, and the note that the wrapper writes.
+//! The init mounts an empty tmpfs over each of them in the server's mount namespace. The tmpfs is writable, because an
+//! ostler that runs inside the server needs a place for its own ledger and sockets; its content is visible only in the
+//! namespace and vanishes with it. The init then bind-mounts back what the server needs: its sockets to container
+//! engines, the shelf with its podman wrapper, and the note that the wrapper writes.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,26 +13,26 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{MountFlags, mount, mount_bind};
 
-use super::namespace::NoNamespace;
+use super::namespace::NamespaceError;
 
-/// Enough for the ledgers of an ostler inside, and no burden for the machine.
+/// 16 MiB is enough for the ledgers of an ostler inside and bounds the memory that the server can take this way.
 const OPTIONS: &std::ffi::CStr = c"mode=700,size=16m";
 
-/// Something that stays visible, held from before its directory is hidden.
+/// A file or directory that stays visible, opened before its directory is hidden.
 struct Kept {
     path: PathBuf,
     handle: OwnedFd,
     is_directory: bool,
 }
 
-/// Hides these directories, as far as they are there, except for what is kept.
-pub(super) fn hide(directories: &[PathBuf], kept: &[PathBuf]) -> Result<(), NoNamespace> {
+/// Hides those of `directories` that exist, except for the paths in `kept`.
+pub(super) fn hide(directories: &[PathBuf], kept: &[PathBuf]) -> Result<(), NamespaceError> {
     let mut places: Vec<PathBuf> =
         directories.iter().filter_map(|place| fs::canonicalize(place).ok()).collect();
     places.sort();
-    // What is below another one is hidden with it.
+    // A directory below another one is hidden with it.
     places.dedup_by(|inner, outer| inner.starts_with(outer));
-    let failed = |place: &Path, error| NoNamespace::Hidden(place.to_owned(), error);
+    let failed = |place: &Path, error| NamespaceError::Hidden(place.to_owned(), error);
     for place in places {
         let kept = hold(&place, kept).map_err(|error| failed(&place, error))?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
@@ -43,7 +43,7 @@ pub(super) fn hide(directories: &[PathBuf], kept: &[PathBuf]) -> Result<(), NoNa
     Ok(())
 }
 
-/// What is kept below this directory. What is not there needs no care.
+/// Opens the paths to be kept below this directory. Missing paths are skipped.
 fn hold(place: &Path, kept: &[PathBuf]) -> io::Result<Vec<Kept>> {
     let paths = kept.iter().filter_map(|path| fs::canonicalize(path).ok());
     let below = paths.filter(|path| path.starts_with(place));

@@ -1,20 +1,18 @@
-//! The init: the first process of a server's own PID namespace.
+//! The init: pid 1 of a server's own PID namespace.
 //!
 //! # Theory of operation
 //!
-//! At `strict` the guardian forks once, straight into a new PID namespace, and its copy stays there
-//! as pid 1, the parent of the server. No process stands between the two, so that one death signal
-//! is enough: the guardian's end kills the init, and with its init the kernel kills all of a
-//! namespace, whoever else is dead by then. No exec lies between them either: what the guardian
-//! knew, the init knows.
+//! At `strict` the guardian forks once, straight into a new PID namespace, and the child stays there as pid 1, the
+//! parent of the server. It is the guardian's direct child, so one parent-death signal is enough: if the guardian
+//! dies, the kernel kills the init, and with the init every process of the namespace, also if the owner is dead. The
+//! init does not exec, so it has all that the guardian had in memory.
 //!
-//! The server is not pid 1 itself, because that could not be asked to end (the kernel keeps every
-//! signal without a handler from it) and would have to bury strangers.
+//! The server itself is not pid 1, because the kernel does not deliver a signal to pid 1 that it has no handler for,
+//! so SIGTERM would have no effect; and because pid 1 has to reap orphans.
 //!
-//! The init does nothing but bury. It tells the server's wait status over a [line](super::line) and
-//! stays until it has no child left, so that helpers that the server leaves behind are asked before
-//! they are ended, by the guardian, as everywhere. It keeps the guardian's handlers that do nothing
-//! and is deaf to requests like it.
+//! The init only reaps. It reports the server's wait status over a [channel](super::init_channel) and stays until it
+//! has no child left, so that the guardian can stop the server's orphans with SIGTERM before SIGKILL, as at every
+//! level. It keeps the guardian's no-op signal handlers, so signals do not end it.
 
 use std::path::PathBuf;
 
@@ -24,97 +22,110 @@ use rustix::process::{
     set_parent_process_death_signal, setsid, wait, waitpid,
 };
 
-use super::fork::{Birth, leave};
+use super::fork::{ChildCgroup, leave};
 use super::hide;
-use super::launch::Start;
-use super::line::{self, Listener, Speaker, Word};
-use super::namespace::{self, NoNamespace, Side, Users};
+use super::init_channel::{self, InitMessage, InitReceiver, InitSender};
+use super::launch::ServerStart;
+use super::namespace::{self, NamespaceError, NamespaceFork, UserNamespace};
 use super::root::Init;
 use crate::cgroup::Leaf;
-use crate::containers::{Endpoint, Passage};
+use crate::containers::{Endpoint, EngineDoor};
 use crate::level::Level;
 use crate::notes::podman_note;
 use crate::outcome::Refusal;
 use crate::wire::guardian::Launch;
 
 /// Starts the server below an init of its own.
-pub(super) fn launch(start: Start<'_>) -> Result<Init, Refusal> {
-    let (speaker, listener) = line::pair().map_err(Refusal::guardian)?;
-    match namespace::fork(start.leaf).map_err(refusal)? {
-        Side::Init(users, birth) => {
-            // Its only other holder is the guardian, whose death cuts the line.
-            drop(listener);
-            live(&speaker, &users, birth, start)
+pub(super) fn launch(start: ServerStart<'_>) -> Result<Init, Refusal> {
+    let (sender, receiver) = init_channel::channel().map_err(Refusal::guardian)?;
+    match namespace::fork(start.leaf).map_err(strict_refusal)? {
+        NamespaceFork::Init(user_namespace, cgroup) => {
+            // Now only the guardian holds the receiver, so its death closes the channel.
+            drop(receiver);
+            run_init(&sender, &user_namespace, cgroup, start)
         }
-        Side::Guardian { init } => {
-            drop(speaker);
-            start.forget();
-            await_server(init, listener)
+        NamespaceFork::Guardian { init } => {
+            drop(sender);
+            start.close_inherited();
+            await_server(init, receiver)
         }
     }
 }
 
-/// The guardian's part: waits until the server runs.
-fn await_server(pid: Pid, line: Listener) -> Result<Init, Refusal> {
-    // Our own child, which nobody has waited for: the number is still its own.
+/// In the guardian: waits until the server runs.
+fn await_server(pid: Pid, channel: InitReceiver) -> Result<Init, Refusal> {
+    // It is our child and not reaped yet, so the pid can't have been recycled.
     let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| Refusal::guardian(e.into()))?;
-    let refusal = match line.wait() {
-        Ok(Word::Started(server)) => return Ok(Init { pid, handle, server, line: Some(line) }),
-        Ok(Word::Refused(refusal)) => refusal,
-        Ok(Word::Exited(_) | Word::Silence) => Refusal::guardian(Errno::CONNRESET.into()),
+    let refusal = match channel.wait() {
+        Ok(InitMessage::Started(server)) => {
+            return Ok(Init { pid, handle, server, channel: Some(channel) });
+        }
+        Ok(InitMessage::Refused(refusal)) => refusal,
+        Ok(InitMessage::Exited(_) | InitMessage::Closed) => {
+            Refusal::guardian(Errno::CONNRESET.into())
+        }
         Err(error) => Refusal::guardian(error),
     };
-    // Nothing may be left of the attempt. It is about to leave, if it has not left already.
+    // The init exits by itself after a refusal; SIGKILL covers every other case.
     let _ = pidfd_send_signal(&handle, Signal::KILL);
     let _ = rustix::io::retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()));
     Err(refusal)
 }
 
-/// The init's part, from its first moment to its last.
-fn live(speaker: &Speaker, users: &Users, birth: Birth, mut start: Start<'_>) -> ! {
-    // The server is born where its init is.
-    let leaf = start.leaf.take().filter(|_| matches!(birth, Birth::Outside));
-    let settled = settle(speaker, users, leaf).and_then(|()| cover(start.orders));
-    let settled = settled.and_then(|()| hide(start.orders));
-    match settled.and_then(|()| start.launch()) {
-        Ok(server) => bury(speaker, server),
+/// In the init: sets up the namespace, starts the server, reaps, exits.
+fn run_init(
+    sender: &InitSender,
+    user_namespace: &UserNamespace,
+    cgroup: ChildCgroup,
+    mut start: ServerStart<'_>,
+) -> ! {
+    // The server inherits the init's cgroup, so it has no leaf of its own to enter.
+    let leaf = start.leaf.take().filter(|_| matches!(cgroup, ChildCgroup::Outside));
+    let prepared = enter_namespace(sender, user_namespace, leaf).and_then(|()| cover(start.orders));
+    let prepared = prepared.and_then(|()| hide(start.orders));
+    match prepared.and_then(|()| start.launch()) {
+        Ok(server) => reap_until_empty(sender, server),
         Err(refusal) => {
-            // A guardian that can't hear it has died, and takes us along.
-            let _ = speaker.refused(refusal);
+            // If the send fails, the guardian is dead and the death signal ends this process.
+            let _ = sender.refused(refusal);
         }
     }
     leave()
 }
 
-fn settle(speaker: &Speaker, users: &Users, leaf: Option<&Leaf>) -> Result<(), Refusal> {
-    namespace::forget_child_notice();
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(post)?;
-    // A guardian that died before the line above could not be noticed by it, and the number of a
-    // parent outside of the namespace reads as 0, dead or alive.
-    if speaker.is_cut() {
+fn enter_namespace(
+    sender: &InitSender,
+    user_namespace: &UserNamespace,
+    leaf: Option<&Leaf>,
+) -> Result<(), Refusal> {
+    namespace::reset_sigchld();
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(guardian_error)?;
+    // The death signal does not fire for a guardian that died before it was set. getppid can't tell either: it is
+    // always 0 for a parent outside of the namespace.
+    if sender.is_closed() {
         leave();
     }
-    namespace::keep_names(users).map_err(refusal)?;
+    namespace::map_ids(user_namespace).map_err(strict_refusal)?;
     if let Some(leaf) = leaf {
         leaf.enter().map_err(Refusal::leaf)?;
     }
-    setsid().map_err(post)?;
-    rustix::thread::set_name(c"ostler-init").map_err(post)?;
-    namespace::mount_proc().map_err(refusal)
+    setsid().map_err(guardian_error)?;
+    rustix::thread::set_name(c"ostler-init").map_err(guardian_error)?;
+    namespace::mount_proc().map_err(strict_refusal)
 }
 
-/// Leaves no way to local engines but the server's own.
+/// Mounts the server's Doors over the sockets of local engines.
 fn cover(orders: &Launch) -> Result<(), Refusal> {
     let ways = orders.engine.iter().flat_map(|service| &service.ways.engines);
-    for Passage { endpoint, socket } in ways {
+    for EngineDoor { endpoint, socket } in ways {
         if let Endpoint::Unix(engine) = endpoint {
-            namespace::cover(engine, socket).map_err(refusal)?;
+            namespace::cover(engine, socket).map_err(strict_refusal)?;
         }
     }
     Ok(())
 }
 
-/// Leaves nothing of ostler's own in sight but what the server needs of it.
+/// Hides ostler's own directories except for the files that the server needs.
 fn hide(orders: &Launch) -> Result<(), Refusal> {
     let service = orders.engine.as_ref();
     let ways = service.map(|service| &service.ways);
@@ -122,23 +133,24 @@ fn hide(orders: &Launch) -> Result<(), Refusal> {
     let shelf = ways.and_then(|ways| ways.shelf.clone());
     let note = service.map(|service| podman_note(&service.book, service.labels.instance));
     let kept: Vec<PathBuf> = sockets.chain(shelf).chain(note).collect();
-    hide::hide(&orders.hidden, &kept).map_err(refusal)
+    hide::hide(&orders.hidden, &kept).map_err(strict_refusal)
 }
 
-/// Returns when nobody is left: all that loses its parent in the namespace becomes our child.
-fn bury(speaker: &Speaker, server: Pid) {
-    // A guardian that can't hear it has died, and takes us along.
-    let _ = speaker.started(server);
-    // Nothing of the owner's, the client's or the guardian's is held from here on.
-    namespace::close_all_but(speaker);
+/// Reports the server's start and exit, and reaps until no process is left: orphans of the namespace become children
+/// of the init.
+fn reap_until_empty(sender: &InitSender, server: Pid) {
+    // If the send fails, the guardian is dead and the death signal ends this process.
+    let _ = sender.started(server);
+    // Releases the descriptors and the working directory of owner, client and guardian.
+    namespace::close_all_but(sender);
     let _ = chdir("/");
     let mut server = Some(server);
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if Some(pid) == server => {
-                // The number may be given to a stranger from now on.
+                // The pid may be recycled from now on.
                 server = None;
-                let _ = speaker.exited(status.as_raw());
+                let _ = sender.exited(status.as_raw());
             }
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
@@ -147,10 +159,10 @@ fn bury(speaker: &Speaker, server: Pid) {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err asks for")]
-fn refusal(reason: NoNamespace) -> Refusal {
+fn strict_refusal(reason: NamespaceError) -> Refusal {
     Refusal::containment(Level::Strict, &reason)
 }
 
-fn post(errno: Errno) -> Refusal {
+fn guardian_error(errno: Errno) -> Refusal {
     Refusal::guardian(errno.into())
 }

@@ -1,4 +1,9 @@
-//! The life of a guardian, from its start to its end.
+//! Entry point of the guardian process: setup, launch of the server, watch, exit code.
+//!
+//! The order of the steps matters. The guardian records the descriptors that it inherited before it opens its own,
+//! and the signals that it inherited as ignored before it installs handlers. It becomes a subreaper before it forks.
+//! It takes a pidfd of the owner before it waits for the launch order, so that an owner that dies in between is
+//! noticed. Whatever it created for a launch that fails, it removes before it reports the refusal.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,48 +15,51 @@ use rustix::process::{
     Pid, PidfdFlags, chdir, getpid, getppid, pidfd_open, set_child_subreaper, setsid,
 };
 
-use super::estate::Estate;
-use super::gate::{Gate, NoGate};
+use super::doors::{Doors, DoorsError};
 use super::init;
-use super::launch::{Inherited, Start, Stdio};
+use super::launch::{InheritedFds, ServerStart, Stdio};
 use super::root::Root;
-use super::watch::{Charge, Guardian};
+use super::tree::ProcessTree;
+use super::watch::{GuardedServer, Guardian};
 use crate::cgroup::{Control, Leaf, Watch};
 use crate::level::Level;
-use crate::notice::Notice;
+use crate::notice::SignalPipe;
 use crate::outcome::Refusal;
 use crate::signals::Ignored;
-use crate::wire::guardian::{Launch, Order, Report};
+use crate::wire::guardian::{GuardianOrder, GuardianReport, Launch};
 use crate::wire::{Conn, Received};
 
 const DONE: i32 = 0;
-/// Nothing was started.
 const NOT_STARTED: i32 = 1;
 
 pub(super) fn run(owner: &OsStr) -> i32 {
-    let Ok(inherited) = Inherited::look() else { return NOT_STARTED };
+    let Ok(inherited) = InheritedFds::scan() else { return NOT_STARTED };
     let Ok(mut conn) = Conn::inherited() else { return NOT_STARTED };
     match begin(owner, inherited, &mut conn) {
-        Ok(Some(charge)) => {
-            Guardian::new(conn, charge).watch();
+        Ok(Some(server)) => {
+            Guardian::new(conn, server).watch();
             DONE
         }
         Ok(None) => NOT_STARTED,
         Err(refusal) => {
-            // An owner that can't hear it any more sees the end of the socket instead.
-            let _ = conn.send(&Report::Refused(refusal), &[]);
+            // If the send fails, the owner sees the end of the socket instead.
+            let _ = conn.send(&GuardianReport::Refused(refusal), &[]);
             NOT_STARTED
         }
     }
 }
 
-/// `None`: the owner has gone before there was anything to guard.
-fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<Charge>, Refusal> {
+/// Prepares and launches the server. `None`: the owner died before it sent the launch order.
+fn begin(
+    owner: &OsStr,
+    inherited: InheritedFds,
+    conn: &mut Conn,
+) -> Result<Option<GuardedServer>, Refusal> {
     if has_threads() {
         return Err(Refusal::Threads);
     }
     let ignored = Ignored::now().map_err(Refusal::guardian)?;
-    let notice = detach().map_err(Refusal::guardian)?;
+    let signals = detach().map_err(Refusal::guardian)?;
     let Some(owner) = watch_owner(owner).map_err(Refusal::guardian)? else { return Ok(None) };
     let Some(orders) = await_start(conn, &owner).map_err(Refusal::guardian)? else {
         return Ok(None);
@@ -59,32 +67,33 @@ fn begin(owner: &OsStr, inherited: Inherited, conn: &mut Conn) -> Result<Option<
     let stdio = stdio_from(conn).ok_or_else(|| Refusal::guardian(Errno::BADF.into()))?;
     let leaf = make_leaf(&orders)?;
     let entrance = leaf.as_ref().map(|(leaf, _)| leaf);
-    let start = Start { orders: &orders, leaf: entrance, stdio, inherited, ignored };
-    make_controls(&orders).inspect_err(|_| forsake(leaf.as_ref(), &orders.controls))?;
-    let gate = make_gate(&orders).inspect_err(|_| forsake(leaf.as_ref(), &orders.controls))?;
+    let start = ServerStart { orders: &orders, leaf: entrance, stdio, inherited, ignored };
+    make_controls(&orders).inspect_err(|_| remove_cgroups(leaf.as_ref(), &orders.controls))?;
+    let doors =
+        make_doors(&orders).inspect_err(|_| remove_cgroups(leaf.as_ref(), &orders.controls))?;
     let launched = match orders.minimum {
         Level::Tree | Level::Leaf => start.launch().map(Root::Server),
         Level::Strict => init::launch(start).map(Root::Init),
     };
     let root = launched.inspect_err(|_| {
-        forsake(leaf.as_ref(), &orders.controls);
-        gate.iter().for_each(Gate::demolish);
+        remove_cgroups(leaf.as_ref(), &orders.controls);
+        doors.iter().for_each(Doors::remove_files);
     })?;
-    // Nothing of the owner's file systems is pinned from here on.
+    // Keeps no file system of the owner busy.
     let _ = chdir("/");
     let level = match (&root, &leaf) {
         (Root::Init(_), _) => Level::Strict,
         (Root::Server(_), Some(_)) => Level::Leaf,
         (Root::Server(_), None) => Level::Tree,
     };
-    let started = Report::Started { pid: root.server().as_raw_pid(), level };
-    // An owner that is gone by now is noticed by the watch.
+    let started = GuardianReport::Started { pid: root.server().as_raw_pid(), level };
+    // If the owner has died meanwhile, the watch notices its pidfd.
     let _ = conn.send(&started, root.init().as_slice());
-    let estate = Estate::new(root, leaf, orders.controls.clone());
-    Ok(Some(Charge { owner, notice, estate, gate, orders }))
+    let tree = ProcessTree::new(root, leaf, orders.controls.clone());
+    Ok(Some(GuardedServer { owner, signals, tree, doors, orders }))
 }
 
-/// A runtime's threads would take signals, and would be left out by a fork.
+/// Other threads could take our signals, and a fork would not copy them.
 fn has_threads() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() > 1)
 }
@@ -104,7 +113,7 @@ fn make_leaf(orders: &Launch) -> Result<Option<(Leaf, Watch)>, Refusal> {
 }
 
 fn make_controls(orders: &Launch) -> Result<(), Refusal> {
-    // The init is in the leaf, and is not the server's.
+    // The init is in the leaf too, and must not count against the server's limit on pids.
     let strangers = u64::from(orders.minimum == Level::Strict);
     for control in &orders.controls {
         control.make(strangers).map_err(|error| Refusal::limit(control.name(), &error))?;
@@ -112,38 +121,38 @@ fn make_controls(orders: &Launch) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn make_gate(orders: &Launch) -> Result<Option<Gate>, Refusal> {
+fn make_doors(orders: &Launch) -> Result<Option<Doors>, Refusal> {
     let Some(service) = orders.engine.clone() else { return Ok(None) };
     if cfg!(not(feature = "engine")) {
         return Err(Refusal::WithoutEngine);
     }
-    Gate::open(service).map(Some).map_err(|NoGate(path, error)| Refusal::door(&path, &error))
+    Doors::open(service).map(Some).map_err(|DoorsError(path, error)| Refusal::door(&path, &error))
 }
 
-/// Nobody is in them any more, if anybody was: so nothing can refuse their removal.
-fn forsake(leaf: Option<&(Leaf, Watch)>, controls: &[Control]) {
+/// Removes the cgroups of a failed launch. No process is in them, so the removal succeeds.
+fn remove_cgroups(leaf: Option<&(Leaf, Watch)>, controls: &[Control]) {
     for control in controls {
         let _ = control.remove();
     }
     let _ = leaf.map(|(leaf, _)| leaf.remove());
 }
 
-fn detach() -> io::Result<Notice> {
+fn detach() -> io::Result<SignalPipe> {
     setsid()?;
-    let notice = Notice::install()?;
+    let signals = SignalPipe::install()?;
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_name(c"ostler-guardian")?;
-    Ok(notice)
+    Ok(signals)
 }
 
-/// A pidfd of the owner, which is our parent as long as it lives.
+/// Returns a pidfd of the owner, or `None` if our parent is not the owner (any more).
 fn watch_owner(expected: &OsStr) -> io::Result<Option<OwnedFd>> {
     let expected = expected.to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
     let Some(parent) = getppid().filter(|parent| Some(*parent) == expected) else {
         return Ok(None);
     };
     match pidfd_open(parent, PidfdFlags::empty()) {
-        // Still our parent: so the pid has not changed hands before the handle was taken.
+        // It is still our parent, so the pid was not recycled before the pidfd was opened.
         Ok(owner) if getppid() == Some(parent) => Ok(Some(owner)),
         Ok(_) | Err(Errno::SRCH) => Ok(None),
         Err(error) => Err(error.into()),
@@ -153,7 +162,7 @@ fn watch_owner(expected: &OsStr) -> io::Result<Option<OwnedFd>> {
 fn await_start(conn: &mut Conn, owner: &OwnedFd) -> io::Result<Option<Box<Launch>>> {
     loop {
         match conn.receive()? {
-            Received::Message(Order::Start(launch)) => return Ok(Some(launch)),
+            Received::Message(GuardianOrder::Start(launch)) => return Ok(Some(launch)),
             Received::Message(_) | Received::Closed => return Ok(None),
             Received::NothingYet => {}
         }

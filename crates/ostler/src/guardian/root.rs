@@ -1,29 +1,28 @@
-//! The guardian's own child.
+//! The root of the server's process tree, which is the guardian's own child.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::process::Pid;
 
-use super::line::{Listener, Word};
+use super::init_channel::{InitMessage, InitReceiver};
 
-/// From whom all descends that the server causes.
+/// The guardian's child from which every process of the instance descends.
 #[derive(Debug)]
 pub(super) enum Root {
-    /// The server itself.
     Server(Pid),
-    /// The init of the server's namespace.
+    /// At `strict`.
     Init(Init),
 }
 
-/// The first process of a namespace. It ends after everybody else in it: the kernel sees to that.
+/// Pid 1 of the server's PID namespace. The kernel lets it end only after all other processes of the namespace.
 #[derive(Debug)]
 pub(super) struct Init {
     pub(super) pid: Pid,
     /// A pidfd.
     pub(super) handle: OwnedFd,
     pub(super) server: Pid,
-    /// What it says; nothing more once it has ended.
-    pub(super) line: Option<Listener>,
+    /// `None` once the init has ended.
+    pub(super) channel: Option<InitReceiver>,
 }
 
 impl Root {
@@ -39,7 +38,7 @@ impl Root {
         }
     }
 
-    /// The init's pidfd. When that has ended, nobody is left in its namespace.
+    /// The init's pidfd. Once it is readable, the namespace is empty.
     pub(super) fn init(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Server(_) => None,
@@ -47,22 +46,23 @@ impl Root {
         }
     }
 
-    pub(super) fn line(&self) -> Option<&Listener> {
+    pub(super) fn init_channel(&self) -> Option<&InitReceiver> {
         match self {
             Self::Server(_) => None,
-            Self::Init(init) => init.line.as_ref(),
+            Self::Init(init) => init.channel.as_ref(),
         }
     }
 
-    /// The server's wait status, if its init has told it since.
-    pub(super) fn hear(&mut self) -> Option<i32> {
+    /// The server's wait status, if the init has reported it since the last call.
+    pub(super) fn exit_status(&mut self) -> Option<i32> {
         let Self::Init(init) = self else { return None };
-        match init.line.as_ref()?.next() {
-            Ok(Some(Word::Exited(status))) => Some(status),
+        match init.channel.as_ref()?.next() {
+            Ok(Some(InitMessage::Exited(status))) => Some(status),
             Ok(None) => None,
-            // It has ended, which its own wait status says as well.
-            Ok(Some(Word::Started(_) | Word::Refused(_) | Word::Silence)) | Err(_) => {
-                init.line = None;
+            // The init has ended; the guardian learns its status from `wait`.
+            Ok(Some(InitMessage::Started(_) | InitMessage::Refused(_) | InitMessage::Closed))
+            | Err(_) => {
+                init.channel = None;
                 None
             }
         }

@@ -12,7 +12,7 @@ pub use owner::Owner;
 
 use crate::event::Event;
 use crate::fence::{Fence, Leaving};
-use crate::graveyard::bury;
+use crate::graveyard::reap_later;
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::ledger::{End, Ledger, Record, Start};
@@ -230,7 +230,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(living) = self.living.take().filter(|living| !living.is_over) {
             living.hold.stop(Step::Closing);
-            bury(Box::new(living));
+            reap_later(Box::new(living));
         }
     }
 }

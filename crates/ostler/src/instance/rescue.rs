@@ -1,6 +1,6 @@
 //! Instances that were dropped, and whose guardian was killed.
 //!
-//! Their end may take seconds, and the sexton of the [graveyard](crate::graveyard) has others to wait for. So other
+//! Their end may take seconds, and the reaper of the [graveyard](crate::graveyard) has others to wait for. So other
 //! threads see to it, which live only as long as there is something to do.
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Living;
 use crate::event::Event;
-use crate::graveyard::{Late, spawn};
+use crate::graveyard::{Abandoned, spawn};
 
 /// As many instances without a guardian are ended at a time.
 const RESCUERS: usize = 4;
@@ -33,8 +33,8 @@ impl AsFd for Living {
     }
 }
 
-impl Late for Living {
-    fn see_to(mut self: Box<Self>) -> Option<Box<dyn Late>> {
+impl Abandoned for Living {
+    fn make_progress(mut self: Box<Self>) -> Option<Box<dyn Abandoned>> {
         loop {
             match self.next_event() {
                 Ok(Some(Event::GuardianLost)) | Err(_) => {
@@ -42,7 +42,7 @@ impl Late for Living {
                     return None;
                 }
                 Ok(Some(_)) => {}
-                Ok(None) if self.is_over => return Box::new(self.leaving.take()?).see_to(),
+                Ok(None) if self.is_over => return Box::new(self.leaving.take()?).make_progress(),
                 Ok(None) => return Some(self),
             }
         }

@@ -23,7 +23,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use crate::containers::{Passage, Ways};
+pub use crate::containers::{EngineDoor, Ways};
 pub use book::{Book, Entry};
 pub(crate) use life_line::{LifeLine, Patience};
 pub use record::{Client, End, Intent, OwnerRecord, PROCESS, Record, Start};

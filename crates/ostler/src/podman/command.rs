@@ -27,7 +27,7 @@ use crate::poll::readable;
 use crate::shelf::{PODMAN, Shelf};
 use crate::spec::ServerSpec;
 use crate::terms::GuardianProgram;
-pub(crate) use crate::wire::porter::{Podman, Way};
+pub(crate) use crate::wire::porter::{Podman, PodmanCall};
 
 /// For one call, on a machine under load.
 const CALL: Duration = Duration::from_secs(10);
@@ -72,7 +72,7 @@ impl Podman {
     /// The command that was found for a server before its start, in the environment that the server starts with.
     pub(crate) fn of(program: PathBuf, spec: &ServerSpec, level: Level) -> Self {
         let env = surroundings(spec.env.iter().cloned());
-        let way = Way::Fenced(level, GuardianProgram::Myself);
+        let way = PodmanCall::Fenced(level, GuardianProgram::Myself);
         Self { program: Some(program), env, is_servers: true, way }
     }
 
@@ -81,12 +81,12 @@ impl Podman {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = find_in(&path, |place| !Shelf::holds(&place.join(PODMAN)));
         let env = surroundings(std::env::vars_os());
-        Self { program, env, is_servers: false, way: Way::Fenced(level, guardian) }
+        Self { program, env, is_servers: false, way: PodmanCall::Fenced(level, guardian) }
     }
 
     /// This command as a child, for the wrapper, which is inside the server's fence.
     pub(super) fn direct(program: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
-        Self { program: Some(program), env, is_servers: false, way: Way::Direct }
+        Self { program: Some(program), env, is_servers: false, way: PodmanCall::Direct }
     }
 
     /// Whether a command with these variables finds the same default store.
@@ -136,8 +136,8 @@ impl Podman {
         let (out, err) = (memory()?, memory()?);
         let program = self.program.as_ref().ok_or(NoAnswer::NotFound)?;
         let status = match &self.way {
-            Way::Direct => run_direct(program, &args, env, (&out, &err), limit)?,
-            Way::Fenced(level, guardian) => {
+            PodmanCall::Direct => run_direct(program, &args, env, (&out, &err), limit)?,
+            PodmanCall::Fenced(level, guardian) => {
                 let spec = ServerSpec {
                     name: PODMAN.into(),
                     program: program.into(),

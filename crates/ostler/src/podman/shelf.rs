@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::id::InstanceId;
-use crate::shelf::{CALLS, ORDERS, Orders, Shelf};
+use crate::shelf::{CALLS, Shelf, WRAPPER_CONFIG, WrapperConfig};
 use crate::spec::ServerSpec;
 
 impl Shelf {
@@ -34,8 +34,8 @@ impl Shelf {
         self.0 == place
     }
 
-    pub(super) fn orders(&self) -> Option<Orders> {
-        serde_json::from_slice(&fs::read(self.0.join(ORDERS)).ok()?).ok()
+    pub(super) fn config(&self) -> Option<WrapperConfig> {
+        serde_json::from_slice(&fs::read(self.0.join(WRAPPER_CONFIG)).ok()?).ok()
     }
 
     pub(super) fn calls(&self) -> PathBuf {

@@ -10,13 +10,13 @@ use std::time::Duration;
 use super::command::Podman;
 use super::store::{Files, Store};
 use super::{find_in, room};
-use crate::containers::{Endpoint, Passage};
+use crate::containers::{Endpoint, EngineDoor};
 use crate::engine::Tool;
 use crate::engine::argv::{Creation, global_words, is_remote};
 use crate::engine::image_command::clear_labels;
 use crate::engine::label::{CALL, ReservedLabel};
 use crate::engine::lead::{lead, release};
-use crate::shelf::{Orders, PODMAN, Shelf};
+use crate::shelf::{PODMAN, Shelf, WrapperConfig};
 use crate::spec::ServerSpec;
 use crate::visible::Visible;
 
@@ -46,12 +46,12 @@ pub(crate) fn run(interpreter: &OsStr, arguments: impl Iterator<Item = OsString>
         env: std::env::vars_os().collect(),
         cwd: None,
     };
-    let orders = shelf.orders();
-    let prepared = orders.as_ref().map_or(Ok(()), |orders| prepare(&mut spec, &shelf, orders));
+    let config = shelf.config();
+    let prepared = config.as_ref().map_or(Ok(()), |config| prepare(&mut spec, &shelf, config));
     let error = match prepared {
         Err(refusal) => refusal.to_string(),
         // It returns only if it fails.
-        Ok(()) => execute(&spec, orders.map(|orders| orders.program), &shelf).to_string(),
+        Ok(()) => execute(&spec, config.map(|config| config.program), &shelf).to_string(),
     };
     complain(&error);
     NOT_DONE
@@ -64,20 +64,20 @@ fn complain(error: &str) {
 
 /// Changes what has to be changed, and puts on record what has to be. Only a cap, and a label that is not the
 /// command's to set, may refuse it: for whatever else goes wrong the command is run as well as it can be.
-fn prepare(spec: &mut ServerSpec, shelf: &Shelf, orders: &Orders) -> Result<(), Refusal> {
-    if orders.is_local {
-        release(spec, &orders.engines);
+fn prepare(spec: &mut ServerSpec, shelf: &Shelf, config: &WrapperConfig) -> Result<(), Refusal> {
+    if config.is_local {
+        release(spec, &config.engines);
     }
-    if let Some(socket) = door_of(spec, orders) {
+    if let Some(socket) = door_of(spec, config) {
         lead(spec, Tool::Podman, socket);
         return Ok(());
     }
     let Some(creation) = Creation::of(spec) else { return Ok(clear_labels(spec)?) };
-    let Orders { labels, book, cap, .. } = orders;
+    let WrapperConfig { labels, book, cap, .. } = config;
     creation.check_labels(labels)?;
-    let podman = Podman::direct(orders.program.clone(), spec.env.clone());
+    let podman = Podman::direct(config.program.clone(), spec.env.clone());
     // What is not on record ends with the server as well; only podman's books will not know.
-    if let Some(store) = store_of(spec, &podman, orders) {
+    if let Some(store) = store_of(spec, &podman, config) {
         let _ = store.note(creation.thing(), book, labels.instance);
     }
     let call = match (creation.is_container(), cap) {
@@ -91,22 +91,22 @@ fn prepare(spec: &mut ServerSpec, shelf: &Shelf, orders: &Orders) -> Result<(), 
 }
 
 /// The server's own socket to the service that the command would ask, if there is one.
-fn door_of<'a>(spec: &ServerSpec, orders: &'a Orders) -> Option<&'a Path> {
+fn door_of<'a>(spec: &ServerSpec, config: &'a WrapperConfig) -> Option<&'a Path> {
     let endpoint = Endpoint::of(spec, Tool::Podman).ok().filter(|_| is_remote(spec))?;
-    let leads_there = |way: &&Passage| {
+    let leads_there = |way: &&EngineDoor| {
         way.endpoint == endpoint || matches!(&endpoint, Endpoint::Unix(path) if *path == way.socket)
     };
-    orders.engines.iter().find(leads_there).map(|way| way.socket.as_path())
+    config.engines.iter().find(leads_there).map(|way| way.socket.as_path())
 }
 
 /// Where the command would create something, as podman itself says with the command's own flags and variables.
-fn store_of(spec: &ServerSpec, podman: &Podman, orders: &Orders) -> Option<Store> {
+fn store_of(spec: &ServerSpec, podman: &Podman, config: &WrapperConfig) -> Option<Store> {
     if is_remote(spec) {
         return Store::service(&Endpoint::of(spec, Tool::Podman).ok()?);
     }
     let flags = global_words(spec);
     let files = podman.files(flags, STORE_LIMIT).ok()?;
-    let is_default = flags.is_empty() && orders.podman.is_like(&spec.env);
+    let is_default = flags.is_empty() && config.podman.is_like(&spec.env);
     let runtime = spec.env.iter().find(|(name, _)| name == "XDG_RUNTIME_DIR");
     let runtime = runtime.map(|(_, path)| PathBuf::from(path));
     Store::local(Files { runtime, is_default, ..files })

@@ -1,4 +1,9 @@
-//! Removing what came of the Doors, for as long as it takes.
+//! Removes everything that the server created in engines and podman, for as long as that takes.
+//!
+//! One task per Door, and one for podman without a service, run at the same time, so an engine that is down does not
+//! delay the others. Each task repeats until its engine proves that nothing is left. Whenever a round exceeds its
+//! limit, the task reports the rest as residue, once per distinct residue, and goes on. The clearing ends, with
+//! [`PorterReport::Cleared`], when all tasks have ended.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -7,8 +12,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::moods::{Mood, Moods};
-use super::role::Post;
+use super::engine_states::{EngineStateSlot, EngineStates};
+use super::role::ServedDoor;
 use crate::containers::{EngineResidue, EngineState, RemovedContainer};
 use crate::door::note::Note;
 use crate::engine::claim::{Claim, Cleared, Creates, News, Times};
@@ -16,122 +21,123 @@ use crate::engine::clear::clear;
 use crate::engine::exec::end_execs;
 use crate::notes::is_podman_noted;
 use crate::podman::{self, Clearance};
-use crate::wire::porter::{Report, Service, Wrapped};
+use crate::wire::porter::{PorterConfig, PorterReport, WrappedPodman};
 
-/// Until what is still there is looked at anew, after it was told once.
+/// Limit of each round after the first one.
 const LATER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Before commands that could not be ended are looked at again.
+/// Delay before another attempt to end exec sessions.
 const EXEC_RETRY: Duration = Duration::from_secs(5);
 
-/// Before podman is asked again that has not removed everything.
+/// Delay before another attempt if podman has not removed everything.
 const PODMAN_RETRY: Duration = Duration::from_secs(1);
 
-/// Creates that another porter has let through and nobody counts any more.
+/// Creates that an earlier porter forwarded and whose responses are lost.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lost {
+pub(super) struct LostCreates {
     pub(super) count: usize,
-    /// When they can't appear any more.
+    /// After this time no container can appear from them any more.
     pub(super) until: Instant,
 }
 
 /// What is known of the server's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tree {
+pub(super) enum ServerProcesses {
     /// Some may be alive.
     Alive,
-    /// None is, and the way down began at that time, in seconds since 1970.
+    /// None is; the teardown began at that time, in seconds since 1970.
     Empty { since: i64 },
-    /// Nobody is left to say so. Whoever ends them sees to the rest.
+    /// The guardian is dead, so this porter can't know. The sweep that ends the processes clears podman too.
     Unwatched,
 }
 
-/// Returns when nothing is left, and that is on record.
+/// Returns when nothing is left and the notes are removed.
 pub(super) async fn run(
-    service: &Rc<Service>,
-    posts: &[Rc<Post>],
+    config: &Rc<PorterConfig>,
+    doors: &[Rc<ServedDoor>],
     grace: Duration,
-    tree: &watch::Sender<Tree>,
-    reports: &UnboundedSender<Report>,
+    processes: &watch::Sender<ServerProcesses>,
+    reports: &UnboundedSender<PorterReport>,
 ) {
-    // At the same time, because an engine that is down has nothing to do with another.
-    let (mut all, moods) = (JoinSet::new(), Moods::default());
-    for post in posts {
-        let rounds = Rounds::new(service, grace, &moods, reports);
-        all.spawn_local(rounds.behind(Rc::clone(post)));
+    let (mut all, states) = (JoinSet::new(), EngineStates::default());
+    for served in doors {
+        let task = ClearTask::new(config, grace, &states, reports);
+        all.spawn_local(task.clear_door(Rc::clone(served)));
     }
-    let rounds = Rounds::new(service, grace, &moods, reports);
-    all.spawn_local(rounds.in_podmans_books(tree.subscribe()));
+    let task = ClearTask::new(config, grace, &states, reports);
+    all.spawn_local(task.clear_podman(processes.subscribe()));
     all.join_all().await;
-    tell(reports, Report::Cleared);
+    send(reports, PorterReport::Cleared);
 }
 
-struct Rounds {
-    service: Rc<Service>,
+struct ClearTask {
+    config: Rc<PorterConfig>,
     limit: Duration,
     grace: Duration,
-    /// What was told last.
-    told: Option<EngineResidue>,
-    mood: Mood,
-    reports: UnboundedSender<Report>,
+    last_reported: Option<EngineResidue>,
+    slot: EngineStateSlot,
+    reports: UnboundedSender<PorterReport>,
 }
 
-impl Rounds {
+impl ClearTask {
     fn new(
-        service: &Rc<Service>,
+        config: &Rc<PorterConfig>,
         grace: Duration,
-        moods: &Moods,
-        reports: &UnboundedSender<Report>,
+        states: &EngineStates,
+        reports: &UnboundedSender<PorterReport>,
     ) -> Self {
-        let (service, reports, mood) = (Rc::clone(service), reports.clone(), moods.enter());
-        Self { limit: service.limit, service, grace, told: None, mood, reports }
+        let (config, reports, slot) = (Rc::clone(config), reports.clone(), states.add());
+        Self { limit: config.limit, config, grace, last_reported: None, slot, reports }
     }
 
-    /// Removes what came of one Door.
-    async fn behind(mut self, post: Rc<Post>) {
-        // Without a note nothing was ever created.
-        if matches!(Note::read(&post.orders.note), Ok(None)) {
+    /// Clears the containers behind one Door.
+    async fn clear_door(mut self, served: Rc<ServedDoor>) {
+        // Without a note no create was ever forwarded.
+        if matches!(Note::read(&served.config.note), Ok(None)) {
             return;
         }
-        self.mood.set(EngineState::Asked, &self.reports);
-        self.go(&post, Creates::Counted(post.door.creates())).await;
-        let Lost { count, until } = post.lost;
+        self.slot.set(EngineState::Asked, &self.reports);
+        self.clear_containers(&served, Creates::Counted(served.door.creates())).await;
+        let LostCreates { count, until } = served.lost;
         if count > 0 {
             let settle = until.saturating_duration_since(Instant::now());
-            self.go(&post, Creates::Lost { count, settle }).await;
+            self.clear_containers(&served, Creates::Lost { count, settle }).await;
         }
-        self.end_execs(&post).await;
-        // If it can't be taken back, the next sweep finds out that there is nothing.
-        let _ = Note::remove(&post.orders.note);
-        self.mood.set(EngineState::Clear, &self.reports);
+        self.end_execs(&served).await;
+        // If this fails, the next sweep finds that the engine holds nothing.
+        let _ = Note::remove(&served.config.note);
+        self.slot.set(EngineState::Clear, &self.reports);
     }
 
-    /// Removes what podman has made by itself, once no process of the server can make more.
-    async fn in_podmans_books(mut self, mut tree: watch::Receiver<Tree>) {
-        let known = tree.wait_for(|tree| *tree != Tree::Alive).await.map(|tree| *tree);
-        let Ok(Tree::Empty { since }) = known else { return };
-        let instance = self.service.labels.instance;
-        let Some(Wrapped { podman, .. }) = self.service.podman.clone() else { return };
-        while is_podman_noted(&self.service.book, instance) {
-            if self.told.is_none() {
-                self.mood.set(EngineState::Answering, &self.reports);
+    /// Clears what podman created without a service, once no process of the server can create more.
+    async fn clear_podman(mut self, mut processes: watch::Receiver<ServerProcesses>) {
+        let known = processes
+            .wait_for(|processes| *processes != ServerProcesses::Alive)
+            .await
+            .map(|processes| *processes);
+        let Ok(ServerProcesses::Empty { since }) = known else { return };
+        let instance = self.config.labels.instance;
+        let Some(WrappedPodman { podman, .. }) = self.config.podman.clone() else { return };
+        while is_podman_noted(&self.config.book, instance) {
+            if self.last_reported.is_none() {
+                self.slot.set(EngineState::Answering, &self.reports);
             }
             let (book, limit, reports, podman) =
-                (self.service.book.clone(), self.limit, self.reports.clone(), podman.clone());
+                (self.config.book.clone(), self.limit, self.reports.clone(), podman.clone());
             let cleared = spawn_blocking(move || {
-                let mut removed = |container| tell(&reports, Report::Removed(container));
+                let mut removed = |container| send(&reports, PorterReport::Removed(container));
                 let removed: Option<&mut dyn FnMut(RemovedContainer)> = Some(&mut removed);
                 podman::clear(&book, instance, &podman, &mut Clearance { limit, since, removed })
             });
             match cleared.await {
-                Ok(Ok(())) => return self.mood.set(EngineState::Clear, &self.reports),
+                Ok(Ok(())) => return self.slot.set(EngineState::Clear, &self.reports),
                 Ok(Err(residue)) => {
                     if matches!(residue, EngineResidue::Unreachable(_)) {
-                        self.mood.set(EngineState::Silent, &self.reports);
+                        self.slot.set(EngineState::Silent, &self.reports);
                     }
-                    self.tell_of(residue);
+                    self.report_residue(residue);
                 }
-                // Nobody aborts it, and it does not panic.
+                // The blocking task is never aborted and does not panic.
                 Err(_) => {}
             }
             self.limit = LATER_LIMIT;
@@ -139,49 +145,52 @@ impl Rounds {
         }
     }
 
-    async fn go(&mut self, post: &Post, creates: Creates) {
-        let (instance, made) = (self.service.labels.instance, post.door.made());
+    async fn clear_containers(&mut self, served: &ServedDoor, creates: Creates) {
+        let (instance, made) = (self.config.labels.instance, served.door.made());
         let claim = Claim { instance, made, creates };
         loop {
             let times = Times { grace: self.grace, call: Times::CALL, limit: self.limit };
-            let (mood, reports) = (&self.mood, &self.reports);
+            let (slot, reports) = (&self.slot, &self.reports);
             let mut hear = |news| match news {
-                News::Removed(container) => tell(reports, Report::Removed(container)),
-                News::State(state) => mood.set(state, reports),
+                News::Removed(container) => send(reports, PorterReport::Removed(container)),
+                News::State(state) => slot.set(state, reports),
             };
-            match clear(&post.orders.passage.endpoint, &claim, &times, &mut hear).await {
+            match clear(&served.config.engine_door.endpoint, &claim, &times, &mut hear).await {
                 Cleared::Gone { .. } => return,
-                Cleared::Unverified(residue) => self.tell_of(residue),
+                Cleared::Unverified(residue) => self.report_residue(residue),
             }
             (self.limit, self.grace) = (LATER_LIMIT, Duration::ZERO);
         }
     }
 
-    /// What runs in our own containers has gone with them.
-    async fn end_execs(&mut self, post: &Post) {
+    /// Ends exec sessions in foreign containers. Those in our own containers ended with the containers.
+    async fn end_execs(&mut self, served: &ServedDoor) {
         loop {
-            let execs = post.door.execs();
-            let times = Times { grace: self.grace, call: Times::CALL, limit: self.service.limit };
-            let left = end_execs(&post.orders.passage.endpoint, &execs, &times).await;
+            let execs = served.door.execs();
+            let times = Times { grace: self.grace, call: Times::CALL, limit: self.config.limit };
+            let left = end_execs(&served.config.engine_door.endpoint, &execs, &times).await;
             let is_left = |exec: &&String| left.iter().any(|one| one.id == **exec);
-            execs.iter().filter(|exec| !is_left(exec)).for_each(|exec| post.door.ended(exec));
+            execs
+                .iter()
+                .filter(|exec| !is_left(exec))
+                .for_each(|exec| served.door.exec_ended(exec));
             if left.is_empty() {
                 return;
             }
-            self.tell_of(EngineResidue::Execs(left));
+            self.report_residue(EngineResidue::Execs(left));
             tokio::time::sleep(EXEC_RETRY).await;
         }
     }
 
-    fn tell_of(&mut self, residue: EngineResidue) {
-        if self.told.as_ref() != Some(&residue) {
-            tell(&self.reports, Report::Remaining(residue.clone()));
-            self.told = Some(residue);
+    fn report_residue(&mut self, residue: EngineResidue) {
+        if self.last_reported.as_ref() != Some(&residue) {
+            send(&self.reports, PorterReport::Remaining(residue.clone()));
+            self.last_reported = Some(residue);
         }
     }
 }
 
-pub(super) fn tell(reports: &UnboundedSender<Report>, report: Report) {
-    // Whoever receives them ends with the porter.
+pub(super) fn send(reports: &UnboundedSender<PorterReport>, report: PorterReport) {
+    // The receiver lives as long as the porter.
     let _ = reports.send(report);
 }

@@ -1,19 +1,18 @@
-//! The porter: who serves a server's [Doors](crate::door), and removes what came of them.
+//! The porter: the process that serves a server's [Doors](crate::door) and removes the server's containers.
 //!
 //! # Theory of operation
 //!
-//! The guardian holds the Doors' sockets and does nothing about them until somebody knocks: most
-//! servers never ask for a container. Then it spawns its own binary again in this role, and hands over
-//! the listening sockets. The porter has a runtime, which the guardian has not, and is the guardian's
-//! child, which is no part of the server's estate.
+//! Most servers never use a container engine, so the guardian only polls the Doors' listening sockets. At the first
+//! connection it spawns its own binary again in this role and passes the sockets on. The porter has an async runtime,
+//! which the guardian must not have. It is a child of the guardian, but not part of the server's process tree.
 //!
-//! It serves until it is told to clear. From then on it lets nothing be created or started, and removes
-//! what there is until the engine has nothing of the instance. A porter that is killed is replaced. If
-//! its guardian is gone it clears by itself and leaves: for the end of what the server causes it needs
-//! nobody. What it could not remove stays on record in the [note](crate::door::note).
+//! The porter serves until it receives the order to clear. From then on it denies creates and starts, and removes
+//! containers until the engine holds nothing of the instance. If it is killed, the guardian starts another one. If the
+//! guardian dies, the porter clears on its own and exits. What it could not remove stays recorded in the
+//! [note](crate::door::note) for the next sweep.
 
 mod clearing;
-mod moods;
+mod engine_states;
 mod role;
 
 pub(crate) use role::run;

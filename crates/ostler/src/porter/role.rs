@@ -1,4 +1,8 @@
-//! The life of a porter, from its start to its end.
+//! Entry point and event loop of the porter process.
+//!
+//! One task handles the guardian's orders and the progress of the clearing; the Doors run as local tasks beside it.
+//! The process ends when the guardian dismisses it, or, if the guardian is dead, when everything is cleared or
+//! [`ORPHAN_LIMIT`] has passed.
 
 use std::fs;
 use std::future::pending;
@@ -18,27 +22,27 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 
-use super::clearing::{self, Lost, Tree};
+use super::clearing::{self, LostCreates, ServerProcesses};
 use crate::door::note::Note;
-use crate::door::{Before, Door, DoorOrders};
+use crate::door::{Door, DoorConfig, PriorTraffic};
 use crate::notes::door_note;
-use crate::notice::Notice;
-use crate::wire::porter::{Order, Report, Service};
+use crate::notice::SignalPipe;
+use crate::wire::porter::{PorterConfig, PorterOrder, PorterReport};
 use crate::wire::{Conn, Received};
 
-/// How long a porter without a guardian tries before it leaves the rest to the next sweep.
-const ALONE: Duration = Duration::from_hours(1);
+/// How long a porter without a guardian keeps clearing before it leaves the rest to the next sweep.
+const ORPHAN_LIMIT: Duration = Duration::from_hours(1);
 
 const DONE: i32 = 0;
 const NOT_STARTED: i32 = 1;
 
-/// A removal under way.
+/// The future that removes everything.
 type Clearing = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Returns the exit code.
+/// Runs the porter and returns its exit code.
 pub(crate) fn run() -> i32 {
     match begin() {
-        Ok(Some((conn, service, listeners))) => match attend(conn, service, listeners) {
+        Ok(Some((conn, config, listeners))) => match serve(conn, config, listeners) {
             Ok(()) => DONE,
             Err(_) => NOT_STARTED,
         },
@@ -46,23 +50,23 @@ pub(crate) fn run() -> i32 {
     }
 }
 
-/// `None`: the guardian has gone before it said what there is to do.
-fn begin() -> io::Result<Option<(Conn, Service, Vec<OwnedFd>)>> {
+/// Sets up the process and waits for its configuration. `None`: the guardian died before it sent one.
+fn begin() -> io::Result<Option<(Conn, PorterConfig, Vec<OwnedFd>)>> {
     let mut conn = Conn::inherited()?;
     setsid()?;
-    // Deaf to all of them, as the guardian is: it ends by its guardian's word, or when it has done.
-    let _deaf = Notice::install()?;
+    // Signals do not end a porter: its guardian's order does, or the end of its work.
+    let _deaf = SignalPipe::install()?;
     rustix::thread::set_name(c"ostler-porter")?;
     chdir("/")?;
-    let Some(service) = await_service(&mut conn)? else { return Ok(None) };
+    let Some(config) = await_config(&mut conn)? else { return Ok(None) };
     let listeners = conn.take_descriptors();
-    Ok(Some((conn, *service, listeners)))
+    Ok(Some((conn, *config, listeners)))
 }
 
-fn await_service(conn: &mut Conn) -> io::Result<Option<Box<Service>>> {
+fn await_config(conn: &mut Conn) -> io::Result<Option<Box<PorterConfig>>> {
     loop {
         match conn.receive()? {
-            Received::Message(Order::Serve(service)) => return Ok(Some(service)),
+            Received::Message(PorterOrder::Serve(config)) => return Ok(Some(config)),
             Received::Message(_) | Received::Closed => return Ok(None),
             Received::NothingYet => {}
         }
@@ -73,167 +77,167 @@ fn await_service(conn: &mut Conn) -> io::Result<Option<Box<Service>>> {
     }
 }
 
-fn attend(conn: Conn, service: Service, listeners: Vec<OwnedFd>) -> io::Result<()> {
+fn serve(conn: Conn, config: PorterConfig, listeners: Vec<OwnedFd>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     let serving = async {
-        let mut porter = Porter::new(conn, service)?;
-        // It ends with those who serve.
+        let mut porter = Porter::new(conn, config)?;
+        // Dropping the set ends the tasks that serve the Doors.
         let mut serving = JoinSet::new();
-        for (post, listener) in porter.posts.iter().zip(listeners) {
+        for (served, listener) in porter.doors.iter().zip(listeners) {
             let listener = UnixListener::from(listener);
             listener.set_nonblocking(true)?;
             let listener = tokio::net::UnixListener::from_std(listener)?;
-            serving.spawn_local(Rc::clone(&post.door).serve(listener));
+            serving.spawn_local(Rc::clone(&served.door).serve(listener));
         }
-        porter.attend().await;
+        porter.run().await;
         Ok(())
     };
     local.block_on(&runtime, serving)
 }
 
-/// A Door, and what has to be known to clear what came of it.
-pub(super) struct Post {
-    pub(super) orders: DoorOrders,
+/// A Door that this porter serves, with what it needs to clear the containers behind it.
+pub(super) struct ServedDoor {
+    pub(super) config: DoorConfig,
     pub(super) door: Rc<Door>,
-    pub(super) lost: Lost,
+    pub(super) lost: LostCreates,
 }
 
-impl Post {
-    fn new(orders: DoorOrders, late_create: Duration) -> Self {
-        // What another porter has left under way. A note that can't be read may have said anything.
-        let before = match Note::read(&orders.note) {
-            Ok(Some(Note { creates, execs, made, .. })) => Before { creates, execs, made },
-            Ok(None) => Before::default(),
-            Err(_) => Before { creates: 1, ..Before::default() },
+impl ServedDoor {
+    fn new(config: DoorConfig, late_create: Duration) -> Self {
+        // What an earlier porter left pending. An unreadable note may have said anything, so one create is assumed.
+        let prior = match Note::read(&config.note) {
+            Ok(Some(Note { creates, execs, made, .. })) => PriorTraffic { creates, execs, made },
+            Ok(None) => PriorTraffic::default(),
+            Err(_) => PriorTraffic { creates: 1, ..PriorTraffic::default() },
         };
-        let lost = Lost { count: before.creates, until: Instant::now() + late_create };
-        let door = Rc::new(Door::new(orders.clone(), before));
-        Self { orders, door, lost }
+        let lost = LostCreates { count: prior.creates, until: Instant::now() + late_create };
+        let door = Rc::new(Door::new(config.clone(), prior));
+        Self { config, door, lost }
     }
 }
 
-/// What each Door is made of, in the order of their sockets.
-fn doors_of(service: &Service) -> impl Iterator<Item = DoorOrders> {
-    service.ways.engines.iter().map(|passage| DoorOrders {
-        note: door_note(&service.book, &passage.socket),
-        passage: passage.clone(),
-        labels: service.labels.clone(),
-        cap: service.cap,
+/// Configurations of the Doors, in the order of their sockets.
+fn doors_of(config: &PorterConfig) -> impl Iterator<Item = DoorConfig> {
+    config.ways.engines.iter().map(|engine_door| DoorConfig {
+        note: door_note(&config.book, &engine_door.socket),
+        engine_door: engine_door.clone(),
+        labels: config.labels.clone(),
+        cap: config.cap,
     })
 }
 
 struct Porter {
-    service: Rc<Service>,
-    posts: Vec<Rc<Post>>,
+    config: Rc<PorterConfig>,
+    doors: Vec<Rc<ServedDoor>>,
     conn: Conn,
-    /// Tells when there is something to hear.
-    ear: UnixStream,
+    /// A duplicate of `conn`'s socket, only for its readiness.
+    socket: UnixStream,
     clearing: Option<Clearing>,
-    tree: watch::Sender<Tree>,
-    reports: (UnboundedSender<Report>, UnboundedReceiver<Report>),
+    processes: watch::Sender<ServerProcesses>,
+    reports: (UnboundedSender<PorterReport>, UnboundedReceiver<PorterReport>),
     is_clear: bool,
-    /// When a porter without a guardian leaves.
-    alone_until: Option<Instant>,
+    /// Set once the guardian is dead: when this porter gives up.
+    orphaned_until: Option<Instant>,
 }
 
-enum Woken {
-    Heard,
-    Report(Report),
+enum Wake {
+    Orders,
+    Report(PorterReport),
     Cleared,
-    Alone,
+    OrphanLimit,
 }
 
 impl Porter {
-    fn new(conn: Conn, service: Service) -> io::Result<Self> {
+    fn new(conn: Conn, config: PorterConfig) -> io::Result<Self> {
         let copy = conn.as_fd().try_clone_to_owned()?;
         let copy = std::os::unix::net::UnixStream::from(copy);
         copy.set_nonblocking(true)?;
-        let ear = UnixStream::from_std(copy)?;
-        let post = |orders| Rc::new(Post::new(orders, service.late_create));
+        let socket = UnixStream::from_std(copy)?;
+        let served = |door| Rc::new(ServedDoor::new(door, config.late_create));
         Ok(Self {
-            posts: doors_of(&service).map(post).collect(),
-            service: Rc::new(service),
+            doors: doors_of(&config).map(served).collect(),
+            config: Rc::new(config),
             conn,
-            ear,
+            socket,
             clearing: None,
-            tree: watch::Sender::new(Tree::Alive),
+            processes: watch::Sender::new(ServerProcesses::Alive),
             reports: unbounded_channel(),
             is_clear: false,
-            alone_until: None,
+            orphaned_until: None,
         })
     }
 
-    /// Returns when there is nothing more to do.
-    async fn attend(&mut self) {
-        // What came along with the first order is not announced again.
-        if self.hear().is_break() {
+    /// Runs until there is nothing more to do.
+    async fn run(&mut self) {
+        // Orders that arrived together with the first one do not make the socket readable again.
+        if self.receive_orders().is_break() {
             return;
         }
         loop {
             match self.wait().await {
-                Woken::Heard => {
-                    if self.hear().is_break() {
+                Wake::Orders => {
+                    if self.receive_orders().is_break() {
                         return;
                     }
                 }
-                Woken::Report(report) => self.report(&report),
-                Woken::Cleared => (self.clearing, self.is_clear) = (None, true),
-                Woken::Alone => return self.leave(),
+                Wake::Report(report) => self.report(&report),
+                Wake::Cleared => (self.clearing, self.is_clear) = (None, true),
+                Wake::OrphanLimit => return self.remove_sockets(),
             }
-            if self.is_clear && self.alone_until.is_some() {
-                return self.leave();
+            if self.is_clear && self.orphaned_until.is_some() {
+                return self.remove_sockets();
             }
         }
     }
 
-    async fn wait(&mut self) -> Woken {
+    async fn wait(&mut self) -> Wake {
         let clearing = async {
             match &mut self.clearing {
                 Some(clearing) => clearing.await,
                 None => pending().await,
             }
         };
-        let alone = async {
-            match self.alone_until {
+        let orphan_limit = async {
+            match self.orphaned_until {
                 Some(until) => tokio::time::sleep_until(until.into()).await,
                 None => pending().await,
             }
         };
-        let heard = async {
-            if self.alone_until.is_some() {
+        let orders = async {
+            if self.orphaned_until.is_some() {
                 return pending().await;
             }
-            let _ = self.ear.readable().await;
-            // All that has come is taken by whoever is woken, so that only news count from here on.
+            let _ = self.socket.readable().await;
+            // Clears tokio's readiness: the caller reads until nothing is left, so only new data must wake it.
             let taken = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-            let _ = self.ear.try_io(Interest::READABLE, taken);
+            let _ = self.socket.try_io(Interest::READABLE, taken);
         };
         tokio::select! {
-            // What was told before the end of a removal is told before that.
+            // Reports first: those of a clearing must be sent before its end.
             biased;
-            Some(report) = self.reports.1.recv() => Woken::Report(report),
-            () = heard => Woken::Heard,
-            () = clearing => Woken::Cleared,
-            () = alone => Woken::Alone,
+            Some(report) = self.reports.1.recv() => Wake::Report(report),
+            () = orders => Wake::Orders,
+            () = clearing => Wake::Cleared,
+            () = orphan_limit => Wake::OrphanLimit,
         }
     }
 
-    fn hear(&mut self) -> std::ops::ControlFlow<()> {
+    fn receive_orders(&mut self) -> std::ops::ControlFlow<()> {
         use std::ops::ControlFlow::{Break, Continue};
         loop {
             match self.conn.receive() {
-                Ok(Received::Message(Order::Clear { grace })) => self.clear(grace),
-                Ok(Received::Message(Order::Emptied { since })) => {
-                    self.tree.send_replace(Tree::Empty { since });
+                Ok(Received::Message(PorterOrder::Clear { grace })) => self.clear(grace),
+                Ok(Received::Message(PorterOrder::Emptied { since })) => {
+                    self.processes.send_replace(ServerProcesses::Empty { since });
                 }
-                Ok(Received::Message(Order::Dismiss)) => return Break(()),
-                Ok(Received::Message(Order::Serve(_))) => {}
+                Ok(Received::Message(PorterOrder::Dismiss)) => return Break(()),
+                Ok(Received::Message(PorterOrder::Serve(_))) => {}
                 Ok(Received::NothingYet) => return Continue(()),
                 Ok(Received::Closed) | Err(_) => {
-                    self.alone_until = Some(Instant::now() + ALONE);
-                    if *self.tree.borrow() == Tree::Alive {
-                        self.tree.send_replace(Tree::Unwatched);
+                    self.orphaned_until = Some(Instant::now() + ORPHAN_LIMIT);
+                    if *self.processes.borrow() == ServerProcesses::Alive {
+                        self.processes.send_replace(ServerProcesses::Unwatched);
                     }
                     if !self.is_clear {
                         self.clear(Duration::ZERO);
@@ -244,24 +248,24 @@ impl Porter {
         }
     }
 
-    /// Begins to remove everything, or begins anew in more of a hurry.
+    /// Starts to remove everything, or starts again with a shorter grace.
     fn clear(&mut self, grace: Duration) {
-        self.posts.iter().for_each(|post| post.door.close());
-        let (service, posts) = (Rc::clone(&self.service), self.posts.clone());
-        let (tree, reports) = (self.tree.clone(), self.reports.0.clone());
+        self.doors.iter().for_each(|served| served.door.close());
+        let (config, doors) = (Rc::clone(&self.config), self.doors.clone());
+        let (processes, reports) = (self.processes.clone(), self.reports.0.clone());
         self.clearing = Some(Box::pin(async move {
-            clearing::run(&service, &posts, grace, &tree, &reports).await;
+            clearing::run(&config, &doors, grace, &processes, &reports).await;
         }));
     }
 
-    fn report(&self, report: &Report) {
-        // A guardian that can't hear it is dead, which shows as the end of the socket.
+    fn report(&self, report: &PorterReport) {
+        // A failed send means that the guardian is dead, which shows as the end of the socket.
         let _ = self.conn.send(report, &[]);
     }
 
-    /// Nobody else is left to do it.
-    fn leave(&self) {
-        for way in &self.service.ways.engines {
+    /// Removes the Doors' sockets in place of a dead guardian.
+    fn remove_sockets(&self) {
+        for way in &self.config.ways.engines {
             let _ = fs::remove_file(&way.socket);
         }
     }

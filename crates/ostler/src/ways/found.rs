@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::place::{script_path, socket_path};
 use super::socket_name;
-use crate::containers::{Endpoint, Engine, Labels, Passage, Ways};
+use crate::containers::{Endpoint, Engine, EngineDoor, Labels, Ways};
 use crate::engine::Tool;
 use crate::engine::argv::{is_remote, podman_program};
 use crate::engine::lead::{lead, stamp};
@@ -23,19 +23,19 @@ use crate::podman::{self, Podman};
 use crate::shelf::Shelf;
 use crate::spec::ServerSpec;
 use crate::terms::Terms;
-use crate::wire::porter::{Service, Wrapped};
+use crate::wire::porter::{PorterConfig, WrappedPodman};
 
 /// Said of a server whose ostler runs inside of another server: what it creates is that one's.
 const ENCLOSED: &str = "they end with the server that this ostler runs in";
 
-/// What was found before the server is started.
+/// What was found prior the server is started.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) ways: Ways,
     /// Which command is led to which of the engines.
     led: Vec<(Tool, usize)>,
     /// The podman command that is wrapped.
-    podman: Option<Wrapped>,
+    podman: Option<WrappedPodman>,
     /// Why its containers can't be followed, although they should be.
     pub(crate) unfollowed: Option<String>,
     /// Why there is no place for a socket. Told later: without one there is none for the ledger either.
@@ -89,7 +89,7 @@ impl Found {
                 self.ways.shelf = Some(place);
                 let podman = Podman::of(program.clone(), spec, level);
                 let is_local = !is_remote(spec);
-                self.podman = Some(Wrapped { program, podman, own, is_local });
+                self.podman = Some(WrappedPodman { program, podman, own, is_local });
             }
             Err(error) => self.unfollowed = Some(format!("podman can't be wrapped: {error}")),
         }
@@ -106,7 +106,7 @@ impl Found {
         let number = number.unwrap_or(engines.len());
         if number == engines.len() {
             match socket_path(&socket_name(instance, number)) {
-                Ok(socket) => engines.push(Passage { endpoint, socket }),
+                Ok(socket) => engines.push(EngineDoor { endpoint, socket }),
                 Err(error) => return self.no_door = Some(error),
             }
         }
@@ -120,12 +120,12 @@ impl Found {
         book: &Path,
         spec: &ServerSpec,
         terms: &Terms,
-    ) -> Option<Service> {
+    ) -> Option<PorterConfig> {
         if self.ways == Ways::default() {
             return None;
         }
         let Limits { containers: limit, late_create, .. } = terms.limits;
-        Some(Service {
+        Some(PorterConfig {
             labels: Labels { instance: intent.instance, owner, server: intent.name.clone() },
             cap: terms.resources.containers,
             ways: self.ways.clone(),
@@ -141,7 +141,7 @@ impl Found {
     pub(crate) fn lead(&self, spec: &mut ServerSpec, labels: &Labels) {
         stamp(spec, labels);
         for (tool, number) in &self.led {
-            if let Some(Passage { socket, .. }) = self.ways.engines.get(*number) {
+            if let Some(EngineDoor { socket, .. }) = self.ways.engines.get(*number) {
                 lead(spec, *tool, socket);
             }
         }

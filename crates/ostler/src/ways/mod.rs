@@ -26,7 +26,7 @@ pub(crate) use without::makes_container;
 #[cfg(not(feature = "engine"))]
 pub(crate) use without::{Found, end, run_podman, run_porter};
 
-use crate::containers::{Passage, Ways};
+use crate::containers::{EngineDoor, Ways};
 use crate::id::InstanceId;
 use crate::limits::Limits;
 #[cfg(feature = "engine")]
@@ -57,7 +57,7 @@ pub(crate) enum Haste {
 
 /// Removes sockets without a listener, and the wrapper that no process calls any more. A name without the instance's id is not ours.
 fn demolish(ways: &Ways, instance: InstanceId) {
-    for (number, Passage { socket, .. }) in ways.engines.iter().enumerate() {
+    for (number, EngineDoor { socket, .. }) in ways.engines.iter().enumerate() {
         if socket.file_name().is_some_and(|name| name == socket_name(instance, number).as_str()) {
             let _ = fs::remove_file(socket);
         }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::{Haste, Removal, demolish};
-use crate::containers::{Endpoint, EngineResidue, Passage, Unreachable, Ways};
+use crate::containers::{Endpoint, EngineDoor, EngineResidue, Unreachable, Ways};
 use crate::door::note::Note;
 use crate::engine::Tool;
 use crate::engine::claim::{Claim, Cleared, Creates, Times};
 use crate::engine::clear::{block_on, clear};
 use crate::engine::exec::end_execs;
-use crate::engine::proof::Made;
+use crate::engine::proof::CreatedIds;
 use crate::id::InstanceId;
 use crate::ledger::End;
 use crate::level::Level;
@@ -45,7 +45,7 @@ struct Debt {
     /// Commands that may run in containers that are not ours.
     execs: Vec<String>,
     /// Containers that were made.
-    made: Made,
+    made: CreatedIds,
 }
 
 /// Removes what the notes beside a ledger tell of, and the sockets of all that is settled then.
@@ -151,15 +151,15 @@ fn is_own_engine(endpoint: &Endpoint) -> bool {
 }
 
 fn debts(book: &Path, instance: InstanceId, ways: &Ways) -> impl Iterator<Item = Debt> {
-    ways.engines.iter().filter_map(move |passage| debt(book, instance, passage))
+    ways.engines.iter().filter_map(move |engine_door| debt(book, instance, engine_door))
 }
 
-fn debt(book: &Path, instance: InstanceId, passage: &Passage) -> Option<Debt> {
+fn debt(book: &Path, instance: InstanceId, engine_door: &EngineDoor) -> Option<Debt> {
     // One that is there and can't be read may have said anything.
     let unread = |_| Some(Note::new(1));
-    let note = door_note(book, &passage.socket);
+    let note = door_note(book, &engine_door.socket);
     let Note { creates, execs, made } = Note::read(&note).unwrap_or_else(unread)?;
-    let endpoint = passage.endpoint.clone();
+    let endpoint = engine_door.endpoint.clone();
     Some(Debt { instance, note, endpoint, creates, execs, made: made.into() })
 }
 
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     fn debt_to(endpoint: Endpoint, instance: InstanceId) -> Debt {
-        let (note, made) = (PathBuf::new(), Made::from(Vec::new()));
+        let (note, made) = (PathBuf::new(), CreatedIds::from(Vec::new()));
         Debt { instance, note, endpoint, creates: 0, execs: Vec::new(), made }
     }
 

@@ -15,7 +15,7 @@ use crate::notes::is_noted;
 use crate::outcome::Outcome;
 use crate::spec::ServerSpec;
 use crate::terms::Terms;
-use crate::wire::porter::Service;
+use crate::wire::porter::PorterConfig;
 
 /// Why no engine is asked.
 const UNASKED: &str = "this program was built without ostler's feature 'engine'; run 'ostler reap'";
@@ -47,7 +47,7 @@ impl Found {
         _: &Path,
         _: &ServerSpec,
         _: &Terms,
-    ) -> Option<Service> {
+    ) -> Option<PorterConfig> {
         None
     }
 

@@ -1,11 +1,11 @@
-//! What owner and guardian say to each other over the control socket.
+//! Messages between owner and guardian.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::porter::Service;
+use super::porter::PorterConfig;
 use crate::cgroup::Control;
 use crate::containers::{EngineState, RemovedContainer};
 use crate::id::InstanceId;
@@ -16,58 +16,59 @@ use crate::resources::Excess;
 use crate::spec::ServerSpec;
 use crate::terms::Descriptors;
 
-/// From the owner to the guardian.
+/// Sent by the owner to the guardian.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Order {
-    /// Start the server. With it come its stdin, stdout and stderr.
+pub(crate) enum GuardianOrder {
+    /// Start the server. The message carries its stdin, stdout and stderr.
     Start(Box<Launch>),
-    /// Take the instance down, from this step on. Orders that ask for less change nothing.
+    /// Stop the instance, from this step of the ladder on. An order can shorten a stop under way, never prolong it.
     Stop(Step),
-    /// Take the next step without waiting.
+    /// Take the next step of the ladder without waiting.
     Hurry,
-    /// The proof is on record: leave.
+    /// Exit: the owner has recorded the proof.
     Dismiss,
 }
 
-/// All that the guardian has to know, because its owner may die before it can tell more.
+/// Everything the guardian needs until its end, because the owner may die before it can send more.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Launch {
     pub(crate) id: InstanceId,
     pub(crate) spec: ServerSpec,
-    /// Where a leaf may be made. The guardian makes it, so that no death of the owner leaves one.
+    /// Where the guardian creates the leaf. The owner does not, so that its death leaves none behind.
     pub(crate) leaf: Option<PathBuf>,
-    /// What limits it, and where. The guardian makes the cgroups for that, too.
+    /// The resource limits with their cgroups, which the guardian creates too.
     pub(crate) controls: Vec<Control>,
     pub(crate) minimum: Level,
     pub(crate) descriptors: Descriptors,
     pub(crate) ladder: Ladder,
     pub(crate) orphan_ladder: Ladder,
     pub(crate) proof_limit: Duration,
-    /// The owner's directory, to be settled if the owner can't. `None`: the launch is on no record.
+    /// The owner's ledger directory, which the guardian settles if the owner dies. `None`: the launch is not recorded.
     pub(crate) book: Option<PathBuf>,
-    /// The server's way to a container engine, if it has one.
-    pub(crate) engine: Option<Service>,
-    /// The directories of ostler's own that the server must not see. Only `strict` can hide them.
+    /// `None`: the server may not use container engines.
+    pub(crate) engine: Option<PorterConfig>,
+    /// ostler's own directories, hidden from the server at `strict`.
     pub(crate) hidden: Vec<PathBuf>,
 }
 
-/// From the guardian to the owner.
+/// Sent by the guardian to the owner.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Report {
+pub(crate) enum GuardianReport {
     Started {
         pid: i32,
         level: Level,
     },
     Refused(Refusal),
-    /// The server itself has ended, with this wait status; what it caused may still be there.
+    /// The server process has exited with this wait status; its descendants may still run.
     Exited(i32),
-    /// KILL has not emptied the fence in time; the guardian goes on.
+    /// SIGKILL has not emptied the fence within the proof limit; the guardian keeps trying.
     Remaining(Residue),
-    /// A limit has had its effect. Told before the fence is empty.
+    /// The server hit a resource limit. Sent before `Empty`.
     Exceeded(Excess),
-    /// A container that was meant to go on by itself is gone.
+    /// The porter removed a running container that would have outlived its command (`docker run -d`).
     Removed(RemovedContainer),
-    /// How an engine takes it that containers have to go.
+    /// Progress of the container engines while containers are removed.
     Clearing(EngineState),
+    /// Nothing of the instance is left.
     Empty(Proof),
 }

@@ -1,8 +1,8 @@
-//! The control sockets between the processes of one instance: [owner and guardian](guardian), and [guardian and
+//! Control sockets between the processes of one instance: [owner and guardian](guardian), [guardian and
 //! porter](porter).
 //!
-//! A stream of frames, each a length and a [`postcard`] body; descriptors travel beside the first
-//! byte of a frame. Both ends are the same binary, so the format needs no versions.
+//! A message is a frame on a unix stream socket: a 32-bit little-endian length and a [`postcard`] body. Descriptors
+//! travel as SCM_RIGHTS beside the first byte of a frame. Both ends are the same binary, so the format has no version.
 
 pub(crate) mod guardian;
 pub(crate) mod porter;
@@ -20,17 +20,17 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How many descriptors one message may carry: stdin, stdout and stderr.
+/// Most descriptors that one message carries: stdin, stdout and stderr.
 const DESCRIPTORS: usize = 3;
-/// Above what the kernel takes for arguments and environment together.
+/// Bytes. Larger than what the kernel accepts for arguments and environment together.
 const LARGEST_FRAME: usize = 16 << 20;
 
-/// What there is to receive at the moment.
+/// Result of a receive that does not wait.
 #[derive(Debug)]
 pub(crate) enum Received<M> {
     Message(M),
     NothingYet,
-    /// The other end is gone.
+    /// The peer closed its end.
     Closed,
 }
 
@@ -43,15 +43,15 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    /// Two ends that are connected; neither survives an exec by accident.
+    /// A connected pair, our end and the peer's, both close-on-exec.
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         Ok((Self::new(ours), theirs))
     }
 
-    /// The end that this process was started with as descriptor 0, moved away from there, where a child
-    /// could inherit it.
+    /// Takes the socket that this process was started with as descriptor 0, and replaces descriptor 0 with /dev/null
+    /// so that no child inherits the socket.
     pub(crate) fn inherited() -> io::Result<Self> {
         let socket = fcntl_dupfd_cloexec(io::stdin(), 3)?;
         let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -63,7 +63,7 @@ impl Conn {
         Self { socket, inbox: Vec::new(), descriptors: Vec::new() }
     }
 
-    /// Sends one message whole, with descriptors beside it.
+    /// Sends one message with descriptors, and waits until all of it is in the socket.
     pub(crate) fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut frame = vec![0; 4];
         frame = postcard::to_extend(message, frame).map_err(io::Error::other)?;
@@ -88,14 +88,14 @@ impl Conn {
         Ok(())
     }
 
-    /// Takes the next message that has arrived whole; never waits.
+    /// Returns the next complete message; never waits.
     pub(crate) fn receive<M: DeserializeOwned>(&mut self) -> io::Result<Received<M>> {
         loop {
             if let Some(message) = self.unpack()? {
                 return Ok(Received::Message(message));
             }
             match self.fill() {
-                // The latter: a peer that died with unread orders in its socket.
+                // CONNRESET: the peer died with unread messages in its socket.
                 Ok(0) | Err(Errno::CONNRESET) => return Ok(Received::Closed),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Received::NothingYet),
@@ -104,7 +104,7 @@ impl Conn {
         }
     }
 
-    /// The descriptors that came with the messages so far.
+    /// Takes the descriptors that arrived with the messages so far.
     pub(crate) fn take_descriptors(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.descriptors)
     }
@@ -146,7 +146,7 @@ impl AsFd for Conn {
 
 #[cfg(test)]
 mod tests {
-    use super::guardian::Order;
+    use super::guardian::GuardianOrder;
     use super::*;
     use crate::ladder::Step;
 
@@ -159,15 +159,15 @@ mod tests {
     fn a_message_arrives_with_its_descriptors() {
         let (sender, mut receiver) = connected();
         let file = std::fs::File::open("/dev/null").unwrap();
-        sender.send(&Order::Hurry, &[file.as_fd(); DESCRIPTORS]).unwrap();
-        sender.send(&Order::Stop(Step::Asking), &[]).unwrap();
-        assert!(matches!(receiver.receive().unwrap(), Received::Message(Order::Hurry)));
+        sender.send(&GuardianOrder::Hurry, &[file.as_fd(); DESCRIPTORS]).unwrap();
+        sender.send(&GuardianOrder::Stop(Step::Asking), &[]).unwrap();
+        assert!(matches!(receiver.receive().unwrap(), Received::Message(GuardianOrder::Hurry)));
         assert_eq!(receiver.take_descriptors().len(), DESCRIPTORS);
         let next = receiver.receive().unwrap();
-        assert!(matches!(next, Received::Message(Order::Stop(Step::Asking))));
-        assert!(matches!(receiver.receive::<Order>().unwrap(), Received::NothingYet));
+        assert!(matches!(next, Received::Message(GuardianOrder::Stop(Step::Asking))));
+        assert!(matches!(receiver.receive::<GuardianOrder>().unwrap(), Received::NothingYet));
         drop(sender);
-        assert!(matches!(receiver.receive::<Order>().unwrap(), Received::Closed));
+        assert!(matches!(receiver.receive::<GuardianOrder>().unwrap(), Received::Closed));
     }
 
     #[test]
@@ -191,6 +191,6 @@ mod tests {
     fn a_frame_without_end_is_refused() {
         let (sender, mut receiver) = connected();
         rustix::io::write(&sender, &u32::MAX.to_le_bytes()).unwrap();
-        assert!(receiver.receive::<Order>().is_err());
+        assert!(receiver.receive::<GuardianOrder>().is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What guardian and porter say to each other, over the same kind of socket as owner and guardian.
+//! Messages between guardian and porter.
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -11,93 +11,92 @@ use crate::containers::{EngineResidue, EngineState, Labels, RemovedContainer, Wa
 use crate::level::Level;
 use crate::terms::GuardianProgram;
 
-/// From the guardian to the porter.
+/// Sent by the guardian to the porter.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Order {
-    /// Serve the Doors. With it come their listening sockets.
-    Serve(Box<Service>),
-    /// Let nothing be created or started any more, and remove everything; containers have this long to
-    /// end by themselves.
+pub(crate) enum PorterOrder {
+    /// Serve the Doors. The message carries their listening sockets.
+    Serve(Box<PorterConfig>),
+    /// Refuse creates and starts from now on, and remove all containers; running ones get this long to stop.
     Clear { grace: Duration },
-    /// No process of the server is left. What has ended since then, in seconds since 1970, has ended with
-    /// it.
+    /// No process of the server is left. A container that stopped after `since`, in seconds since 1970, was stopped
+    /// by this teardown.
     Emptied { since: i64 },
-    /// The proof is on record: leave.
+    /// Exit: the proof is recorded.
     Dismiss,
 }
 
-/// All that a porter has to know, also when nobody is left to tell it more.
+/// Everything a porter needs until its end, because its guardian may die before it can send more.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Service {
-    /// What is put on all that is created.
+pub(crate) struct PorterConfig {
+    /// Put on everything that the server creates.
     pub(crate) labels: Labels,
-    /// How many containers there may be at a time in each engine.
+    /// Most containers at a time in each engine.
     pub(crate) cap: Option<NonZeroUsize>,
     pub(crate) ways: Ways,
-    /// The podman command that is wrapped, if one is.
-    pub(crate) podman: Option<Wrapped>,
-    /// The owner's directory, where the notes are.
+    /// The podman command that has a wrapper on the server's `PATH`, if any.
+    pub(crate) podman: Option<WrappedPodman>,
+    /// The owner's ledger directory, which also holds the notes.
     pub(crate) book: PathBuf,
-    /// What the docker command needs to reach the engine, if that is behind ssh.
+    /// The porter's environment: what the docker command needs to reach an engine by ssh.
     pub(crate) surroundings: Vec<(OsString, OsString)>,
-    /// Until what is still there is told.
+    /// How long clearing may take before the porter reports the rest as residue.
     pub(crate) limit: Duration,
-    /// How long an engine may go on with creates that nobody counts any more.
+    /// How long a container may still appear from a create whose request was lost with an earlier porter.
     pub(crate) late_create: Duration,
 }
 
-/// A podman command with a wrapper in its place.
+/// A podman command that the server reaches through our wrapper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Wrapped {
-    /// The real one, as the server's wrapper executes it.
+pub(crate) struct WrappedPodman {
+    /// The real command, which the wrapper executes for the server.
     pub(crate) program: PathBuf,
-    /// The real one, as ostler asks it.
+    /// The real command as ostler itself calls it.
     pub(crate) podman: Podman,
-    /// The program that we are.
+    /// Path of our own executable, the wrapper's interpreter.
     pub(crate) own: PathBuf,
-    /// Whether it asks no service unless it is told to.
+    /// Whether the command works without a podman service by default.
     pub(crate) is_local: bool,
 }
 
-/// The podman command, and how ostler calls it. Nothing of it comes from a server.
+/// How ostler itself calls podman. Nothing in it can be set by a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Podman {
-    /// `None`: there is no such command.
+    /// `None`: podman is not installed.
     pub(crate) program: Option<PathBuf>,
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// Whether that is the environment that the server was started with.
+    /// Whether `env` is the environment that the server was started with.
     pub(crate) is_servers: bool,
-    pub(crate) way: Way,
+    pub(crate) way: PodmanCall,
 }
 
-/// How a podman command is run.
+/// How ostler executes podman.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Way {
-    /// As a child: the caller is inside the server's fence.
+pub(crate) enum PodmanCall {
+    /// As a plain child: the caller already runs inside the server's fence.
     Direct,
-    /// In a fence of its own, of at least this level.
+    /// In a fence of its own, at this level at least.
     Fenced(Level, GuardianProgram),
 }
 
 impl Podman {
-    /// The level of the fence in which it runs.
+    /// The minimum level of the fence in which podman runs.
     pub(crate) fn level(&self) -> Level {
         match self.way {
-            Way::Direct => Level::Tree,
-            Way::Fenced(level, _) => level,
+            PodmanCall::Direct => Level::Tree,
+            PodmanCall::Fenced(level, _) => level,
         }
     }
 }
 
-/// From the porter to the guardian.
+/// Sent by the porter to the guardian.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Report {
-    /// A container that was meant to go on by itself is gone.
+pub(crate) enum PorterReport {
+    /// The porter removed a running container that would have outlived its command (`docker run -d`).
     Removed(RemovedContainer),
-    /// This is still there, or may be; the porter goes on.
+    /// This still exists, or may exist, after the limit; the porter keeps trying.
     Remaining(EngineResidue),
-    /// How the engines take it together, whenever that changes.
+    /// Combined progress of all engines; sent on every change.
     Engine(EngineState),
-    /// No engine has anything of the instance.
+    /// No engine holds anything of the instance.
     Cleared,
 }

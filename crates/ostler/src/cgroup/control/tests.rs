@@ -1,9 +1,9 @@
-//! Against plain directories with the kernel's file names: that a machine has only one of the two
-//! versions must not leave the other untried. What the kernel makes of it, `tests/limits.rs` shows.
+//! Tests on plain directories with the kernel's file names, because a machine offers only one cgroup version.
+//! `tests/limits.rs` tests the effect in the kernel.
 
 use super::*;
 
-/// A directory that goes with the test.
+/// A directory that is removed at the end of the test.
 struct Directory(PathBuf);
 
 impl Directory {

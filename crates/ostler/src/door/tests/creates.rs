@@ -1,4 +1,4 @@
-//! What creates something is marked, on record, and awaited.
+//! Creates are labelled, recorded before they are forwarded, and waited for.
 
 use serde_json::json;
 
@@ -6,14 +6,14 @@ use super::*;
 
 const CREATED: &[u8] = b"HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"Id\":\"c1\"}";
 
-fn labels(house: &House) -> Value {
-    json!(house.door.labels.pairs().into_iter().collect::<std::collections::BTreeMap<_, _>>())
+fn labels(fixture: &Fixture) -> Value {
+    json!(fixture.door.labels.pairs().into_iter().collect::<std::collections::BTreeMap<_, _>>())
 }
 
 #[test]
 fn a_create_gets_labels_and_all_else_passes() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         for target in
             ["/containers/create?name=n", "/v1.41/networks/create", "/v1.99/volumes/create"]
         {
@@ -27,7 +27,7 @@ fn a_create_gets_labels_and_all_else_passes() {
                 head,
                 format!("POST {target} HTTP/1.1\r\nHost: d\r\nContent-Length: {length}")
             );
-            let labels = labels(house);
+            let labels = labels(fixture);
             assert_eq!(body, format!(r#"{{"Image":"i","X":1e999,"Labels":{labels}}}"#));
             passes(&mut engine, &mut client, CREATED).await;
         }
@@ -36,8 +36,8 @@ fn a_create_gets_labels_and_all_else_passes() {
 
 #[test]
 fn a_create_in_chunks_is_passed_on_in_one_piece() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let head = "POST /libpod/pods/create HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
         client.write_all(head.as_bytes()).await.unwrap();
         for part in ["6\r\n{\"name\r\n", "5\r\n\":\"p\"\r\n", "1\r\n}\r\n", "0\r\n\r\n"] {
@@ -46,47 +46,47 @@ fn a_create_in_chunks_is_passed_on_in_one_piece() {
         }
         let (head, body) = request(&mut engine).await;
         assert!(!head.contains("chunked"), "{head}");
-        assert_eq!(body, json!({"name": "p", "labels": labels(house)}));
+        assert_eq!(body, json!({"name": "p", "labels": labels(fixture)}));
         passes(&mut engine, &mut client, CREATED).await;
         passes(&mut client, &mut engine, b"GET / HTTP/1.1\r\n\r\n").await;
     });
 }
 
 #[test]
-fn a_create_that_waits_for_a_word_gets_ours() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn a_create_that_expects_100_continue_gets_it_from_the_door() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let head = b"POST /containers/create HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n";
         client.write_all(head).await.unwrap();
         arrives(&mut client, b"HTTP/1.1 100 Continue\r\n\r\n").await;
         client.write_all(b"{}").await.unwrap();
         let (head, body) = request(&mut engine).await;
         assert!(!head.contains("Expect"), "{head}");
-        assert_eq!(body, json!({"Labels": labels(house)}));
+        assert_eq!(body, json!({"Labels": labels(fixture)}));
     });
 }
 
 #[test]
-fn a_create_is_on_record_before_the_engine_hears_of_it() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn a_create_is_recorded_before_the_engine_sees_it() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         passes(&mut client, &mut engine, b"GET /containers/json HTTP/1.1\r\n\r\n").await;
         passes(&mut engine, &mut client, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]").await;
-        assert_eq!(house.note(), None);
+        assert_eq!(fixture.note(), None);
         client.write_all(&post("/containers/create", "{}")).await.unwrap();
         request(&mut engine).await;
-        assert_eq!(house.note().unwrap().creates, 1);
+        assert_eq!(fixture.note().unwrap().creates, 1);
         passes(&mut engine, &mut client, CREATED).await;
-        house.creates(0).await;
-        assert_eq!(house.note().unwrap().creates, 0);
+        fixture.creates(0).await;
+        assert_eq!(fixture.note().unwrap().creates, 0);
     });
 }
 
-/// By its id it is known later which container is the server's, whatever labels its image has.
+/// The id proves later that a container is the server's, whatever labels its image has.
 #[test]
-fn what_the_engine_has_created_is_on_record() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn the_note_lists_the_containers_that_the_engine_created() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let answers = [
             ("/containers/create", "{\"Id\":\"c1\"}", 201),
             ("/libpod/containers/create", "{\"Id\":\"c2\",\"Warnings\":[]}", 201),
@@ -100,33 +100,33 @@ fn what_the_engine_has_created_is_on_record() {
             let length = body.len();
             let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n\r\n");
             passes(&mut engine, &mut client, format!("{head}{body}").as_bytes()).await;
-            house.creates(0).await;
+            fixture.creates(0).await;
         }
-        assert_eq!(house.note().unwrap().made, ["c1", "c2"]);
-        assert!(house.door.made().contains("c2") && !house.door.made().contains("net"));
+        assert_eq!(fixture.note().unwrap().made, ["c1", "c2"]);
+        assert!(fixture.door.made().contains("c2") && !fixture.door.made().contains("net"));
     });
 }
 
 #[test]
-fn what_is_not_on_record_is_not_created() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
-        fs::remove_dir_all(house.path("book")).unwrap();
+fn a_create_that_can_not_be_recorded_is_refused() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
+        fs::remove_dir_all(fixture.path("book")).unwrap();
         client.write_all(&post("/containers/create", "{}")).await.unwrap();
         let (status, message) = denial(&mut client).await;
         assert_eq!(status, 503);
-        assert!(message.contains("on record"), "{message}");
-        house.creates(0).await;
+        assert!(message.contains("the note beside ostler's ledger can't be written"), "{message}");
+        fixture.creates(0).await;
         passes(&mut client, &mut engine, b"GET / HTTP/1.1\r\n\r\n").await;
     });
 }
 
-/// The engine goes on, so that its answer is awaited.
+/// The engine carries out the create, so the Door waits for the response.
 #[test]
-fn l21_a_client_that_dies_in_mid_create_leaves_it_under_way() {
-    scene(async |house| {
+fn l21_a_create_stays_pending_when_its_client_dies() {
+    scene(async |fixture| {
         for wait_for_end in [true, false] {
-            let (mut client, mut engine) = house.pair().await;
+            let (mut client, mut engine) = fixture.pair().await;
             client.write_all(&post("/v1.41/containers/create", "{}")).await.unwrap();
             request(&mut engine).await;
             drop(client);
@@ -135,10 +135,10 @@ fn l21_a_client_that_dies_in_mid_create_leaves_it_under_way() {
                     tokio::task::yield_now().await;
                 }
             }
-            house.creates(1).await;
-            assert_eq!(house.note().unwrap().creates, 1);
+            fixture.creates(1).await;
+            assert_eq!(fixture.note().unwrap().creates, 1);
             engine.write_all(CREATED).await.unwrap();
-            house.creates(0).await;
+            fixture.creates(0).await;
             expect_end(&mut engine).await;
         }
     });
@@ -146,33 +146,33 @@ fn l21_a_client_that_dies_in_mid_create_leaves_it_under_way() {
 
 #[test]
 fn a_client_that_dies_before_its_create_is_whole_creates_nothing() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let request = post("/v1.41/containers/create", "{\"Image\":\"i\"}");
         client.write_all(&request[..request.len() - 1]).await.unwrap();
         drop(client);
         expect_end(&mut engine).await;
-        assert_eq!(house.note(), None);
+        assert_eq!(fixture.note(), None);
     });
 }
 
 #[test]
-fn an_engine_that_dies_in_mid_create_is_not_awaited() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn a_create_of_an_engine_that_dies_is_no_longer_pending() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         client.write_all(&post("/v1.41/containers/create", "{}")).await.unwrap();
         request(&mut engine).await;
-        house.creates(1).await;
+        fixture.creates(1).await;
         drop(engine);
         expect_end(&mut client).await;
-        house.creates(0).await;
+        fixture.creates(0).await;
     });
 }
 
 #[test]
 fn an_update_can_not_bring_back_a_restart_policy() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let body = r#"{"Memory":7,"RestartPolicy":{"Name":"always"}}"#;
         client.write_all(&post("/v1.41/containers/c1/update", body)).await.unwrap();
         let (_, body) = request(&mut engine).await;
@@ -182,10 +182,10 @@ fn an_update_can_not_bring_back_a_restart_policy() {
 }
 
 #[test]
-fn nothing_is_created_or_started_while_the_server_is_stopped() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
-        house.door.close();
+fn creates_and_starts_are_refused_while_the_server_is_being_stopped() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
+        fixture.door.close();
         let targets = [
             "/containers/create",
             "/v1.41/containers/x/start",
@@ -201,20 +201,20 @@ fn nothing_is_created_or_started_while_the_server_is_stopped() {
     });
 }
 
-/// The engine is asked only when there may be too many.
+/// The Door asks the engine for the number only if its own count reaches the cap.
 #[test]
-fn s11_no_more_containers_are_made_than_allowed() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn s11_creates_above_the_cap_are_refused() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         for listed in [None, None, None, Some(CAP), Some(CAP - 1)] {
             client.write_all(&post("/v1.41/containers/create", "{}")).await.unwrap();
             if let Some(listed) = listed {
-                list_containers(house, listed).await;
+                list_containers(fixture, listed).await;
             }
             if listed == Some(CAP) {
                 let (status, message) = denial(&mut client).await;
                 assert_eq!(status, 429);
-                assert!(message.contains("may have 3 containers"), "{message}");
+                assert!(message.contains("has reached its limit of 3 containers"), "{message}");
             } else {
                 request(&mut engine).await;
                 passes(&mut engine, &mut client, CREATED).await;
@@ -223,14 +223,14 @@ fn s11_no_more_containers_are_made_than_allowed() {
     });
 }
 
-/// Answers the Door's own questions: which version, and which containers.
-async fn list_containers(house: &House, count: usize) {
-    let instance = house.instance;
+/// Responds to the Door's own requests: the API version, and the list of containers.
+async fn list_containers(fixture: &Fixture, count: usize) {
+    let instance = fixture.instance;
     let one = json!({"Id": "c", "Names": ["/n"], "Image": "i", "Command": "c", "State": "running",
         "Created": 0, "Labels": {"ostler.instance": instance}});
     let list = serde_json::to_string(&vec![one; count]).unwrap();
     for body in ["OK", &list] {
-        let (mut engine, _) = house.engine.accept().await.unwrap();
+        let (mut engine, _) = fixture.engine.accept().await.unwrap();
         let mut question = [0; 4096];
         assert_ne!(engine.read(&mut question).await.unwrap(), 0);
         let length = body.len();

@@ -1,4 +1,4 @@
-//! Images are made without our labels, and what can't be ended with the server is refused.
+//! Requests that make images get empty labels; requests for plugins are refused.
 
 use super::*;
 
@@ -8,8 +8,8 @@ const CHANGES: &str = "changes=LABEL%20ostler.call%3D&changes=LABEL%20ostler.ins
 
 #[test]
 fn a_build_gets_empty_labels_and_its_body_passes_as_it_comes() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let head = "HTTP/1.1\r\nHost: d\r\nContent-Length: 6\r\n\r\n";
         client.write_all(format!("POST /v1.41/build?q=1 {head}abc").as_bytes()).await.unwrap();
         let labels = "%7B%22ostler.instance%22%3A%22%22%7D";
@@ -23,8 +23,8 @@ fn a_build_gets_empty_labels_and_its_body_passes_as_it_comes() {
 
 #[test]
 fn a_commit_gets_empty_labels_whether_it_has_a_body_or_none() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         client.write_all(b"POST /commit?container=c HTTP/1.1\r\nHost: d\r\n\r\n").await.unwrap();
         let expected = format!("POST /commit?container=c&{CHANGES} HTTP/1.1\r\nHost: d\r\n\r\n");
         arrives(&mut engine, expected.as_bytes()).await;
@@ -43,8 +43,8 @@ fn a_commit_gets_empty_labels_whether_it_has_a_body_or_none() {
 
 #[test]
 fn an_image_can_not_be_given_our_labels() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let body = r#"{"Labels":{"ostler.instance":"x"}}"#;
         for request in [
             post("/commit?container=c", body),
@@ -64,12 +64,12 @@ fn an_image_can_not_be_given_our_labels() {
 
 #[test]
 fn plugins_of_the_engine_are_not_enabled() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         client.write_all(&post("/v1.41/plugins/a/b:latest/enable?timeout=0", "")).await.unwrap();
         let (status, message) = denial(&mut client).await;
         assert_eq!(status, 403);
-        assert!(message.contains("a plugin of the engine"), "{message}");
+        assert!(message.contains("an enabled plugin of the engine"), "{message}");
         passes(&mut client, &mut engine, &post("/v1.41/plugins/a/disable", "")).await;
     });
 }

@@ -1,4 +1,4 @@
-//! The Door between a client and an engine that are played by the tests.
+//! Tests of the Door; the test plays both the client and the engine.
 
 mod creates;
 mod images;
@@ -20,36 +20,35 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::LocalSet;
 
 use super::note::Note;
-use super::{Before, Door, DoorOrders};
-use crate::containers::{Endpoint, Labels, Passage};
+use super::{Door, DoorConfig, PriorTraffic};
+use crate::containers::{Endpoint, EngineDoor, Labels};
 use crate::id::{InstanceId, OwnerId};
 use crate::notes::door_note;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// More than any scene makes but one.
+/// More containers than all tests but one create.
 const CAP: usize = 3;
 
-/// A Door, the engine behind it, and the directory of the ledger.
-struct House {
+/// A Door, the listening socket of its engine, and a ledger directory.
+struct Fixture {
     door: Rc<Door>,
     engine: UnixListener,
     instance: InstanceId,
     directory: TempDir,
 }
 
-/// Plays a scene in a house of its own.
-fn scene(play: impl AsyncFnOnce(&House)) {
+fn scene(play: impl AsyncFnOnce(&Fixture)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let scene = async {
-        let (house, listener) = House::build();
-        let serving = tokio::task::spawn_local(Rc::clone(&house.door).serve(listener));
-        tokio::time::timeout(PATIENCE, play(&house)).await.expect("the scene has no end");
+        let (fixture, listener) = Fixture::build();
+        let serving = tokio::task::spawn_local(Rc::clone(&fixture.door).serve(listener));
+        tokio::time::timeout(PATIENCE, play(&fixture)).await.expect("the scene has no end");
         serving.abort();
     };
     LocalSet::new().block_on(&runtime, scene);
 }
 
-impl House {
+impl Fixture {
     fn build() -> (Self, UnixListener) {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
@@ -61,10 +60,10 @@ impl House {
         let labels = Labels { instance, owner: OwnerId::random().unwrap(), server: "stub".into() };
         let endpoint = Endpoint::Unix(path("engine.sock"));
         let cap = NonZeroUsize::new(CAP);
-        let passage = Passage { endpoint, socket: path("door.sock") };
-        let note = door_note(&path("book"), &passage.socket);
-        let orders = DoorOrders { passage, note, labels, cap };
-        let door = Rc::new(Door::new(orders, Before::default()));
+        let engine_door = EngineDoor { endpoint, socket: path("door.sock") };
+        let note = door_note(&path("book"), &engine_door.socket);
+        let config = DoorConfig { engine_door, note, labels, cap };
+        let door = Rc::new(Door::new(config, PriorTraffic::default()));
         (Self { door, engine, instance, directory }, listener)
     }
 
@@ -76,7 +75,7 @@ impl House {
         UnixStream::connect(self.path("door.sock")).await.unwrap()
     }
 
-    /// A client, and the engine's end of its connection.
+    /// A client connection, and the engine's end of it.
     async fn pair(&self) -> (UnixStream, UnixStream) {
         let client = self.client().await;
         (client, self.engine.accept().await.unwrap().0)
@@ -86,7 +85,7 @@ impl House {
         Note::read(&self.path("book/door.door")).unwrap()
     }
 
-    /// Waits until so many creates are under way.
+    /// Waits until this many creates are pending.
     async fn creates(&self, expected: usize) {
         while self.door.creates().load(Ordering::Acquire) != expected {
             tokio::task::yield_now().await;
@@ -94,7 +93,7 @@ impl House {
     }
 }
 
-/// What is sent arrives as it is.
+/// Sends bytes and expects them unchanged at the other side.
 async fn passes(from: &mut UnixStream, to: &mut UnixStream, bytes: &[u8]) {
     from.write_all(bytes).await.unwrap();
     arrives(to, bytes).await;
@@ -108,12 +107,12 @@ async fn arrives(to: &mut UnixStream, bytes: &[u8]) {
 
 async fn expect_end(of: &mut UnixStream) {
     let mut rest = Vec::new();
-    // A reset is an end as well.
+    // A connection reset counts as an end too.
     let _ = of.read_to_end(&mut rest).await;
     assert_eq!(String::from_utf8_lossy(&rest), "");
 }
 
-/// One request with a length, as head and content.
+/// Reads one message with a `Content-Length`, as head and JSON content.
 async fn request(of: &mut UnixStream) -> (String, Value) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -126,7 +125,7 @@ async fn request(of: &mut UnixStream) -> (String, Value) {
     (head, serde_json::from_slice(&body).unwrap())
 }
 
-/// One answer of the Door itself: its status and its message.
+/// Reads one error response of the Door itself: its status and its message.
 async fn denial(of: &mut UnixStream) -> (u16, String) {
     let (head, body) = request(of).await;
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! Streams belong to client and engine alone.
+//! After an upgrade the Door copies bytes both ways and parses nothing.
 
 use super::*;
 
@@ -8,15 +8,15 @@ const UPGRADED: &[u8] =
     b"HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n";
 const HIJACKED: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/vnd.docker.raw-stream\r\n\r\n";
-/// What a create would look like, if it were one.
+/// Bytes of a stream that look like a create.
 const LOOKS_LIKE_A_REQUEST: &[u8] =
     b"POST /containers/create HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}";
 
 #[test]
 fn a_stream_passes_both_ways_and_each_end_by_itself() {
     for opening in [UPGRADED, HIJACKED] {
-        scene(async |house| {
-            let (mut client, mut engine) = house.pair().await;
+        scene(async |fixture| {
+            let (mut client, mut engine) = fixture.pair().await;
             passes(&mut client, &mut engine, ATTACH).await;
             passes(&mut engine, &mut client, opening).await;
             passes(&mut client, &mut engine, LOOKS_LIKE_A_REQUEST).await;
@@ -32,8 +32,8 @@ fn a_stream_passes_both_ways_and_each_end_by_itself() {
 
 #[test]
 fn the_engine_may_end_first() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         passes(&mut client, &mut engine, ATTACH).await;
         passes(&mut engine, &mut client, UPGRADED).await;
         engine.shutdown().await.unwrap();
@@ -46,8 +46,8 @@ fn the_engine_may_end_first() {
 
 #[test]
 fn what_is_sent_along_with_the_head_belongs_to_the_stream() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         client.write_all(&[ATTACH, LOOKS_LIKE_A_REQUEST].concat()).await.unwrap();
         arrives(&mut engine, ATTACH).await;
         engine.write_all(&[UPGRADED, b"at once"].concat()).await.unwrap();
@@ -58,8 +58,8 @@ fn what_is_sent_along_with_the_head_belongs_to_the_stream() {
 
 #[test]
 fn an_upgrade_that_is_refused_is_an_ordinary_exchange() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         client.write_all(&[ATTACH, ATTACH].concat()).await.unwrap();
         for _ in 0..2 {
             arrives(&mut engine, ATTACH).await;
@@ -71,26 +71,26 @@ fn an_upgrade_that_is_refused_is_an_ordinary_exchange() {
 
 #[test]
 fn a_client_that_dies_ends_its_stream_and_nothing_that_it_sent_is_lost() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         passes(&mut client, &mut engine, ATTACH).await;
         passes(&mut engine, &mut client, UPGRADED).await;
         client.write_all(b"last words").await.unwrap();
         drop(client);
         arrives(&mut engine, b"last words").await;
         expect_end(&mut engine).await;
-        // Nobody reads what the engine still has to say, and it must not wait for that.
+        // The client does not read any more, and the engine must not block because of that.
         let more = vec![0; 1 << 20];
         assert!(engine.write_all(&more).await.is_err());
     });
 }
 
-/// A process in somebody else's container is remembered as long as it may run.
+/// The Door tracks an exec session in a foreign container for as long as it may run.
 #[test]
 fn execs_are_remembered_until_their_stream_has_ended() {
-    scene(async |house| {
+    scene(async |fixture| {
         for id in ["e1", "e2"] {
-            let (mut client, mut engine) = house.pair().await;
+            let (mut client, mut engine) = fixture.pair().await;
             passes(&mut client, &mut engine, &post("/v1.41/containers/other/exec", "{}")).await;
             let made = format!("{{\"Id\":\"{id}\"}}");
             let length = made.len();
@@ -107,7 +107,7 @@ fn execs_are_remembered_until_their_stream_has_ended() {
                 expect_end(&mut engine).await;
             }
         }
-        assert_eq!(house.door.execs(), ["e2"]);
-        assert_eq!(house.note().unwrap().execs, ["e2"]);
+        assert_eq!(fixture.door.execs(), ["e2"]);
+        assert_eq!(fixture.note().unwrap().execs, ["e2"]);
     });
 }

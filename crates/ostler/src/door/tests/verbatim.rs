@@ -1,11 +1,11 @@
-//! What creates nothing passes as it is.
+//! Requests that create nothing pass unchanged.
 
 use super::*;
 
 const GET: &[u8] = b"GET /_ping HTTP/1.1\r\nHost: d\r\n\r\n";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK";
 
-/// A request and its answer, in every shape that a body may have.
+/// Requests and responses with every kind of body.
 const EXCHANGES: [(&[u8], &[u8]); 8] = [
     (GET, OK),
     (b"HEAD /_ping HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),
@@ -31,8 +31,8 @@ const EXCHANGES: [(&[u8], &[u8]); 8] = [
 
 #[test]
 fn exchanges_pass_one_after_the_other_on_one_connection() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         for (request, answer) in EXCHANGES {
             passes(&mut client, &mut engine, request).await;
             passes(&mut engine, &mut client, answer).await;
@@ -40,10 +40,10 @@ fn exchanges_pass_one_after_the_other_on_one_connection() {
     });
 }
 
-/// Sends in two parts, with a look at the other side between them.
+/// Sends in two parts, and lets the Door forward the first one in between.
 async fn cut(from: &mut UnixStream, to: &mut UnixStream, bytes: &[u8], at: usize) {
     from.write_all(&bytes[..at]).await.unwrap();
-    // The runtime looks at all sockets before it comes back here.
+    // Each yield lets the runtime poll all sockets.
     for _ in 0..3 {
         tokio::task::yield_now().await;
     }
@@ -53,9 +53,9 @@ async fn cut(from: &mut UnixStream, to: &mut UnixStream, bytes: &[u8], at: usize
 
 #[test]
 fn exchanges_pass_wherever_they_are_cut() {
-    scene(async |house| {
+    scene(async |fixture| {
         for (request, answer) in EXCHANGES {
-            let (mut client, mut engine) = house.pair().await;
+            let (mut client, mut engine) = fixture.pair().await;
             for at in 0..request.len().max(answer.len()) {
                 cut(&mut client, &mut engine, request, at.min(request.len())).await;
                 cut(&mut engine, &mut client, answer, at.min(answer.len())).await;
@@ -65,9 +65,9 @@ fn exchanges_pass_wherever_they_are_cut() {
 }
 
 #[test]
-fn requests_may_be_sent_before_their_turn() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn requests_may_be_pipelined() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let all: Vec<u8> = EXCHANGES.iter().flat_map(|(request, _)| *request).copied().collect();
         client.write_all(&all).await.unwrap();
         for (request, answer) in EXCHANGES {
@@ -78,9 +78,9 @@ fn requests_may_be_sent_before_their_turn() {
 }
 
 #[test]
-fn a_client_that_waits_for_a_word_gets_the_engines() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn a_client_that_expects_100_continue_gets_the_engines() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let head =
             b"POST /images/load HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n";
         passes(&mut client, &mut engine, head).await;
@@ -92,9 +92,9 @@ fn a_client_that_waits_for_a_word_gets_the_engines() {
 }
 
 #[test]
-fn an_answer_without_a_length_ends_with_the_connection() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn a_response_without_a_length_ends_with_the_connection() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         passes(&mut client, &mut engine, GET).await;
         passes(&mut engine, &mut client, b"HTTP/1.0 200 OK\r\n\r\nevent\n").await;
         passes(&mut engine, &mut client, b"another\n").await;
@@ -104,9 +104,9 @@ fn an_answer_without_a_length_ends_with_the_connection() {
 }
 
 #[test]
-fn an_answer_may_come_before_the_request_is_whole() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn a_response_may_come_before_the_end_of_its_request() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         passes(&mut client, &mut engine, b"PUT /x HTTP/1.1\r\nContent-Length: 6\r\n\r\nabc").await;
         passes(&mut engine, &mut client, OK).await;
         passes(&mut client, &mut engine, b"def").await;
@@ -116,7 +116,7 @@ fn an_answer_may_come_before_the_request_is_whole() {
         passes(&mut client, &mut engine, b"PUT /x HTTP/1.1\r\nContent-Length: 6\r\n\r\nabc").await;
         engine.write_all(OK).await.unwrap();
         drop(engine);
-        // It may notice that nobody hears it before it hears the answer.
+        // The write may fail, because the engine is gone before the client has read the response.
         let _ = client.write_all(b"def").await;
         arrives(&mut client, OK).await;
         expect_end(&mut client).await;
@@ -124,16 +124,16 @@ fn an_answer_may_come_before_the_request_is_whole() {
 }
 
 #[test]
-fn the_end_of_a_client_is_passed_on() {
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+fn the_engine_sees_when_a_client_closes_its_end() {
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         passes(&mut client, &mut engine, b"GET /events HTTP/1.1\r\n\r\n").await;
         client.shutdown().await.unwrap();
         expect_end(&mut engine).await;
         passes(&mut engine, &mut client, OK).await;
         expect_end(&mut client).await;
 
-        let (mut client, mut engine) = house.pair().await;
+        let (mut client, mut engine) = fixture.pair().await;
         passes(&mut client, &mut engine, b"GET /events HTTP/1.1\r\n\r\n").await;
         drop(client);
         expect_end(&mut engine).await;
@@ -143,8 +143,8 @@ fn the_end_of_a_client_is_passed_on() {
 #[test]
 fn a_body_of_any_length_passes_through_a_small_buffer() {
     const LENGTH: usize = 20 << 20;
-    scene(async |house| {
-        let (mut client, mut engine) = house.pair().await;
+    scene(async |fixture| {
+        let (mut client, mut engine) = fixture.pair().await;
         let head = format!("POST /images/load HTTP/1.1\r\nContent-Length: {LENGTH}\r\n\r\n");
         let body: Vec<u8> = (0..LENGTH).map(|i| u8::try_from(i % 251).unwrap()).collect();
         let send = async { client.write_all(&[head.as_bytes(), &body].concat()).await.unwrap() };

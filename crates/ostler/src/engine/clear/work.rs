@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::containers::{ContainerView, LeftContainer, RemovedContainer};
 use crate::engine::client::Client;
-use crate::engine::proof::{Candidate, Doubt, Made, Origin, prove};
+use crate::engine::proof::{Candidate, CreatedIds, Doubt, Origin, prove};
 
 /// More at a time are not faster on any engine, and slow down what else it does.
 const AT_A_TIME: usize = 4;
@@ -22,7 +22,7 @@ pub(super) struct Work {
     /// For a container to end by itself.
     grace: Duration,
     /// Those that are proven to be the instance's already.
-    made: Made,
+    made: CreatedIds,
     tasks: JoinSet<Ended>,
     /// How often each was tried.
     tries: BTreeMap<String, usize>,
@@ -57,7 +57,7 @@ pub(super) struct Done {
 }
 
 impl Work {
-    pub(super) fn new(grace: Duration, made: Made) -> Self {
+    pub(super) fn new(grace: Duration, made: CreatedIds) -> Self {
         let (tries, doubts) = (BTreeMap::new(), BTreeMap::new());
         Self { grace, made, tasks: JoinSet::new(), tries, doubts, busy: Vec::new() }
     }
@@ -142,7 +142,7 @@ impl Work {
 }
 
 /// Nothing is done to a container before it is proven whose it is.
-async fn attempt(client: Client, one: Candidate, made: Made, grace: Duration) -> Ended {
+async fn attempt(client: Client, one: Candidate, made: CreatedIds, grace: Duration) -> Ended {
     let attempt = match prove(&client, &one, &made).await {
         Ok(Origin::Create) => end(&client, &one.view, grace).await,
         Ok(Origin::Image) => Attempt::Inherited,

@@ -1,8 +1,8 @@
-//! What the init of a namespace tells its guardian.
+//! The channel from the init of a PID namespace to its guardian.
 //!
-//! The init knows the server by its pid inside, and pids mean nothing to the other side of a
-//! namespace. Credentials beside a packet are the one thing that the kernel translates, also for a
-//! process that has ended meanwhile.
+//! It is a pair of packet sockets. The init knows the server only by its pid inside the namespace, which means
+//! nothing outside. So the init names the server in the SCM_CREDENTIALS of the packet: the kernel translates that pid
+//! into the guardian's namespace, also if the process has exited meanwhile.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -20,46 +20,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Refusal;
 
-/// Above the longest path in a refusal.
+/// Bytes. Larger than the longest path in a refusal.
 const LARGEST_PACKET: usize = 16 << 10;
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Packet {
-    /// The credentials name the server.
+    /// The pid of the server is in the packet's credentials.
     Started,
     Refused(Refusal),
     Exited(i32),
 }
 
-/// What the guardian hears.
+/// What the guardian receives.
 #[derive(Debug)]
-pub(super) enum Word {
+pub(super) enum InitMessage {
     /// The server runs, with this pid in the guardian's own namespace.
     Started(Pid),
     Refused(Refusal),
-    /// The server has ended with this wait status.
+    /// The server's wait status.
     Exited(i32),
-    /// The init has ended.
-    Silence,
+    /// The init has exited.
+    Closed,
 }
 
-/// The init's end.
+/// The init's end of the channel.
 #[derive(Debug)]
-pub(super) struct Speaker(OwnedFd);
+pub(super) struct InitSender(OwnedFd);
 
-/// The guardian's end. Nobody else holds it, so that the line is cut when the guardian dies.
+/// The guardian's end of the channel. No other process holds it, so the channel closes when the guardian dies.
 #[derive(Debug)]
-pub(super) struct Listener(OwnedFd);
+pub(super) struct InitReceiver(OwnedFd);
 
-pub(super) fn pair() -> io::Result<(Speaker, Listener)> {
-    let (speaker, listener) =
+pub(super) fn channel() -> io::Result<(InitSender, InitReceiver)> {
+    let (sender, receiver) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_passcred(&listener, true)?;
-    Ok((Speaker(speaker), Listener(listener)))
+    sockopt::set_socket_passcred(&receiver, true)?;
+    Ok((InitSender(sender), InitReceiver(receiver)))
 }
 
-impl Speaker {
-    /// `server` is a pid of this namespace, and not yet buried.
+impl InitSender {
+    /// Reports that the server runs. `server` is its pid in this namespace; it must not be reaped yet.
     pub(super) fn started(&self, server: Pid) -> io::Result<()> {
         let credentials = UCred { pid: server, uid: getuid(), gid: getgid() };
         self.send(&Packet::Started, Some(credentials))
@@ -74,7 +74,7 @@ impl Speaker {
     }
 
     /// Whether the guardian is dead, whose parent-death signal may have come too early.
-    pub(super) fn is_cut(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         let mut fds = [PollFd::new(&self.0, PollFlags::empty())];
         !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))
     }
@@ -94,14 +94,14 @@ impl Speaker {
     }
 }
 
-impl Listener {
-    /// Waits for the next word. It comes, if only as silence: the init is our own child.
-    pub(super) fn wait(&self) -> io::Result<Word> {
+impl InitReceiver {
+    /// Waits for the next message. The wait is bounded by the life of the init, whose exit closes the channel.
+    pub(super) fn wait(&self) -> io::Result<InitMessage> {
         Ok(rustix::io::retry_on_intr(|| self.receive(RecvFlags::empty()))?)
     }
 
-    /// The next word that has come, if any.
-    pub(super) fn next(&self) -> io::Result<Option<Word>> {
+    /// Returns the next message if one has arrived; never waits.
+    pub(super) fn next(&self) -> io::Result<Option<InitMessage>> {
         match self.receive(RecvFlags::DONTWAIT) {
             Ok(word) => Ok(Some(word)),
             Err(Errno::AGAIN | Errno::INTR) => Ok(None),
@@ -109,34 +109,34 @@ impl Listener {
         }
     }
 
-    fn receive(&self, flags: RecvFlags) -> rustix::io::Result<Word> {
+    fn receive(&self, flags: RecvFlags) -> rustix::io::Result<InitMessage> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; LARGEST_PACKET];
         let received = recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags)?;
         if received.bytes == 0 {
-            return Ok(Word::Silence);
+            return Ok(InitMessage::Closed);
         }
         let named = ancillary.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmCredentials(credentials) => Some(credentials.pid),
             _ => None,
         });
         match (postcard::from_bytes(&bytes[..received.bytes]), named) {
-            (Ok(Packet::Started), Some(server)) => Ok(Word::Started(server)),
-            (Ok(Packet::Refused(refusal)), _) => Ok(Word::Refused(refusal)),
-            (Ok(Packet::Exited(status)), _) => Ok(Word::Exited(status)),
+            (Ok(Packet::Started), Some(server)) => Ok(InitMessage::Started(server)),
+            (Ok(Packet::Refused(refusal)), _) => Ok(InitMessage::Refused(refusal)),
+            (Ok(Packet::Exited(status)), _) => Ok(InitMessage::Exited(status)),
             (Ok(Packet::Started), None) | (Err(_), _) => Err(Errno::BADMSG),
         }
     }
 }
 
-impl AsFd for Speaker {
+impl AsFd for InitSender {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for InitReceiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -148,22 +148,22 @@ mod tests {
 
     #[test]
     fn words_arrive_in_order_and_name_the_process() {
-        let (speaker, listener) = pair().unwrap();
-        assert!(listener.next().unwrap().is_none());
-        speaker.started(rustix::process::getpid()).unwrap();
-        speaker.exited(9).unwrap();
-        let started = listener.wait().unwrap();
-        assert!(matches!(started, Word::Started(pid) if pid == rustix::process::getpid()));
-        assert!(matches!(listener.next().unwrap(), Some(Word::Exited(9))));
-        drop(speaker);
-        assert!(matches!(listener.wait().unwrap(), Word::Silence));
+        let (sender, receiver) = channel().unwrap();
+        assert!(receiver.next().unwrap().is_none());
+        sender.started(rustix::process::getpid()).unwrap();
+        sender.exited(9).unwrap();
+        let started = receiver.wait().unwrap();
+        assert!(matches!(started, InitMessage::Started(pid) if pid == rustix::process::getpid()));
+        assert!(matches!(receiver.next().unwrap(), Some(InitMessage::Exited(9))));
+        drop(sender);
+        assert!(matches!(receiver.wait().unwrap(), InitMessage::Closed));
     }
 
     #[test]
     fn the_line_is_cut_when_the_listener_is_gone() {
-        let (speaker, listener) = pair().unwrap();
-        assert!(!speaker.is_cut());
-        drop(listener);
-        assert!(speaker.is_cut());
+        let (sender, receiver) = channel().unwrap();
+        assert!(!sender.is_closed());
+        drop(receiver);
+        assert!(sender.is_closed());
     }
 }

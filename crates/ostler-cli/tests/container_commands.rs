@@ -145,7 +145,7 @@ mod engine {
             for words in [&["reap"][..], &["reap", "--yes"]] {
                 let reap = dock.ostler(words);
                 assert_eq!(reap.status.code(), Some(4), "{reap:?}");
-                assert!(said(&reap).contains(&format!("the container engine at {socket} can't be reached")), "{reap:?}");
+                assert!(said(&reap).contains(&format!("the container engine at {socket} can't be used")), "{reap:?}");
             }
             let ps = json_of(dock, &["ps", "--json"]);
             assert_eq!(ps[0]["state"], "unverified");

@@ -60,7 +60,7 @@ pub struct LeftContainer {
 
 /// An engine that does not answer requests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error("the container engine at {endpoint} can't be reached: {reason}")]
+#[error("the container engine at {endpoint} can't be used: {reason}")]
 pub struct Unreachable {
     /// Address of the engine.
     pub endpoint: String,

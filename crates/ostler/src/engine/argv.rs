@@ -1,9 +1,9 @@
-//! Commands that make a container, such as `docker run` and `podman run`: labels from the start, and an
-//! init if it is the server's own command.
+//! Edits docker and podman command lines that create something: adds labels, and an init to the server's own
+//! container.
 //!
-//! The second belt beside the Door, and the only one for a podman that has no service. What is added
-//! stands right after the subcommand, where both commands take flags whatever follows, and where the
-//! user's own flags come later and win.
+//! For a docker command this is a second line of defence behind the Door; for podman without a service it is the only
+//! one. The added flags stand right after the subcommand, where both commands accept flags whatever follows, and where
+//! the user's own flags come later and win.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::containers::Labels;
 use crate::engine::label::{Pair, ReservedLabel, parts};
 use crate::spec::ServerSpec;
 
-/// The flags of `run` and `create` that stand alone, of docker and podman together.
+/// Flags of `run` and `create`, of docker and podman together.
 const OPTIONS: Table = Table {
     switches: &[
         "d",
@@ -54,7 +54,7 @@ const OPTIONS: Table = Table {
     valued: Valued::AllOthers,
 };
 
-/// The same of `podman pod create` and `podman network create`.
+/// Flags of `podman pod create` and `podman network create`.
 const GROUP_OPTIONS: Table = Table {
     switches: &[
         "disable-dns",
@@ -71,7 +71,7 @@ const GROUP_OPTIONS: Table = Table {
     valued: Valued::AllOthers,
 };
 
-/// Where podman looks for an init, unless its configuration says otherwise.
+/// Podman's default paths of its init program.
 const PODMAN_INITS: [&str; 4] = [
     "/usr/libexec/podman/catatonit",
     "/usr/local/libexec/podman/catatonit",
@@ -79,54 +79,54 @@ const PODMAN_INITS: [&str; 4] = [
     "/usr/lib/podman/catatonit",
 ];
 
-/// What a command makes.
+/// Kind of object that a command creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Thing {
+pub(crate) enum CreateKind {
     Container,
-    /// Podman's.
+    /// Podman only.
     Pod,
     Network,
 }
 
-/// A command that makes one thing that can have labels.
+/// A docker or podman command that creates one object that can carry labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Creation {
-    thing: Thing,
-    /// Where flags can be added.
+pub(crate) struct CreateCommand {
+    kind: CreateKind,
+    /// Argument index at which flags can be inserted.
     at: usize,
-    /// Where one is read after the user's own, if those ask for a revival that has to be undone.
-    revival: Option<usize>,
-    /// Whether an init can be asked for that is not yet.
+    /// Argument index after the user's flags, if those set a restart policy that must be overridden.
+    restart_at: Option<usize>,
+    /// Whether `--init` can be added.
     wants_init: bool,
-    /// Whether it goes on by itself.
+    /// Whether the container keeps running without the command.
     is_detached: bool,
-    /// The labels that the command sets itself, as `name=value`.
+    /// The labels that the command line sets, as `name=value`.
     labels: Vec<String>,
 }
 
-impl Creation {
-    /// Whether the command makes such a thing; `None` also if that can't be told.
+impl CreateCommand {
+    /// Parses a command line. `None` if it creates nothing, or has flags that we can't parse.
     pub(crate) fn of(spec: &ServerSpec) -> Option<Self> {
         let Invocation { tool, rest, .. } = Invocation::of(spec)?;
         let word = |n: usize| rest.get(n).and_then(|word| word.to_str()).unwrap_or_default();
-        let (thing, words) = match (tool, word(0), word(1)) {
-            (_, "run" | "create", _) => (Thing::Container, 1),
-            (_, "container", "run" | "create") => (Thing::Container, 2),
-            (Tool::Podman, "pod", "create") => (Thing::Pod, 2),
-            (Tool::Podman, "network", "create") => (Thing::Network, 2),
+        let (kind, words) = match (tool, word(0), word(1)) {
+            (_, "run" | "create", _) => (CreateKind::Container, 1),
+            (_, "container", "run" | "create") => (CreateKind::Container, 2),
+            (Tool::Podman, "pod", "create") => (CreateKind::Pod, 2),
+            (Tool::Podman, "network", "create") => (CreateKind::Network, 2),
             _ => return None,
         };
-        let table = if thing == Thing::Container { &OPTIONS } else { &GROUP_OPTIONS };
+        let table = if kind == CreateKind::Container { &OPTIONS } else { &GROUP_OPTIONS };
         let options = rest.get(words..).and_then(|rest| Flags::read(rest, table))?;
         let label = |flag: &Flag<'_>| flag.value.map(|value| value.to_string_lossy().into_owned());
         let at = spec.args.len() - rest.len() + words;
-        let is_revived = tool == Tool::Podman && asks_for_restarts(&options);
+        let restarts = tool == Tool::Podman && asks_for_restarts(&options);
         Some(Self {
-            thing,
+            kind,
             at,
-            revival: is_revived.then_some(at + options.words),
-            wants_init: thing == Thing::Container && wants_init(tool, &options),
+            restart_at: restarts.then_some(at + options.words),
+            wants_init: kind == CreateKind::Container && wants_init(tool, &options),
             is_detached: word(words - 1) == "create"
                 || options.is_on("d")
                 || options.is_on("detach"),
@@ -134,15 +134,15 @@ impl Creation {
         })
     }
 
-    pub(crate) fn thing(&self) -> Thing {
-        self.thing
+    pub(crate) fn kind(&self) -> CreateKind {
+        self.kind
     }
 
     pub(crate) fn is_container(&self) -> bool {
-        self.thing == Thing::Container
+        self.kind == CreateKind::Container
     }
 
-    /// Whether the command sets no label that only we may set. Its own would count, as they come later.
+    /// Refuses a command that sets a reserved label, which would override ours because it comes later.
     pub(crate) fn check_labels(&self, ours: &Labels) -> Result<(), ReservedLabel> {
         self.labels.iter().try_for_each(|label| {
             let (name, value) = parts(label);
@@ -150,19 +150,19 @@ impl Creation {
         })
     }
 
-    /// Adds labels, and an init if there is none, and changes nothing else.
-    pub(crate) fn stamp(&self, spec: &mut ServerSpec, labels: &Labels) {
+    /// Adds our labels, and `--init` if the command line does not mention it.
+    pub(crate) fn add_labels_and_init(&self, spec: &mut ServerSpec, labels: &Labels) {
         self.add(spec, &labels.pairs(), self.wants_init);
     }
 
-    /// The same without an init, and with a label of this very call.
-    pub(crate) fn mark(&self, spec: &mut ServerSpec, labels: &Labels, call: Option<Pair>) {
+    /// Adds our labels and the label of this podman call.
+    pub(crate) fn add_labels(&self, spec: &mut ServerSpec, labels: &Labels, call: Option<Pair>) {
         let pairs: Vec<Pair> = labels.pairs().into_iter().chain(call).collect();
         self.add(spec, &pairs, false);
     }
 
     fn add(&self, spec: &mut ServerSpec, labels: &[Pair], init: bool) {
-        if let Some(end) = self.revival {
+        if let Some(end) = self.restart_at {
             spec.args.insert(end, "--restart=no".into());
         }
         let label = |(name, value): &Pair| format!("--label={name}={value}").into();
@@ -172,7 +172,7 @@ impl Creation {
     }
 }
 
-/// Whether the container that this command has made goes on by itself; `None` if it has made none.
+/// Whether a command line creates a container that keeps running without it; `None` if it creates no container.
 pub(crate) fn detaches(words: &[String]) -> Option<bool> {
     let (program, args) = words.split_first()?;
     let spec = ServerSpec {
@@ -182,12 +182,12 @@ pub(crate) fn detaches(words: &[String]) -> Option<bool> {
         env: Vec::new(),
         cwd: None,
     };
-    Creation::of(&spec).filter(Creation::is_container).map(|creation| creation.is_detached)
+    CreateCommand::of(&spec).filter(CreateCommand::is_container).map(|create| create.is_detached)
 }
 
-/// Takes the flags out of a docker or podman command by which it would go to its engine itself, past
-/// the environment. All others stay, in their order.
-pub(crate) fn forget_engine(spec: &mut ServerSpec) {
+/// Removes the flags by which a docker or podman command selects its engine, because they override the environment.
+/// Keeps all others, in order.
+pub(crate) fn remove_engine_flags(spec: &mut ServerSpec) {
     let Some(Invocation { tool, globals, rest }) = Invocation::of(spec) else { return };
     if globals.last(tool.engine_flags()).is_none() {
         return;
@@ -197,19 +197,19 @@ pub(crate) fn forget_engine(spec: &mut ServerSpec) {
     spec.args = words;
 }
 
-/// The program, if it is the podman command.
+/// The program of the command, if it is podman.
 pub(crate) fn podman_program(spec: &ServerSpec) -> Option<&Path> {
     let program = Path::new(&spec.program);
     Some(program).filter(|program| program.file_name().is_some_and(|name| name == "podman"))
 }
 
-/// The words before the subcommand of a docker or podman command.
+/// The arguments before the subcommand of a docker or podman command.
 pub(crate) fn global_words(spec: &ServerSpec) -> &[OsString] {
     let words = Invocation::of(spec).map_or(0, |found| found.globals.words);
     spec.args.get(..words).unwrap_or_default()
 }
 
-/// Whether a podman command asks a service: this one, or any in the same environment.
+/// Whether podman uses a service in this environment, or with the flags of this command.
 pub(crate) fn is_remote(spec: &ServerSpec) -> bool {
     let own = Invocation::of(spec).filter(|found| found.tool == Tool::Podman);
     let own = own.map(|found| found.globals);
@@ -223,8 +223,8 @@ pub(crate) fn is_remote(spec: &ServerSpec) -> bool {
         || ["CONTAINER_HOST", "CONTAINER_CONNECTION"].into_iter().any(is_set)
 }
 
-/// Podman refuses an init that would not be the first process of its namespace, and has none if its
-/// package was installed alone.
+/// Whether `--init` can be added. Podman refuses an init that is not pid 1 of its namespace, and has none if its
+/// package was installed without recommended ones.
 fn wants_init(tool: Tool, options: &Flags<'_>) -> bool {
     let is_refused = || match tool {
         Tool::Docker => false,
@@ -236,7 +236,7 @@ fn wants_init(tool: Tool, options: &Flags<'_>) -> bool {
     options.last(&["init"]).is_none() && !is_refused()
 }
 
-/// What the command itself would refuse is left to that.
+/// Whether the flags set a restart policy. Invalid policies don't count: the command itself refuses them.
 fn asks_for_restarts(options: &Flags<'_>) -> bool {
     let policy = options.last(&["restart"]).and_then(|flag| flag.value?.to_str());
     let policy = policy.unwrap_or_default().split(':').next().unwrap_or_default();

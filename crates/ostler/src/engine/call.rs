@@ -1,4 +1,4 @@
-//! One question to an engine, and its answer.
+//! One HTTP request to an engine, on a connection of its own.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -14,84 +14,84 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::stream::{NoStream, Stream, open};
+use super::stream::{ConnectError, Stream, open};
 use crate::containers::Endpoint;
 
-/// Some thousand containers are listed in a tenth of it.
-const LARGEST_ANSWER: usize = 64 << 20;
-/// Of an engine's error, which may hold what a runtime has printed.
+/// Bytes. A list of some thousand containers takes a tenth of it.
+const LARGEST_RESPONSE: usize = 64 << 20;
+/// Characters of an engine's error message that are kept; it may contain the output of a runtime.
 const LONGEST_MESSAGE: usize = 500;
 
-/// Why a call has no answer, or not the one that was asked for.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error(transparent)]
-    NoStream(#[from] NoStream),
-    #[error("the engine has broken off: {0}")]
+    ConnectError(#[from] ConnectError),
+    #[error("the connection to the engine failed: {0}")]
     Broken(#[from] hyper::Error),
-    #[error("the engine has not answered within {0:?}")]
+    #[error("the engine did not respond within {0:?}")]
     TooLate(Duration),
-    #[error("the engine's answer is larger than {LARGEST_ANSWER} bytes")]
+    #[error("the engine's response is larger than {LARGEST_RESPONSE} bytes")]
     TooLarge,
-    #[error("the engine says {code}: {message}")]
+    #[error("the engine responded {code}: {message}")]
     Refused { code: StatusCode, message: String },
-    #[error("the engine's answer can't be read: {0}")]
+    #[error("the engine's response can't be parsed: {0}")]
     Unreadable(#[from] serde_json::Error),
-    #[error("the engine speaks API {found}; at least {wanted} is needed")]
+    #[error("the engine's API version {found} is too old; at least {wanted} is needed")]
     TooOld { found: String, wanted: String },
 }
 
-/// What an engine has answered.
+/// A successful response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct EngineResponse {
     pub(crate) headers: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl EngineResponse {
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, CallError> {
         Ok(serde_json::from_slice(&self.body)?)
     }
 }
 
-/// Asks on a line of its own, so that a call which hangs holds up no other. It is given up by being
-/// dropped; the engine may still do what it was asked.
+/// Sends a request on a new connection, so that a request that hangs delays no other. Dropping the future abandons the
+/// request; the engine may still carry it out.
 pub(crate) async fn call(
     endpoint: &Endpoint,
     method: Method,
     path: &str,
     limit: Duration,
-) -> Result<Answer, CallError> {
-    let answer = async {
+) -> Result<EngineResponse, CallError> {
+    let response = async {
         let stream = open(endpoint).await?;
         exchange(stream, method, path).await
     };
-    tokio::time::timeout(limit, answer).await.map_err(|_| CallError::TooLate(limit))?
+    tokio::time::timeout(limit, response).await.map_err(|_| CallError::TooLate(limit))?
 }
 
 async fn exchange(
     stream: Box<dyn Stream>,
     method: Method,
     path: &str,
-) -> Result<Answer, CallError> {
+) -> Result<EngineResponse, CallError> {
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    let (mut connection, mut answer) = (pin!(connection), pin!(ask(sender, method, path)));
+    let (mut connection, mut response) = (pin!(connection), pin!(send(sender, method, path)));
     let mut has_ended = false;
-    // The connection moves the bytes that the answer waits for. How it ends shows in the answer.
+    // Polls both: the connection transfers the bytes of the response. Its errors also show in the response.
     poll_fn(|context| {
         if !has_ended {
             has_ended = connection.as_mut().poll(context).is_ready();
         }
-        answer.as_mut().poll(context)
+        response.as_mut().poll(context)
     })
     .await
 }
 
-async fn ask(
+async fn send(
     mut sender: SendRequest<Empty<Bytes>>,
     method: Method,
     path: &str,
-) -> Result<Answer, CallError> {
+) -> Result<EngineResponse, CallError> {
     let mut request = Request::new(Empty::new());
     *request.method_mut() = method;
     *request.uri_mut() = path.parse().unwrap_or_default();
@@ -102,7 +102,7 @@ async fn ask(
     let (code, headers) = (response.status(), response.headers().clone());
     let body = body(response).await?;
     if code.is_success() || code == StatusCode::NOT_MODIFIED {
-        Ok(Answer { headers, body })
+        Ok(EngineResponse { headers, body })
     } else {
         Err(CallError::Refused { code, message: message(&body) })
     }
@@ -113,7 +113,7 @@ async fn body(response: Response<Incoming>) -> Result<Vec<u8>, CallError> {
     while let Some(frame) = incoming.frame().await {
         let frame = frame?;
         let data = frame.data_ref().map(AsRef::as_ref).unwrap_or_default();
-        if body.len() + data.len() > LARGEST_ANSWER {
+        if body.len() + data.len() > LARGEST_RESPONSE {
             return Err(CallError::TooLarge);
         }
         body.extend_from_slice(data);
@@ -121,7 +121,7 @@ async fn body(response: Response<Incoming>) -> Result<Vec<u8>, CallError> {
     Ok(body)
 }
 
-/// What an engine says when it refuses.
+/// The message in an engine's error response.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Refusal {
@@ -134,7 +134,7 @@ fn message(body: &[u8]) -> String {
     text.trim().chars().take(LONGEST_MESSAGE).collect()
 }
 
-/// Text as a part of a path or of a query.
+/// Percent-encodes text for a path segment or a query value.
 pub(crate) fn escaped(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {

@@ -1,4 +1,4 @@
-//! What is to be removed from an engine, and what came of it.
+//! Input and result of [`clear`](super::clear::clear): what to remove from an engine, and what is left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,35 +8,35 @@ use super::proof::{CreatedIds, Doubt};
 use crate::containers::{EngineResidue, EngineState, LeftContainer, RemovedContainer};
 use crate::id::InstanceId;
 
-/// What is to be removed.
+/// What to remove from an engine.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
-    /// Only what carries its label.
+    /// Only objects with this instance's label are removed.
     pub(crate) instance: InstanceId,
-    /// The containers that were created for it, as far as that is known.
+    /// Known containers of the instance.
     pub(crate) made: CreatedIds,
-    /// What may still appear.
-    pub(crate) creates: Creates,
+    pub(crate) creates: PendingCreates,
 }
 
-/// Creates that an engine may still be busy with. It finishes them also when their client has died.
+/// Creates that an engine may still carry out. It does so even if their client has died.
 #[derive(Clone, Debug)]
-pub(crate) enum Creates {
-    /// Nobody can have asked for one that is not answered.
+pub(crate) enum PendingCreates {
+    /// The engine has responded to all creates.
     None,
-    /// Somebody counts those that are not answered. No new ones are let through.
+    /// The Door counts those without a response, and forwards no new ones.
     Counted(Arc<AtomicUsize>),
-    /// So many were not answered when whoever counted them died.
+    /// A porter died while creates were pending, so their responses are lost.
     Lost {
-        /// How many.
+        /// Number of lost creates.
         count: usize,
-        /// How long they are waited for, unless they are seen.
+        /// How long to wait for their containers to appear.
         settle: Duration,
     },
 }
 
-impl Creates {
-    /// Whether a container may still appear, `since` we look for them and having seen so many appear.
+impl PendingCreates {
+    /// Whether a container may still appear, if the clearing began at `since` and `appeared` containers were not in its
+    /// first list.
     pub(super) fn may_appear(&self, since: Instant, appeared: usize) -> bool {
         match self {
             Self::None => false,
@@ -46,45 +46,45 @@ impl Creates {
     }
 }
 
-/// How long a removal may take.
+/// Time limits of a removal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// For a container to end by itself once it was asked to. None: it is not asked.
+    /// For a container to stop by itself. Zero: it is removed without a stop.
     pub(crate) grace: Duration,
-    /// For each call to the engine.
+    /// For each request to the engine.
     pub(crate) call: Duration,
-    /// Until what is left is told. The removal can then be begun again at any time.
+    /// For the whole removal. It can be started again at any time.
     pub(crate) limit: Duration,
 }
 
 impl Times {
-    /// For one call to an engine that is under load.
+    /// Default of `call`, enough for an engine under load.
     pub(crate) const CALL: Duration = Duration::from_secs(10);
 }
 
-/// How a removal ended.
+/// Result of a removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cleared {
-    /// The engine has nothing of the instance any more.
+    /// The engine holds nothing of the instance any more.
     Gone {
-        /// Networks of the instance that somebody else's containers are on.
+        /// Networks of the instance that were kept because foreign containers use them.
         kept_networks: Vec<String>,
     },
-    /// Something is left, or may be.
+    /// Something is left, or may be left.
     Unverified(EngineResidue),
 }
 
-/// What is told of a removal while it goes on.
+/// Progress of a removal.
 #[derive(Debug)]
-pub(crate) enum News {
-    /// This one is gone.
+pub(crate) enum ClearProgress {
+    /// A detached container is gone.
     Removed(RemovedContainer),
-    /// The engine was asked what it has.
+    /// Result of the last list request.
     State(EngineState),
 }
 
 impl EngineResidue {
-    /// Whether there is nothing that could be removed: of all that is left it is not known whose it is.
+    /// Whether everything that is left was left alone on purpose, because its origin is unknown.
     pub(crate) fn is_in_doubt(&self) -> bool {
         matches!(self, Self::Containers(left) if left.iter().all(|one| one.doubt.is_some()))
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn one_container_that_can_be_removed_is_no_doubt() {
+    fn residue_with_a_removable_container_is_not_in_doubt() {
         let residue = |left: &[LeftContainer]| EngineResidue::Containers(left.to_vec());
         assert!(residue(&[left(true)]).is_in_doubt());
         assert!(!residue(&[left(true), left(false)]).is_in_doubt());

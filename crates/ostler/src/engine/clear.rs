@@ -1,60 +1,60 @@
-//! Removing all that an instance has caused in an engine, until the engine has nothing of it.
+//! Removes everything that an instance has created in an engine, until the engine proves that nothing is left.
 //!
-//! Whatever an engine answers to a single removal, success or not, means no more than "look again".
-//! Proof is two lists in a row that are empty, some time apart, while no create is in flight. Containers that
-//! have the instance's label from their image are not the instance's, and don't count. All of it can be given
-//! up at any moment by dropping the future, and begun again by anybody.
+//! The response to a single removal, success or error, only means "list again". Proof is two empty lists in a row,
+//! [`BETWEEN_LISTS`] apart, while no create is pending. Containers that inherited the instance's label from their image
+//! are not the instance's and don't count. Networks follow once no container is left. Dropping the future abandons the
+//! removal at any point; any other process can start it again.
 
 mod networks;
-mod work;
+mod removals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::answers::Listed;
 use super::call::CallError;
-use super::claim::{Claim, Cleared, News, Times};
+use super::claim::{Claim, ClearProgress, Cleared, Times};
 use super::client::Client;
 use super::proof::Candidate;
+use super::responses::ListedContainer;
 use crate::containers::{
     ContainerView, Endpoint, EngineResidue, EngineState, RemovedContainer, Unreachable,
 };
-use work::Work;
+use removals::Removals;
 
-/// Between two lists that have to be empty.
+/// Minimum time between the two empty lists.
 const BETWEEN_LISTS: Duration = Duration::from_millis(100);
-/// The first pause after something that did not succeed. Each further one is twice as long.
+/// First delay after a failure. It doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest pause while the engine can't be asked at all.
-const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+/// Longest delay while the engine does not respond.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
-/// Removes the containers and networks of an instance, within [`Times::limit`]. `hear` is told of each
-/// container that was meant to go on by itself, once it is gone, and of the engine at each look.
+/// Removes the containers and networks of an instance, within [`Times::limit`]. Calls `on_progress` for each detached
+/// container that is gone, and after each list request.
 pub(crate) async fn clear(
     endpoint: &Endpoint,
     claim: &Claim,
     times: &Times,
-    hear: &mut (dyn FnMut(News) + Send),
+    on_progress: &mut (dyn FnMut(ClearProgress) + Send),
 ) -> Cleared {
     let mut clearing = Clearing::new(endpoint, claim, times);
-    match timeout(times.limit, clearing.run(hear)).await {
+    match timeout(times.limit, clearing.run(on_progress)).await {
         Ok(kept_networks) => Cleared::Gone { kept_networks },
         Err(_) => Cleared::Unverified(clearing.residue),
     }
 }
 
-/// The same for those who have no runtime.
+/// The same for callers without a runtime.
 #[cfg(test)]
 pub(crate) fn clear_blocking(
     endpoint: &Endpoint,
     claim: &Claim,
     times: &Times,
-    hear: &mut (dyn FnMut(News) + Send),
+    on_progress: &mut (dyn FnMut(ClearProgress) + Send),
 ) -> Cleared {
-    match block_on(clear(endpoint, claim, times, hear)) {
+    match block_on(clear(endpoint, claim, times, on_progress)) {
         Ok(cleared) => cleared,
         Err(error) => {
             let engine = Unreachable { endpoint: endpoint.to_string(), reason: error.to_string() };
@@ -63,7 +63,7 @@ pub(crate) fn clear_blocking(
     }
 }
 
-/// All containers of ours in an engine, of all owners and instances.
+/// Lists all containers in an engine that carry an instance label, of all owners.
 pub(crate) async fn list(
     endpoint: &Endpoint,
     limit: Duration,
@@ -74,10 +74,10 @@ pub(crate) async fn list(
     };
     let listed = timeout(limit, listed).await.unwrap_or(Err(CallError::TooLate(limit)));
     let unreachable = |error| unreachable(endpoint, &error);
-    Ok(listed.map_err(unreachable)?.into_iter().filter_map(Listed::view).collect())
+    Ok(listed.map_err(unreachable)?.into_iter().filter_map(ListedContainer::view).collect())
 }
 
-/// The same for those who have no runtime.
+/// The same for callers without a runtime.
 #[cfg(test)]
 pub(crate) fn list_blocking(
     endpoint: &Endpoint,
@@ -99,24 +99,24 @@ fn unreachable(endpoint: &Endpoint, error: &CallError) -> Unreachable {
     Unreachable { endpoint: endpoint.to_string(), reason: error.to_string() }
 }
 
-/// A removal under way.
+/// State of a removal.
 struct Clearing<'a> {
     endpoint: &'a Endpoint,
     claim: &'a Claim,
     times: &'a Times,
     client: Option<Client>,
-    work: Work,
+    removals: Removals,
     since: Instant,
-    /// Those that have ever been listed, with the number of the list that they were first in.
+    /// All containers that were ever listed, with the number of the first list that had them.
     seen: BTreeMap<String, usize>,
-    /// How many lists there were.
+    /// Number of lists so far.
     lists: usize,
-    /// Those that have the label from their image.
+    /// Containers that inherited the label from their image.
     inherited: BTreeSet<String>,
-    /// Those that have to be told of when they are gone.
+    /// Detached containers, to be reported when they are gone.
     detached: BTreeMap<String, RemovedContainer>,
     pause: Duration,
-    /// What is left, as far as we know at the moment.
+    /// What is left, according to the last list.
     residue: EngineResidue,
 }
 
@@ -124,14 +124,14 @@ impl<'a> Clearing<'a> {
     fn new(endpoint: &'a Endpoint, claim: &'a Claim, times: &'a Times) -> Self {
         let nothing_yet = Unreachable {
             endpoint: endpoint.to_string(),
-            reason: format!("it has not answered within {:?}", times.limit),
+            reason: format!("it did not respond within {:?}", times.limit),
         };
         Self {
             endpoint,
             claim,
             times,
             client: None,
-            work: Work::new(times.grace, claim.made.clone()),
+            removals: Removals::new(times.grace, claim.made.clone()),
             since: Instant::now(),
             seen: BTreeMap::new(),
             lists: 0,
@@ -142,52 +142,57 @@ impl<'a> Clearing<'a> {
         }
     }
 
-    /// Goes on until nothing is left; returns the networks that were kept.
-    async fn run(&mut self, hear: &mut (dyn FnMut(News) + Send)) -> Vec<String> {
+    /// Runs until nothing is left. Returns the networks that were kept.
+    async fn run(&mut self, on_progress: &mut (dyn FnMut(ClearProgress) + Send)) -> Vec<String> {
         let mut empty_since: Option<Instant> = None;
         loop {
-            let look = self.look(hear).await;
-            hear(News::State(if look.is_ok() {
+            let listing = self.list_containers(on_progress).await;
+            on_progress(ClearProgress::State(if listing.is_ok() {
                 EngineState::Answering
             } else {
                 EngineState::Silent
             }));
-            match look {
-                Ok(Look::Empty) if empty_since.is_some_and(|at| at.elapsed() >= BETWEEN_LISTS) => {
+            match listing {
+                Ok(Listing::Empty)
+                    if empty_since.is_some_and(|at| at.elapsed() >= BETWEEN_LISTS) =>
+                {
                     match self.networks().await {
                         Ok(Some(kept)) => return kept,
                         Ok(None) => self.pause(LONGEST_PAUSE).await,
-                        Err(error) => self.silence(&error).await,
+                        Err(error) => self.back_off(&error).await,
                     }
                 }
-                Ok(Look::Empty) => {
+                Ok(Listing::Empty) => {
                     empty_since.get_or_insert_with(Instant::now);
                     tokio::time::sleep(BETWEEN_LISTS).await;
                 }
-                Ok(look) => {
+                Ok(listing) => {
                     empty_since = None;
-                    self.act(look).await;
+                    self.act(listing).await;
                 }
                 Err(error) => {
                     empty_since = None;
-                    self.silence(&error).await;
+                    self.back_off(&error).await;
                 }
             }
         }
     }
 
-    /// Asks the engine what it has.
-    async fn look(&mut self, hear: &mut (dyn FnMut(News) + Send)) -> Result<Look, CallError> {
-        // Before the list: a create that is answered after it may be missing in it.
+    /// Lists the containers of the instance, and reports detached ones that are gone.
+    async fn list_containers(
+        &mut self,
+        on_progress: &mut (dyn FnMut(ClearProgress) + Send),
+    ) -> Result<Listing, CallError> {
+        // Read before the list: a create that completes after the list is not in it.
         let may_appear = self.claim.creates.may_appear(self.since, self.appeared());
         let listed = self.client().await?.containers_of(self.claim.instance).await?;
-        let listed = listed.into_iter().filter_map(Listed::candidate);
+        let listed = listed.into_iter().filter_map(ListedContainer::candidate);
         let listed: Vec<Candidate> = listed.filter(|one| self.may_be_ours(&one.view.id)).collect();
         let ids: BTreeSet<&String> = listed.iter().map(|one| &one.view.id).collect();
         let gone: Vec<String> =
             self.detached.keys().filter(|id| !ids.contains(id)).cloned().collect();
         let gone = gone.iter().filter_map(|id| self.detached.remove(id));
-        gone.map(News::Removed).for_each(&mut *hear);
+        gone.map(ClearProgress::Removed).for_each(&mut *on_progress);
         for one in &listed {
             if !self.seen.contains_key(&one.view.id) {
                 self.seen.insert(one.view.id.clone(), self.lists);
@@ -197,41 +202,41 @@ impl<'a> Clearing<'a> {
         self.lists += 1;
         Ok(match (listed.is_empty(), may_appear) {
             (false, _) => {
-                self.residue = EngineResidue::Containers(self.work.left_of(&listed));
-                Look::Containers(listed)
+                self.residue = EngineResidue::Containers(self.removals.left_of(&listed));
+                Listing::Containers(listed)
             }
             (true, may_appear) => {
                 self.residue = EngineResidue::Creating;
-                if may_appear { Look::Creating } else { Look::Empty }
+                if may_appear { Listing::Creating } else { Listing::Empty }
             }
         })
     }
 
-    /// How many were not in the first list.
+    /// Number of containers that were not in the first list.
     fn appeared(&self) -> usize {
         self.seen.values().filter(|list| **list > 0).count()
     }
 
-    /// Not if it has its label from its image. A create that was not answered when that was found out may have been
-    /// answered since.
+    /// False if the container inherited its label, unless the response to its create has arrived since that was
+    /// found.
     fn may_be_ours(&self, id: &str) -> bool {
         !self.inherited.contains(id) || self.claim.made.contains(id)
     }
 
-    async fn act(&mut self, look: Look) {
-        let Look::Containers(listed) = look else {
+    async fn act(&mut self, listing: Listing) {
+        let Listing::Containers(listed) = listing else {
             return tokio::time::sleep(BETWEEN_LISTS).await;
         };
         let Some(client) = self.client.clone() else { return };
-        let done = self.work.on(&client, listed, self.pause).await;
-        self.detached.extend(done.detached.into_iter().map(|one| (one.id.clone(), one)));
-        // The user's own are no creates that were waited for.
-        self.seen.retain(|id, _| !done.inherited.contains(id));
-        self.inherited.extend(done.inherited);
-        self.pause = if done.all_went { FIRST_PAUSE } else { (self.pause * 2).min(LONGEST_PAUSE) };
+        let round = self.removals.run_round(&client, listed, self.pause).await;
+        self.detached.extend(round.detached.into_iter().map(|one| (one.id.clone(), one)));
+        // The user's own containers must not count as appeared creates.
+        self.seen.retain(|id, _| !round.inherited.contains(id));
+        self.inherited.extend(round.inherited);
+        self.pause = if round.all_went { FIRST_PAUSE } else { (self.pause * 2).min(LONGEST_PAUSE) };
     }
 
-    /// The engine, if it answers. Once it has, its version is not asked for again.
+    /// The connected client. Negotiates the API version only once.
     async fn client(&mut self) -> Result<Client, CallError> {
         if let Some(client) = &self.client {
             return Ok(client.clone());
@@ -240,12 +245,12 @@ impl<'a> Clearing<'a> {
         Ok(self.client.insert(client).clone())
     }
 
-    /// What to do about an engine that does not answer: wait.
-    async fn silence(&mut self, error: &CallError) {
+    /// Waits after a failed request.
+    async fn back_off(&mut self, error: &CallError) {
         self.residue = EngineResidue::Unreachable(unreachable(self.endpoint, error));
-        // After a restart it may be another one.
+        // The engine may come back with another version.
         self.client = None;
-        self.pause(LONGEST_SILENCE).await;
+        self.pause(LONGEST_BACKOFF).await;
     }
 
     async fn pause(&mut self, longest: Duration) {
@@ -254,10 +259,10 @@ impl<'a> Clearing<'a> {
     }
 }
 
-/// What the engine has of the instance.
-enum Look {
+/// Result of one list request.
+enum Listing {
     Containers(Vec<Candidate>),
-    /// Nothing yet.
+    /// No container, but a create is pending.
     Creating,
     Empty,
 }

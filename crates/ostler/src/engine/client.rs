@@ -1,4 +1,4 @@
-//! What we ask an engine.
+//! Client of the engine API: the requests that ostler sends.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,39 +8,39 @@ use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::answers::{Details, Exec, Image, Listed, Network};
-use super::call::{Answer, CallError, call, escaped};
+use super::call::{CallError, EngineResponse, call, escaped};
+use super::responses::{ContainerDetails, Exec, ImageDetails, ListedContainer, Network};
 use crate::containers::Endpoint;
 use crate::engine::label::{self, LabelMap};
 use crate::id::InstanceId;
 
-/// The oldest API that has all we ask for in the form we know.
+/// Oldest API version that offers everything we need.
 const OLDEST: Version = Version(1, 41);
-/// The newest whose answers we know. An engine answers in the form of the version it is asked in.
+/// Newest API version whose responses we know. An engine responds in the format of the requested version.
 const NEWEST: Version = Version(1, 53);
-/// The oldest that can be asked for the image of one platform, of several under one id.
+/// Oldest API version that can inspect the image of one platform.
 const PLATFORMS: Version = Version(1, 49);
 
-/// An engine that has answered. No line is held between calls.
+/// An engine with a negotiated API version. Every request uses a new connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     endpoint: Endpoint,
     version: Version,
-    /// Podman's service, which has words of its own beside docker's.
+    /// Whether it is a podman service, which offers the libpod API beside docker's.
     is_podman: bool,
-    /// For each call.
+    /// Time limit of each request.
     limit: Duration,
 }
 
 impl Client {
-    /// Finds the engine and agrees on a version with it.
+    /// Negotiates the API version.
     pub(crate) async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Self, CallError> {
-        let answer = call(endpoint, Method::GET, "/_ping", limit).await?;
-        let announced = answer.headers.get("api-version").and_then(|value| value.to_str().ok());
+        let response = call(endpoint, Method::GET, "/_ping", limit).await?;
+        let announced = response.headers.get("api-version").and_then(|value| value.to_str().ok());
         let announced = announced.unwrap_or_default();
         match announced.parse::<Version>() {
             Ok(theirs) if theirs >= OLDEST => {
-                let is_podman = answer.headers.contains_key("libpod-api-version");
+                let is_podman = response.headers.contains_key("libpod-api-version");
                 let version = theirs.min(NEWEST);
                 Ok(Self { endpoint: endpoint.clone(), version, is_podman, limit })
             }
@@ -48,39 +48,46 @@ impl Client {
         }
     }
 
-    /// The containers of an instance, whatever their state.
+    /// Lists the containers with an instance's label, in any state.
     pub(crate) async fn containers_of(
         &self,
         instance: InstanceId,
-    ) -> Result<Vec<Listed>, CallError> {
+    ) -> Result<Vec<ListedContainer>, CallError> {
         let listed = self.containers("label", &format!("{}={instance}", label::INSTANCE)).await?;
-        // What is removed is never left to how an engine understands a filter.
+        // Checked here again: a removal must not depend on how an engine implements the filter.
         Ok(listed.into_iter().filter(|one| one.instance() == Some(instance)).collect())
     }
 
-    /// The containers of all instances, of all owners.
-    pub(crate) async fn all_containers(&self) -> Result<Vec<Listed>, CallError> {
+    /// Lists the containers with any instance's label, of all owners.
+    pub(crate) async fn all_containers(&self) -> Result<Vec<ListedContainer>, CallError> {
         self.containers("label", label::INSTANCE).await
     }
 
-    /// The containers on a network, whosesoever they are, running or not.
-    pub(crate) async fn containers_on(&self, network: &str) -> Result<Vec<Listed>, CallError> {
+    /// Lists all containers on a network, running or not, with or without labels of ours.
+    pub(crate) async fn containers_on(
+        &self,
+        network: &str,
+    ) -> Result<Vec<ListedContainer>, CallError> {
         self.containers("network", network).await
     }
 
-    async fn containers(&self, filter: &str, value: &str) -> Result<Vec<Listed>, CallError> {
+    async fn containers(
+        &self,
+        filter: &str,
+        value: &str,
+    ) -> Result<Vec<ListedContainer>, CallError> {
         let filters = escaped(&json!({ filter: [value] }).to_string());
         self.get(&format!("containers/json?all=1&filters={filters}")).await
     }
 
-    /// More about one container.
-    pub(crate) async fn details(&self, id: &str) -> Result<Details, CallError> {
-        // Only there it says how the container was made.
+    /// Inspects a container.
+    pub(crate) async fn details(&self, id: &str) -> Result<ContainerDetails, CallError> {
+        // Only the libpod API tells the command that created the container.
         let words = if self.is_podman { "libpod/" } else { "" };
         self.get(&format!("{words}containers/{}/json", escaped(id))).await
     }
 
-    /// The labels of the image that a container was made from.
+    /// The labels of the image that a container was created from.
     pub(crate) async fn image_labels(
         &self,
         image: &str,
@@ -92,23 +99,23 @@ impl Client {
         {
             path = format!("{path}?platform={}", escaped(platform));
         }
-        Ok(self.get::<Image>(&path).await?.into_labels())
+        Ok(self.get::<ImageDetails>(&path).await?.into_labels())
     }
 
-    /// Asks a container to end and kills it after `grace`, of which engines count whole seconds.
+    /// Stops a container; the engine kills it after `grace`, rounded up to whole seconds.
     pub(crate) async fn stop(&self, id: &str, grace: Duration) -> Result<(), CallError> {
         let seconds = grace.as_secs() + u64::from(grace.subsec_nanos() > 0);
         let path = format!("containers/{}/stop?t={seconds}", escaped(id));
-        self.ask(Method::POST, &path, self.limit + grace).await.map(drop)
+        self.send(Method::POST, &path, self.limit + grace).await.map(drop)
     }
 
-    /// Removes a container in any state, with the volumes that have no name.
+    /// Removes a container in any state, with its anonymous volumes.
     pub(crate) async fn remove(&self, id: &str) -> Result<(), CallError> {
         let path = format!("containers/{}?force=1&v=1", escaped(id));
-        self.ask(Method::DELETE, &path, self.limit).await.map(drop)
+        self.send(Method::DELETE, &path, self.limit).await.map(drop)
     }
 
-    /// The networks of an instance.
+    /// Lists the networks with an instance's label.
     pub(crate) async fn networks_of(
         &self,
         instance: InstanceId,
@@ -119,28 +126,33 @@ impl Client {
         Ok(listed.into_iter().filter(|one| one.instance() == Some(instance)).collect())
     }
 
-    /// Removes a network that nobody is on.
+    /// Removes an unused network.
     pub(crate) async fn remove_network(&self, id: &str) -> Result<(), CallError> {
         let path = format!("networks/{}", escaped(id));
-        self.ask(Method::DELETE, &path, self.limit).await.map(drop)
+        self.send(Method::DELETE, &path, self.limit).await.map(drop)
     }
 
-    /// A command that was started in a container.
+    /// Inspects an exec session.
     pub(crate) async fn exec(&self, id: &str) -> Result<Exec, CallError> {
         self.get(&format!("exec/{}/json", escaped(id))).await
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
-        self.ask(Method::GET, path, self.limit).await?.json()
+        self.send(Method::GET, path, self.limit).await?.json()
     }
 
-    async fn ask(&self, method: Method, path: &str, limit: Duration) -> Result<Answer, CallError> {
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        limit: Duration,
+    ) -> Result<EngineResponse, CallError> {
         let path = format!("/v{}/{path}", self.version);
         call(&self.endpoint, method, &path, limit).await
     }
 }
 
-/// A version of the API.
+/// An API version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Version(u32, u32);
 
@@ -150,7 +162,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Not a version.
+/// The text is no version.
 struct NoVersion;
 
 impl FromStr for Version {
@@ -158,7 +170,7 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (major, minor) = text.split_once('.').ok_or(NoVersion)?;
-        // Podman's have a third part.
+        // Podman's versions have a third part.
         let minor = minor.split('.').next().unwrap_or_default();
         let number = |part: &str| part.parse().map_err(|_| NoVersion);
         Ok(Self(number(major)?, number(minor)?))
@@ -170,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_numbers_and_not_text() {
+    fn versions_compare_as_numbers() {
         let read = |text: &str| text.parse::<Version>().ok();
         assert!(read("1.9") < read("1.41"));
         assert_eq!(read("1.41.0"), read("1.41"));

@@ -1,42 +1,40 @@
-//! The flags of a command line, as the docker and podman commands read them.
+//! Parses command-line flags like the docker and podman commands do.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// Which flags there are. Names of one letter are short ones.
+/// The flags of a command. Names of one letter are short flags.
 pub(super) struct Table {
-    /// Those that stand alone.
+    /// Flags without a value.
     pub(super) switches: &'static [&'static str],
-    /// Those that are followed by a value.
     pub(super) valued: Valued,
 }
 
-/// Which flags have a value.
+/// Flags with a value.
 pub(super) enum Valued {
-    /// These, and no others are known.
+    /// Only these; any other flag is unknown.
     These(&'static [&'static str]),
-    /// All that are no switches.
+    /// All that are not switches.
     AllOthers,
 }
 
-/// A flag as it was given.
+/// A flag on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Flag<'a> {
     pub(super) name: &'a str,
     pub(super) value: Option<&'a OsStr>,
 }
 
-/// The flags before the first word that is none.
+/// The flags before the first positional argument.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Flags<'a> {
     pub(super) given: Vec<Flag<'a>>,
-    /// How many words they take up.
+    /// Number of arguments that they take up.
     pub(super) words: usize,
 }
 
 impl<'a> Flags<'a> {
-    /// Reads flags up to the first word that is none; `None` if one of them is not known, or has no
-    /// value where it needs one.
+    /// Parses flags up to the first positional argument. `None` if a flag is unknown or lacks its value.
     pub(super) fn read(words: &'a [OsString], table: &Table) -> Option<Self> {
         let mut flags = Self { given: Vec::new(), words: 0 };
         while let Some(word) = words.get(flags.words) {
@@ -53,7 +51,7 @@ impl<'a> Flags<'a> {
         Some(flags)
     }
 
-    /// The value that counts if a flag is given more than once.
+    /// The last occurrence, which is the one that counts.
     pub(super) fn last(&self, names: &[&str]) -> Option<&Flag<'a>> {
         self.all(names).next_back()
     }
@@ -62,7 +60,7 @@ impl<'a> Flags<'a> {
         self.given.iter().filter(|flag| names.contains(&flag.name))
     }
 
-    /// Whether a switch is on: the last word on it counts, which may be `--name=false`.
+    /// Whether a switch is on. The last occurrence counts, which may be `--name=false`.
     pub(super) fn is_on(&self, name: &str) -> bool {
         let off = ["0", "f", "F", "false", "False", "FALSE"];
         let value =
@@ -83,7 +81,7 @@ impl<'a> Flags<'a> {
         Some(())
     }
 
-    /// One or more letters after a single dash: switches, and at the end one with a value.
+    /// Parses the letters after a single dash: switches, and possibly a flag with a value at the end.
     fn short(&mut self, mut letters: &'a [u8], words: &'a [OsString], table: &Table) -> Option<()> {
         while let Some((letter, rest)) = letters.split_at_checked(1).filter(|(l, _)| !l.is_empty())
         {
@@ -109,7 +107,7 @@ impl<'a> Flags<'a> {
 }
 
 impl Flag<'_> {
-    /// A word that says the same.
+    /// The flag as one argument.
     pub(super) fn word(&self) -> OsString {
         let is_short = self.name.len() == 1;
         let mut word = OsString::from(if is_short { "-" } else { "--" });
@@ -123,7 +121,7 @@ impl Flag<'_> {
 }
 
 impl Table {
-    /// Whether it is followed by a value; `None` if there is no such flag.
+    /// Whether the flag takes a value; `None` if it is unknown.
     fn has_value(&self, name: &str) -> Option<bool> {
         if self.switches.contains(&name) {
             return Some(false);
@@ -178,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
+    fn unknown_or_incomplete_flags_are_not_guessed() {
         for line in ["--what run", "-x run", "-Dx run", "--host", "-H", "--=x run"] {
             assert_eq!(read(line), None, "{line}");
         }
     }
 
     #[test]
-    fn the_last_word_on_a_switch_counts() {
+    fn the_last_occurrence_of_a_switch_counts() {
         for (line, on) in [("--debug", true), ("--debug=false", false), ("--debug=0 --debug", true)]
         {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();

@@ -1,6 +1,6 @@
-//! Podman commands that make an image: with empty values in the place of our labels.
+//! Edits podman commands that make an image, so that the image carries our labels with empty values.
 //!
-//! The same as the Door does to requests, for a podman that asks no service.
+//! The Door does the same to requests; this is for podman without a service.
 
 use std::ffi::OsString;
 
@@ -10,13 +10,13 @@ use super::invocation::{Invocation, Tool};
 use crate::engine::label::{self, INSTANCE, ReservedLabel};
 use crate::spec::ServerSpec;
 
-/// The flags of `commit` and `import` that stand alone.
+/// Flags of `commit` and `import`.
 const CHANGE_OPTIONS: Table = Table {
     switches: &["help", "include-volumes", "p", "pause", "q", "quiet", "s", "squash"],
     valued: Valued::AllOthers,
 };
 
-/// The same of `build`.
+/// Flags of `build`.
 const BUILD_OPTIONS: Table = Table {
     switches: &[
         "D",
@@ -49,25 +49,25 @@ const BUILD_OPTIONS: Table = Table {
     valued: Valued::AllOthers,
 };
 
-/// How a command says what labels its image has.
+/// How a command sets labels of its image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Words {
+enum LabelSyntax {
     /// `--change "LABEL name=value"`
     Changes,
     /// `--label name=value`
     Labels,
 }
 
-/// Lets the image that a podman command makes carry no label of ours. Does nothing to other commands, and refuses one
-/// that sets such a label itself.
+/// Makes a podman command that makes an image set our labels to empty values. Refuses a command that sets a reserved
+/// label, and leaves other commands alone.
 pub(crate) fn clear_labels(spec: &mut ServerSpec) -> Result<(), ReservedLabel> {
-    let Some((words, at)) = making(spec) else { return Ok(()) };
-    let added: Vec<OsString> = match words {
-        Words::Changes => {
+    let Some((syntax, at)) = image_command(spec) else { return Ok(()) };
+    let added: Vec<OsString> = match syntax {
+        LabelSyntax::Changes => {
             each_value(&spec.args[at..], &CHANGE_OPTIONS, &["change", "c"], check_change)?;
             clearing().map(|change| format!("--change={change}").into()).collect()
         }
-        Words::Labels => {
+        LabelSyntax::Labels => {
             each_value(&spec.args[at..], &BUILD_OPTIONS, &["label"], |label| {
                 let (name, value) = label::parts(label);
                 label::check(name, value)
@@ -79,22 +79,23 @@ pub(crate) fn clear_labels(spec: &mut ServerSpec) -> Result<(), ReservedLabel> {
     Ok(())
 }
 
-/// Whether a command makes an image, and where its flags begin.
-fn making(spec: &ServerSpec) -> Option<(Words, usize)> {
+/// How a command that makes an image sets labels, and the argument index of its flags. `None` for other commands.
+fn image_command(spec: &ServerSpec) -> Option<(LabelSyntax, usize)> {
     let Invocation { rest, .. } =
         Invocation::of(spec).filter(|found| found.tool == Tool::Podman)?;
     let word = |n: usize| rest.get(n).and_then(|word| word.to_str()).unwrap_or_default();
-    let (words, count) = match (word(0), word(1)) {
-        ("commit" | "import", _) => (Words::Changes, 1),
-        ("container", "commit") | ("image", "import") => (Words::Changes, 2),
-        ("build", _) => (Words::Labels, 1),
-        ("image" | "builder" | "buildx", "build") => (Words::Labels, 2),
+    let (syntax, count) = match (word(0), word(1)) {
+        ("commit" | "import", _) => (LabelSyntax::Changes, 1),
+        ("container", "commit") | ("image", "import") => (LabelSyntax::Changes, 2),
+        ("build", _) => (LabelSyntax::Labels, 1),
+        ("image" | "builder" | "buildx", "build") => (LabelSyntax::Labels, 2),
         _ => return None,
     };
-    Some((words, spec.args.len() - rest.len() + count))
+    Some((syntax, spec.args.len() - rest.len() + count))
 }
 
-/// Checks each value of a flag, which may also stand behind other words. What can't be read podman itself refuses.
+/// Checks each value of a flag, also between and after positional arguments. Podman itself refuses what can't be
+/// parsed here.
 fn each_value(
     mut words: &[OsString],
     table: &Table,
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_ours_are_refused_wherever_they_stand() {
+    fn reserved_labels_are_refused_at_every_position() {
         for line in [
             "podman commit -c LABEL_ostler.instance=x own",
             "podman commit own image --quiet --change LABEL_a=b_ostler.owner=x",

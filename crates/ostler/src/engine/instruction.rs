@@ -1,21 +1,21 @@
-//! Changes to an image, in the words of a Dockerfile: `LABEL name=value`, as `docker commit --change` takes them.
+//! Dockerfile instructions that set labels (`LABEL name=value`), as `docker commit --change` accepts them.
 
 use crate::engine::label::{CLEARED, ReservedLabel, check};
 
-/// The changes that make every label of ours empty.
+/// The instructions that set all our labels to empty values.
 pub(crate) fn clearing() -> impl Iterator<Item = String> {
     CLEARED.into_iter().map(|name| format!("LABEL {name}="))
 }
 
-/// Whether a change sets no label of ours, as far as its text shows. Variables are not followed: [`clearing`] changes
-/// come last and count.
+/// Refuses a change whose text sets a reserved label. Variables are not expanded; that is safe because the
+/// [`clearing`] instructions come last and win.
 pub(crate) fn check_change(change: &str) -> Result<(), ReservedLabel> {
     change.lines().try_for_each(check_line)
 }
 
 fn check_line(line: &str) -> Result<(), ReservedLabel> {
     let line = line.trim_start();
-    // Podman also takes `LABEL=name=value`.
+    // Podman also accepts `LABEL=name=value`.
     let end = line.find(|c: char| c.is_whitespace() || c == '=').unwrap_or(line.len());
     let (keyword, rest) = (&line[..end], line.get(end + 1..).unwrap_or_default());
     if keyword.eq_ignore_ascii_case("ONBUILD") {
@@ -26,7 +26,7 @@ fn check_line(line: &str) -> Result<(), ReservedLabel> {
     }
     let words = words(rest);
     match words.as_slice() {
-        // The old form: one label, and all that follows is its value.
+        // The old form `LABEL name value`: everything after the name is the value.
         [name, value, ..] if !name.contains('=') => check(name, value),
         words => {
             words.iter().filter_map(|word| word.split_once('=')).try_for_each(|(n, v)| check(n, v))
@@ -34,7 +34,7 @@ fn check_line(line: &str) -> Result<(), ReservedLabel> {
     }
 }
 
-/// The words of a line, without their quotes and escapes.
+/// Splits a line into words and removes quotes and escapes.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = line.chars();
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_of_ours_are_seen_however_they_are_written() {
+    fn reserved_labels_are_found_in_every_notation() {
         for change in [
             "LABEL ostler.instance=x",
             "  label a=b ostler.instance=x",

@@ -1,4 +1,4 @@
-//! A server's own command, if it is the docker or podman command.
+//! Recognises a server whose own command is docker or podman.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,26 +7,25 @@ use super::flags::{Flags, Table, Valued};
 use crate::containers::Engine;
 use crate::spec::ServerSpec;
 
-/// Which command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     Docker,
     Podman,
 }
 
-/// A call of the docker or podman command.
+/// A parsed docker or podman command line.
 #[derive(Debug)]
 pub(super) struct Invocation<'a> {
     pub(super) tool: Tool,
-    /// The flags before the subcommand.
+    /// Flags before the subcommand.
     pub(super) globals: Flags<'a>,
-    /// The subcommand and what follows.
+    /// The subcommand and its arguments.
     pub(super) rest: &'a [OsString],
 }
 
 impl<'a> Invocation<'a> {
-    /// `None` if the server's command is another one, or has a flag before the subcommand that we
-    /// don't know: what follows that could be its value or the subcommand.
+    /// `None` if the command is another program, or has an unknown flag before the subcommand: what follows such a
+    /// flag could be its value or the subcommand.
     pub(super) fn of(spec: &'a ServerSpec) -> Option<Self> {
         let tool = match Path::new(&spec.program).file_name()?.to_str()? {
             "docker" => Tool::Docker,
@@ -40,8 +39,8 @@ impl<'a> Invocation<'a> {
 }
 
 impl Tool {
-    /// Those whose containers are followed.
-    pub(crate) fn followed(spec: &ServerSpec, engine: Engine) -> &'static [Self] {
+    /// The tools whose containers are tracked for a server.
+    pub(crate) fn tracked(spec: &ServerSpec, engine: Engine) -> &'static [Self] {
         let own = || Invocation::of(spec).map(|found| found.tool);
         match engine {
             Engine::Off => &[],
@@ -55,7 +54,7 @@ impl Tool {
         }
     }
 
-    /// The flags by which its command line says which engine it means.
+    /// The flags that select the engine.
     pub(super) fn engine_flags(self) -> &'static [&'static str] {
         match self {
             Self::Docker => {
@@ -145,8 +144,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_names_no_engine_may_use_both() {
-        let followed = |program: &str, engine| {
+    fn a_server_that_names_no_engine_may_use_both() {
+        let tracked = |program: &str, engine| {
             let spec = ServerSpec {
                 name: "server".into(),
                 program: program.into(),
@@ -154,12 +153,12 @@ mod tests {
                 env: Vec::new(),
                 cwd: None,
             };
-            Tool::followed(&spec, engine)
+            Tool::tracked(&spec, engine)
         };
-        assert_eq!(followed("npx", Engine::Auto), [Tool::Docker, Tool::Podman]);
-        assert_eq!(followed("/usr/bin/podman", Engine::Auto), [Tool::Podman]);
-        assert_eq!(followed("docker", Engine::Auto), [Tool::Docker]);
-        assert_eq!(followed("docker", Engine::Podman), [Tool::Podman]);
-        assert_eq!(followed("docker", Engine::Off), []);
+        assert_eq!(tracked("npx", Engine::Auto), [Tool::Docker, Tool::Podman]);
+        assert_eq!(tracked("/usr/bin/podman", Engine::Auto), [Tool::Podman]);
+        assert_eq!(tracked("docker", Engine::Auto), [Tool::Docker]);
+        assert_eq!(tracked("docker", Engine::Podman), [Tool::Podman]);
+        assert_eq!(tracked("docker", Engine::Off), []);
     }
 }

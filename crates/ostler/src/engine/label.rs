@@ -1,41 +1,41 @@
-//! The labels by which containers, networks and volumes of ours are recognised.
+//! The labels by which ostler recognises its containers, networks and volumes.
 //!
-//! Only ostler sets labels that begin with [`PREFIX`]: a request or a command that sets one itself is refused. Engines
-//! copy an image's labels to the containers made from it, so images are made with [empty values](CLEARED) in their place.
+//! Labels that begin with [`PREFIX`] are reserved: a request or command that sets one is refused. Engines copy an
+//! image's labels to the containers created from it, so images are made with [empty values](CLEARED) for them.
 
 use std::collections::BTreeMap;
 
 use crate::containers::Labels;
 
-/// Which instance caused it. Nothing without the exact match of this one is ever removed.
+/// Id of the instance that created the object. Nothing is ever removed without an exact match of this label.
 pub(crate) const INSTANCE: &str = "ostler.instance";
-/// Whose instance that is.
+/// Id of the instance's owner.
 pub(crate) const OWNER: &str = "ostler.owner";
-/// What people call the server, for people.
+/// Name of the server, for people.
 pub(crate) const SERVER: &str = "ostler.server";
-/// Which podman command created it. No other command has the same value.
+/// Id of the podman call that created the object; unique per call.
 pub(crate) const CALL: &str = "ostler.call";
 
-/// What the names of all labels of ours begin with.
+/// Prefix of all reserved labels.
 const PREFIX: &str = "ostler.";
 
-/// The labels that a container must not pass on to an image, which are made empty in that.
+/// Labels that are set to empty values in images.
 pub(crate) const CLEARED: [&str; 4] = [CALL, INSTANCE, OWNER, SERVER];
 
 /// A label's name and value.
 pub(crate) type Pair = (&'static str, String);
 
-/// Labels as engines tell them.
+/// Labels in an engine's response.
 pub(crate) type LabelMap = BTreeMap<String, String>;
 
 impl Labels {
-    /// All of them.
+    /// Names and values of all labels.
     pub(crate) fn pairs(&self) -> [Pair; 3] {
         let Self { instance, owner, server } = self;
         [(INSTANCE, instance.to_string()), (OWNER, owner.to_string()), (SERVER, server.clone())]
     }
 
-    /// Whether a client may ask for this label: it is none of ours, or says what we would say.
+    /// Refuses a reserved label in a client's request, unless it has the value that we would set, or is empty.
     pub(crate) fn check(&self, name: &str, value: &str) -> Result<(), ReservedLabel> {
         let is_same = |(ours, same): Pair| ours == name && same == value;
         if self.pairs().into_iter().any(is_same) { Ok(()) } else { check(name, value) }
@@ -47,7 +47,7 @@ impl Labels {
 #[error("the label '{0}' is refused: labels that begin with 'ostler.' are ostler's own")]
 pub(crate) struct ReservedLabel(String);
 
-/// Whether an image may be given this label: it is none of ours, or empty.
+/// Refuses a reserved label for an image, unless it is empty.
 pub(crate) fn check(name: &str, value: &str) -> Result<(), ReservedLabel> {
     if name.starts_with(PREFIX) && !value.is_empty() {
         return Err(ReservedLabel(name.to_owned()));
@@ -55,19 +55,20 @@ pub(crate) fn check(name: &str, value: &str) -> Result<(), ReservedLabel> {
     Ok(())
 }
 
-/// Name and value of a label on a command line, whose value may be left out.
+/// Splits `name=value`, where the value may be missing.
 pub(crate) fn parts(label: &str) -> (&str, &str) {
     label.split_once('=').unwrap_or((label, ""))
 }
 
-/// The labels of ours by which it shows that a container got them from its image: they are the same then.
+/// The labels that are compared between a container and its image: if they are equal, the container may have inherited
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marks {
+pub(crate) struct OriginLabels {
     instance: Option<String>,
     call: Option<String>,
 }
 
-impl Marks {
+impl OriginLabels {
     pub(crate) fn of(labels: &LabelMap) -> Self {
         Self { instance: labels.get(INSTANCE).cloned(), call: labels.get(CALL).cloned() }
     }
@@ -79,7 +80,7 @@ mod tests {
     use crate::id::{InstanceId, OwnerId};
 
     #[test]
-    fn a_client_can_set_no_label_of_ours_but_the_same() {
+    fn a_client_can_set_a_reserved_label_only_to_our_value() {
         let (instance, owner) = (InstanceId::random().unwrap(), OwnerId::random().unwrap());
         let ours = Labels { instance, owner, server: "s".into() };
         let id = instance.to_string();

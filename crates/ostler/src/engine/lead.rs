@@ -1,24 +1,25 @@
-//! Leading a server to its Door.
+//! Points a server's environment and command line to its Doors.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use super::Tool;
-use super::argv::{Creation, forget_engine};
+use super::argv::{CreateCommand, remove_engine_flags};
 use crate::containers::{EngineDoor, Labels};
 use crate::spec::ServerSpec;
 
-/// If a server's own command makes a container, that has its labels from there on, and an init.
-pub(crate) fn stamp(spec: &mut ServerSpec, labels: &Labels) {
-    if let Some(run) = Creation::of(spec).filter(Creation::is_container) {
-        run.stamp(spec, labels);
+/// Adds labels and an init to a server's own command if that creates a container.
+pub(crate) fn label_own_container(spec: &mut ServerSpec, labels: &Labels) {
+    if let Some(run) = CreateCommand::of(spec).filter(CreateCommand::is_container) {
+        run.add_labels_and_init(spec, labels);
     }
 }
 
-/// Leaves a server no other way to its engine, as far as environment and command line say which.
-pub(crate) fn lead(spec: &mut ServerSpec, tool: Tool, socket: &Path) {
-    forget_engine(spec);
-    // By the others a client would go elsewhere, or expect what a socket has not.
+/// Makes the environment name the Door's socket, and removes everything from environment and command line that would
+/// lead past it.
+pub(crate) fn route_to_door(spec: &mut ServerSpec, tool: Tool, socket: &Path) {
+    remove_engine_flags(spec);
+    // The other variables would select another engine, or TLS, which a unix socket does not have.
     let (host, others): (_, &[&str]) = match tool {
         Tool::Docker => (
             "DOCKER_HOST",
@@ -30,8 +31,8 @@ pub(crate) fn lead(spec: &mut ServerSpec, tool: Tool, socket: &Path) {
     spec.env.push((host.into(), address(socket)));
 }
 
-/// Lets a podman command do without a service again that was only led to one of these sockets.
-pub(crate) fn release(spec: &mut ServerSpec, ways: &[EngineDoor]) {
+/// Removes `CONTAINER_HOST` if it names one of these Doors, so that podman works without a service again.
+pub(crate) fn remove_door_address(spec: &mut ServerSpec, ways: &[EngineDoor]) {
     let is_ours = |value: &OsString| ways.iter().any(|way| *value == address(&way.socket));
     spec.env.retain(|(name, value)| name != "CONTAINER_HOST" || !is_ours(value));
 }
@@ -58,8 +59,8 @@ mod tests {
         let zeros = "0".repeat(32);
         let (instance, owner) = (zeros.parse().unwrap(), zeros.parse().unwrap());
         let labels = Labels { instance, owner, server: "server".into() };
-        stamp(&mut spec, &labels);
-        lead(&mut spec, tool, Path::new("/d.sock"));
+        label_own_container(&mut spec, &labels);
+        route_to_door(&mut spec, tool, Path::new("/d.sock"));
         spec
     }
 
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_leads_to_the_door_alone() {
+    fn the_environment_names_only_the_door() {
         let spec = led(Tool::Docker, "sh", &["-c", "docker -H x ps"]);
         assert_eq!(env(&spec), ["CONTAINER_HOST=x", "PATH=x", "DOCKER_HOST=unix:///d.sock"]);
         assert_eq!(spec.args, ["-c", "docker -H x ps"]);
@@ -79,20 +80,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_led_can_be_released() {
+    fn the_address_of_a_door_can_be_removed_again() {
         let mut spec = led(Tool::Podman, "podman", &["ps"]);
         let way = |socket: &str| EngineDoor {
             endpoint: "unix:///engine.sock".parse().unwrap(),
             socket: socket.into(),
         };
-        release(&mut spec, &[way("/other.sock")]);
+        remove_door_address(&mut spec, &[way("/other.sock")]);
         assert!(env(&spec).contains(&"CONTAINER_HOST=unix:///d.sock".into()));
-        release(&mut spec, &[way("/other.sock"), way("/d.sock")]);
+        remove_door_address(&mut spec, &[way("/other.sock"), way("/d.sock")]);
         assert!(!env(&spec).iter().any(|one| one.starts_with("CONTAINER_HOST")));
     }
 
     #[test]
-    fn so_does_a_command_that_names_its_engine() {
+    fn flags_that_name_an_engine_are_removed() {
         let spec = led(Tool::Docker, "docker", &["-H", "x", "run", "image"]);
         assert_eq!((&spec.args[0], &spec.args[4]), (&"run".into(), &"--init".into()));
     }

@@ -1,17 +1,15 @@
-//! Container engines: where the one of a server is, what it holds of ours, and how that is removed
-//! with proof.
+//! Container engines: finds the engine of a server, and removes what the engine holds of an instance, with proof.
 //!
 //! # Theory of operation
 //!
-//! A container's parent is the engine, so that no process of ours can end it by ending its own
-//! children. What a server causes carries [labels](label) from its creation on, and is removed by the
-//! exact match of one of them, never by name. A container also gets the labels of its image, so before it is removed it
-//! is [proven](proof) that a create has put them there. The engine's word on a single removal proves
-//! nothing: it answers "no such container" for one that it still lists, and a create whose client
-//! has died goes on. Only an engine that lists nothing of ours, twice, with no create in flight,
-//! has nothing of ours. [`clear()`](clear::clear) asks until it says so.
+//! The engine is the parent of every container, so killing our own process tree does not end one. Everything that a
+//! server creates carries [labels](label) from the start. ostler removes a container only if its instance label matches
+//! exactly, never by name. A container also inherits the labels of its image, so before a removal ostler
+//! [proves](proof) that a create has set the label. The response to a single removal proves nothing: an engine reports
+//! "no such container" for one that it still lists, and it carries out a create whose client has died. Only two empty
+//! lists in a row, with no create pending, prove that the engine holds nothing of the instance.
+//! [`clear()`](clear::clear) repeats until then.
 
-mod answers;
 pub(crate) mod argv;
 pub(crate) mod call;
 pub(crate) mod claim;
@@ -26,10 +24,11 @@ pub(crate) mod label;
 pub(crate) mod lead;
 pub(crate) mod proof;
 mod resolve;
+mod responses;
 pub(crate) mod stream;
 
-pub(crate) use answers::{Details, Image, Listed};
 pub(crate) use invocation::Tool;
+pub(crate) use responses::{ContainerDetails, ImageDetails, ListedContainer};
 
 #[cfg(test)]
 mod tests;

@@ -1,25 +1,25 @@
-//! Proof that a container with an instance's label was created for that instance.
+//! Proves that a container with an instance's label was created by that instance.
 //!
-//! An engine gives a container the labels of its image. A container that the user starts from an image which a server
-//! has committed, built or loaded can therefore carry the server's label. So before a removal one of these must hold:
-//! the Door has noted the container's id from the engine's answer to the create ([`CreatedIds`]); or the image does not have
-//! the same label, so that only a create can have put it there. A container whose image has the same label, and whose id
-//! was not noted, is not the instance's. If the image can't be inspected, also because it was deleted, it is not known
-//! whose the container is: it is left alone, told as residue, and looked at again.
+//! A container inherits the labels of its image. So a container that the user starts from an image which a server
+//! committed, built or loaded can carry the server's label. Before a removal one of these must hold: the Door noted the
+//! container's id from the response to its create ([`CreatedIds`]); or the image does not carry the same label, so that
+//! only a create can have set it. A container whose image carries the same label, and whose id was not noted, is not the
+//! instance's. If the image can't be inspected, for example because it was deleted, the origin is unknown: the container
+//! is left alone, reported as residue, and checked again in the next round.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::client::Client;
 use crate::containers::ContainerView;
-use crate::engine::label::{LabelMap, Marks};
+use crate::engine::label::{LabelMap, OriginLabels};
 
-/// How many ids are kept, the newest. What is older than that is proven by its image.
+/// Most ids that are kept, the newest. Older containers are proven by their image.
 const MOST_MADE: usize = 1024;
-/// An engine's ids have 64 digits.
+/// Characters. An engine's ids have 64.
 const LONGEST_ID: usize = 128;
 
-/// The ids of containers that an engine has said it created, the oldest first. Cheap to clone; all clones are one list.
+/// Ids of containers that an engine reported as created, the oldest first. Clones share one list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CreatedIds(Arc<Mutex<VecDeque<String>>>);
 
@@ -37,7 +37,7 @@ impl CreatedIds {
         self.ids().iter().any(|one| one == id)
     }
 
-    /// As they go into a note.
+    /// A copy, for a note.
     pub(crate) fn list(&self) -> Vec<String> {
         self.ids().iter().cloned().collect()
     }
@@ -57,19 +57,19 @@ impl From<Vec<String>> for CreatedIds {
     }
 }
 
-/// Where a container got its label from.
+/// Where the label of a container comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A create of the instance.
     Create,
-    /// Its image, for all that is known.
+    /// Its image, as far as we know.
     Image,
 }
 
-/// Why it is not known whose a container is.
+/// Why the origin of a container is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Doubt {
-    #[error("the engine does not say what image it was made from")]
+    #[error("the engine does not name its image")]
     NoImage,
     #[error("its image can't be inspected: {0}")]
     Uninspected(String),
@@ -79,26 +79,26 @@ pub(crate) enum Doubt {
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) view: ContainerView,
-    pub(super) marks: Marks,
-    /// The image's id; empty if it has none, `None` if the engine does not say.
+    pub(super) origin_labels: OriginLabels,
+    /// Image id; empty if the container has no image, `None` if the engine does not say.
     pub(super) image: Option<String>,
 }
 
 impl Candidate {
-    /// The image that has to be asked for its labels; `None` if there is none to inherit from.
+    /// The image that must be inspected; `None` if the container has no image to inherit from.
     pub(crate) fn image(&self) -> Result<Option<&str>, Doubt> {
         let image = self.image.as_deref().ok_or(Doubt::NoImage)?;
-        // Podman's service tells of no image in this way.
+        // Podman's service reports "sha256:" for a container without an image.
         Ok(Some(image).filter(|image| !["", "sha256:"].contains(image)))
     }
 
-    /// Where its label is from, if that is what its image carries.
+    /// The origin of the label, given the labels of the image.
     pub(crate) fn origin(&self, image: &LabelMap) -> Origin {
-        if Marks::of(image) == self.marks { Origin::Image } else { Origin::Create }
+        if OriginLabels::of(image) == self.origin_labels { Origin::Image } else { Origin::Create }
     }
 }
 
-/// Asks the engine where a container's label is from.
+/// Finds the origin of a container's label.
 pub(super) async fn prove(
     client: &Client,
     candidate: &Candidate,

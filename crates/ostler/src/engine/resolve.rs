@@ -1,4 +1,7 @@
-//! Which engine a server's own docker or podman command would use.
+//! Finds the engine that docker or podman would use in a server's environment.
+//!
+//! It repeats the lookup of those commands: flags of the server's own command, environment variables, docker contexts,
+//! defaults.
 
 mod context;
 
@@ -15,21 +18,21 @@ use super::invocation::{Invocation, Tool};
 use crate::containers::{Endpoint, NoEndpoint, Tls};
 use crate::spec::ServerSpec;
 
-/// Where docker's engine listens with TLS unless somebody says otherwise.
+/// Docker's default address if TLS is requested.
 const DOCKER_TLS: &str = "tcp://localhost:2376";
 
 impl Endpoint {
-    /// The engine that `docker`, or `podman` as a client of a service, would use in the server's own
-    /// environment; with the flags of the server's own command, if that is what it is.
+    /// The engine that `docker`, or `podman` as client of a service, would use in the server's environment. If the
+    /// server's own command is that tool, its flags count too.
     pub(crate) fn of(spec: &ServerSpec, tool: Tool) -> Result<Self, NoEndpoint> {
         let invocation = Invocation::of(spec);
         let own = invocation.filter(|found| found.tool == tool).map(|found| found.globals);
-        let scene = Scene { spec, globals: own.as_ref() };
+        let settings = ClientSettings { spec, globals: own.as_ref() };
         let endpoint = match tool {
-            Tool::Docker => scene.docker()?,
-            Tool::Podman => scene.podman()?,
+            Tool::Docker => settings.docker()?,
+            Tool::Podman => settings.podman()?,
         };
-        Ok(endpoint.anchored(&scene.base()))
+        Ok(endpoint.anchored(&settings.base()))
     }
 
     fn secured(self, files: Option<Tls>) -> Self {
@@ -39,7 +42,7 @@ impl Endpoint {
         }
     }
 
-    /// With a path that means the same in any working directory.
+    /// Makes the path absolute.
     fn anchored(self, base: &Path) -> Self {
         match self {
             Self::Unix(path) => Self::Unix(base.join(path)),
@@ -48,13 +51,13 @@ impl Endpoint {
     }
 }
 
-/// What such a command would look at.
-struct Scene<'a> {
+/// The inputs of the lookup.
+struct ClientSettings<'a> {
     spec: &'a ServerSpec,
     globals: Option<&'a Flags<'a>>,
 }
 
-impl Scene<'_> {
+impl ClientSettings<'_> {
     fn docker(&self) -> Result<Endpoint, NoEndpoint> {
         let hosts = self.globals.map_or(0, |globals| globals.all(&["host", "H"]).count());
         let context = self.flag("a docker context", &["context", "c"])?;
@@ -77,9 +80,9 @@ impl Scene<'_> {
         Ok(host.as_deref().unwrap_or(default).parse::<Endpoint>()?.secured(tls))
     }
 
-    /// The context in use, unless it stands for the environment.
+    /// The docker context in use, unless it is the default one.
     fn named_context(&self) -> Result<Option<String>, NoEndpoint> {
-        // Asked for by name on the command line it wins over what is configured.
+        // `--context default` overrides the configured context.
         if self.flag("a docker context", &["context", "c"])?.is_some() {
             return Ok(None);
         }
@@ -147,7 +150,7 @@ impl Scene<'_> {
         home.or_else(home_of_user).unwrap_or_default()
     }
 
-    /// The last value on the command line. An empty one counts as none.
+    /// The last value of a flag. An empty value counts as none.
     fn flag(&self, what: &'static str, names: &[&str]) -> Result<Option<String>, NoEndpoint> {
         let value = self.globals.and_then(|globals| globals.last(names)?.value);
         value.map(|value| text(what, value)).transpose().map(non_empty)
@@ -162,14 +165,14 @@ impl Scene<'_> {
         found.map(|(_, value): &(OsString, OsString)| value.as_os_str())
     }
 
-    /// What relative paths are relative to.
+    /// The directory that relative paths are relative to.
     fn base(&self) -> PathBuf {
         let own = std::env::current_dir().unwrap_or_default();
         self.spec.cwd.as_deref().map_or(own.clone(), |cwd| own.join(cwd))
     }
 }
 
-/// Podman also knows sockets by a single slash, and writes them so itself.
+/// Parses a service's address. Podman also accepts and prints `unix:/PATH` with a single slash.
 fn service(url: &str) -> Result<Endpoint, NoEndpoint> {
     let path = url.strip_prefix("unix:").filter(|p| p.starts_with('/') && !p.starts_with("//"));
     path.map_or_else(|| Ok(url.parse()?), |path| Ok(Endpoint::Unix(path.into())))
@@ -183,7 +186,7 @@ fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-/// As the user database has it, for an environment without `HOME`.
+/// Home directory from /etc/passwd, for an environment without `HOME`.
 fn home_of_user() -> Option<PathBuf> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
     let uid = getuid().as_raw().to_string();

@@ -1,4 +1,4 @@
-//! A line to an engine.
+//! Connections to an engine: unix socket, TCP, TLS or ssh.
 
 mod ssh;
 mod tls;
@@ -10,46 +10,43 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::containers::Endpoint;
 
-pub(crate) use ssh::SURROUNDINGS;
-pub(crate) use tls::NoTls;
+pub(crate) use ssh::SSH_VARIABLES;
+pub(crate) use tls::TlsError;
 
-/// Bytes both ways. Its end can be told apart from its loss.
+/// A bidirectional byte stream with half-close.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Why there is no line to an engine.
+/// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoStream {
-    /// Nobody listens, or nobody is there.
-    #[error("{address} can't be reached: {error}")]
-    Unreachable {
-        /// Where.
-        address: String,
-        /// What the kernel said.
-        error: io::Error,
-    },
-    /// The line can't be secured.
+pub(crate) enum ConnectError {
+    /// The kernel, or the docker command for ssh, could not connect.
+    #[error("can't connect to the engine: {0}")]
+    Io(io::Error),
+    /// TLS could not be established.
     #[error(transparent)]
-    Tls(#[from] NoTls),
+    Tls(#[from] TlsError),
 }
 
-/// Opens one. The caller sets the limit on its time.
-pub(crate) async fn open(endpoint: &Endpoint) -> Result<Box<dyn Stream>, NoStream> {
-    let unreachable = |error| NoStream::Unreachable { address: endpoint.to_string(), error };
+/// Opens a connection. The caller applies a timeout.
+pub(crate) async fn open(endpoint: &Endpoint) -> Result<Box<dyn Stream>, ConnectError> {
     match endpoint {
         Endpoint::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+            let stream = UnixStream::connect(path).await.map_err(ConnectError::Io)?;
             Ok(Box::new(stream))
         }
         Endpoint::Tcp { host, port, tls } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(unreachable)?;
-            stream.set_nodelay(true).map_err(unreachable)?;
+            let stream = TcpStream::connect((host.as_str(), *port)).await;
+            let stream = stream.map_err(ConnectError::Io)?;
+            stream.set_nodelay(true).map_err(ConnectError::Io)?;
             match tls {
                 None => Ok(Box::new(stream)),
                 Some(files) => Ok(Box::new(tls::secure(stream, host, files).await?)),
             }
         }
-        Endpoint::Ssh(address) => Ok(Box::new(ssh::Dialled::open(address).map_err(unreachable)?)),
+        Endpoint::Ssh(address) => {
+            Ok(Box::new(ssh::SshStream::open(address).map_err(ConnectError::Io)?))
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Removal, from a fake engine that misbehaves and from real ones that are killed.
+//! Tests of the removal, with a misbehaving fake engine and with real engines that are killed.
 
 mod engine;
 mod fake;
@@ -7,21 +7,20 @@ mod proof;
 use std::path::Path;
 use std::time::Duration;
 
-use super::claim::{Claim, Cleared, Creates, News, Times};
+use super::claim::{Claim, ClearProgress, Cleared, PendingCreates, Times};
 use super::clear::clear_blocking;
 use super::label;
 use super::proof::CreatedIds;
 use crate::containers::{Endpoint, EngineResidue, RemovedContainer};
 use crate::id::InstanceId;
 
-/// Far more than any of this takes.
+/// Far longer than any of these tests takes.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Of a real engine on a loaded machine, and yet soon over where one hangs on purpose.
+/// Long enough for a real engine on a loaded machine, short enough for tests where an engine hangs on purpose.
 const TIMES: Times =
     Times { grace: Duration::from_millis(300), call: Duration::from_secs(5), limit: PATIENCE };
 const GONE: Cleared = Cleared::Gone { kept_networks: Vec::new() };
 
-/// One removal.
 struct Removal {
     endpoint: Endpoint,
     claim: Claim,
@@ -30,7 +29,7 @@ struct Removal {
 
 impl Removal {
     fn from(socket: &Path, instance: InstanceId) -> Self {
-        let claim = Claim { instance, made: CreatedIds::default(), creates: Creates::None };
+        let claim = Claim { instance, made: CreatedIds::default(), creates: PendingCreates::None };
         Self { endpoint: Endpoint::Unix(socket.to_owned()), claim, times: TIMES }
     }
 
@@ -38,15 +37,15 @@ impl Removal {
         self.run_telling().0
     }
 
-    /// With the containers that it tells of.
+    /// Also returns the containers that were reported as removed.
     fn run_telling(&self) -> (Cleared, Vec<RemovedContainer>) {
         let mut told = Vec::new();
-        let mut hear = |news| {
-            if let News::Removed(one) = news {
+        let mut on_progress = |progress| {
+            if let ClearProgress::Removed(one) = progress {
                 told.push(one);
             }
         };
-        let cleared = clear_blocking(&self.endpoint, &self.claim, &self.times, &mut hear);
+        let cleared = clear_blocking(&self.endpoint, &self.claim, &self.times, &mut on_progress);
         (cleared, told)
     }
 }

@@ -219,7 +219,7 @@ impl Doors {
             .arg0(PORTER)
             .args([labels.instance.to_string(), labels.server.clone()])
             .env_clear()
-            .envs(self.config.surroundings.iter().map(|(name, value)| (name, value)))
+            .envs(self.config.environment.iter().map(|(name, value)| (name, value)))
             .stdin(theirs)
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -1,4 +1,7 @@
-//! A command of ostler's own that must not leave a fence: run to its end, with all that it has caused.
+//! Runs a command of ostler's own in a fence, until no process of it is left.
+//!
+//! It works from a guardian, a porter or an owner. The launch is not recorded in a ledger. Instead, the command's
+//! processes can carry the mark of an instance, so that a sweep of that instance finds them if everything is killed.
 
 use std::io;
 use std::process::ExitStatus;
@@ -20,30 +23,32 @@ use crate::spec::ServerSpec;
 use crate::terms::{Descriptors, GuardianProgram, Terms};
 use crate::wire::guardian::Launch;
 
-/// From TERM to KILL for processes that the command has left behind.
+/// Time between SIGTERM and SIGKILL for processes that the command left behind.
 const GRACE: Duration = Duration::from_millis(200);
-/// For all of it to be gone after KILL.
+/// Time limit for the end of all processes after SIGKILL.
 const END: Duration = Duration::from_secs(5);
 
-/// What to run.
-pub(super) struct Fenced<'a> {
+pub(super) struct FencedCommand<'a> {
     pub(super) spec: ServerSpec,
     pub(super) stdio: ServerStdio,
-    /// The instance whose mark its processes carry, so that a sweep finds what nobody guards.
+    /// The instance whose mark the command's processes carry.
     pub(super) mark: Option<InstanceId>,
-    /// A leaf is made wherever one can be had. Less than `strict` is not accepted if `strict` is asked for.
+    /// `Strict` is a minimum. Below that, the best available level of tree and leaf is used.
     pub(super) level: Level,
     pub(super) guardian: &'a GuardianProgram,
 }
 
-/// Runs a command in a fence of its own, and returns its status when no process of it is left. `None`: it did not
-/// end within `limit`, and was killed. The error is for people.
-pub(super) fn run_fenced(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, String> {
+/// Runs a command in a fence of its own, and returns its exit status once no process of it is left. `None`: it was
+/// killed because it did not exit within `limit`. The error is a text for people.
+pub(super) fn run_fenced(
+    order: FencedCommand<'_>,
+    limit: Duration,
+) -> Result<Option<ExitStatus>, String> {
     run(order, limit).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, thiserror::Error)]
-enum NotRun {
+enum FencedError {
     #[error(transparent)]
     Start(#[from] StartError),
     #[error("{0}")]
@@ -56,8 +61,8 @@ enum NotRun {
     Control(#[from] io::Error),
 }
 
-fn run(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, NotRun> {
-    let Fenced { spec, stdio, mark, level, guardian } = order;
+fn run(order: FencedCommand<'_>, limit: Duration) -> Result<Option<ExitStatus>, FencedError> {
+    let FencedCommand { spec, stdio, mark, level, guardian } = order;
     let id = InstanceId::random()?;
     let minimum = if level == Level::Strict { Level::Strict } else { Level::Tree };
     let limits = Limits { grace: GRACE, orphan_grace: GRACE, ..Limits::default() };
@@ -82,10 +87,10 @@ fn run(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, NotRun>
     fence.tell(launch, &intent, stdio)?;
     let ended = await_end(&mut fence, limit);
     match ended {
-        // Ends what it has left; a sweep knows nothing of it.
-        Err(NotRun::GuardianLost) => match fence.end_processes() {
+        // Kills what is left here: no ledger entry leads a sweep to it.
+        Err(FencedError::GuardianLost) => match fence.end_processes() {
             Outcome::Gone(_) => ended,
-            Outcome::Unverified(residue) => Err(NotRun::Remaining(residue)),
+            Outcome::Unverified(residue) => Err(FencedError::Remaining(residue)),
         },
         ended => {
             if let Some(leaving) = fence.dismiss() {
@@ -96,8 +101,8 @@ fn run(order: Fenced<'_>, limit: Duration) -> Result<Option<ExitStatus>, NotRun>
     }
 }
 
-/// Also from a process that is itself a guardian or a porter. A host that has never asked for its role can't be executed
-/// as a guardian.
+/// Spawns the guardian, also from a process that is itself a guardian or a porter. A host that has never called
+/// `run_if_asked` can't be executed as a guardian.
 fn spawn(id: InstanceId, name: &str, terms: &Terms) -> Result<Fence, StartError> {
     if terms.guardian == GuardianProgram::Myself && !has_asked_for_its_role() {
         return Err(StartError::NoRole);
@@ -105,16 +110,16 @@ fn spawn(id: InstanceId, name: &str, terms: &Terms) -> Result<Fence, StartError>
     Fence::spawn_guarded(id, name, terms)
 }
 
-fn await_end(fence: &mut Fence, limit: Duration) -> Result<Option<ExitStatus>, NotRun> {
+fn await_end(fence: &mut Fence, limit: Duration) -> Result<Option<ExitStatus>, FencedError> {
     let (mut deadline, mut status) = (Instant::now() + limit, None);
     let (mut is_late, mut is_stopped) = (false, false);
     loop {
         match fence.next_event()? {
             Some(Event::Exited(exit)) => status = Some(exit),
             Some(Event::Empty(_)) => return Ok(status.filter(|_| !is_late)),
-            Some(Event::Refused(refusal)) => return Err(NotRun::Refused(refusal)),
-            Some(Event::GuardianLost) => return Err(NotRun::GuardianLost),
-            Some(Event::Remaining(residue)) => return Err(NotRun::Remaining(residue)),
+            Some(Event::Refused(refusal)) => return Err(FencedError::Refused(refusal)),
+            Some(Event::GuardianLost) => return Err(FencedError::GuardianLost),
+            Some(Event::Remaining(residue)) => return Err(FencedError::Remaining(residue)),
             Some(_) => {}
             None => {
                 let left = deadline.saturating_duration_since(Instant::now());

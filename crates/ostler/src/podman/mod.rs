@@ -1,29 +1,29 @@
-//! Podman without a service: containers that no socket leads to.
+//! Podman without a service, where no socket can be proxied.
 //!
 //! # Theory of operation
 //!
-//! A podman command makes its containers itself. They are processes below the server's guardian and
-//! end with it, but podman's books don't know that: there they are up for ever, with their files. So
-//! the server finds a [wrapper] first on its path, which is this very program under another name. It
-//! puts labels on what is created, says in a [note](store) beside the ledger which books it will be
-//! in, and becomes the real command. When no process of the server is left, ostler has podman itself
-//! [remove](clear()) what has the labels, inside a [fence](command) of the server's level. Nobody finishes a create whose command was killed, so that two
-//! empty lists are proof.
+//! Without a service, the podman command creates containers itself. Their processes are descendants of the server's
+//! guardian and end with it, but podman's database still lists them as running, and their files stay. So the server
+//! finds a [wrapper] first on its `PATH`, which is this program under another name. The wrapper adds labels to what is
+//! created, records in a [note](store) beside the ledger which store it is in, and executes the real command. When no
+//! process of the server is left, ostler calls podman to [remove](clear()) everything with the labels, inside a
+//! [fence](command) of the server's level. Unlike an engine, podman does not carry out a create whose command was
+//! killed, so two empty lists are proof.
 //!
-//! A command that asks a service goes through the server's [Door](crate::door) to that, if it has one.
-//! One that names another service, as by `--url`, is treated like one that asks none.
+//! A command that uses a service goes through the server's [Door](crate::door) to it, if there is one. A command that
+//! names another service, for example with `--url`, is treated like one without a service.
 
-mod answers;
+mod cap;
 mod clear;
 mod command;
 mod fenced;
-mod room;
+mod output;
+mod ownership;
 mod shelf;
 mod store;
-mod whose;
 mod wrapper;
 
-pub(crate) use clear::{Clearance, clear, list};
+pub(crate) use clear::{ClearOptions, clear, list};
 pub(crate) use store::{Store, noted};
 pub(crate) use wrapper::run;
 
@@ -36,7 +36,7 @@ use crate::shelf::PODMAN;
 use crate::spec::ServerSpec;
 pub(crate) use crate::wire::porter::Podman;
 
-/// The podman command that a server would find, if there is one.
+/// The podman command that a server would find.
 pub(crate) fn find(spec: &ServerSpec) -> Option<PathBuf> {
     let own = podman_program(spec).filter(|program| program.components().count() > 1);
     if let Some(program) = own {
@@ -48,7 +48,7 @@ pub(crate) fn find(spec: &ServerSpec) -> Option<PathBuf> {
     find_in(path.unwrap_or(OsStr::new("")), |_| true)
 }
 
-/// The first one on a path, in a place that is `meant`.
+/// The first podman in a search path, in directories that satisfy `meant`.
 fn find_in(path: &OsStr, meant: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     let places = std::env::split_paths(path).filter(|place| place.is_absolute() && meant(place));
     places.map(|place| place.join(PODMAN)).find(|program| is_executable(program))

@@ -1,4 +1,4 @@
-//! How a server finds its [shelf](crate::shelf), and what the wrapper reads there.
+//! The podman part of the [shelf](crate::shelf): a server's `PATH`, and the files that the wrapper reads.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,14 +9,14 @@ use crate::shelf::{CALLS, Shelf, WRAPPER_CONFIG, WrapperConfig};
 use crate::spec::ServerSpec;
 
 impl Shelf {
-    /// Whether this program is the wrapper on a shelf, of whatever instance.
+    /// Whether this program is a wrapper on the shelf of any instance.
     pub(crate) fn holds(program: &Path) -> bool {
         let name = program.parent().and_then(|place| place.file_name()?.to_str());
         let id = name.and_then(|name| name.strip_suffix(".bin"));
         id.is_some_and(|id| id.parse::<InstanceId>().is_ok())
     }
 
-    /// Lets a server find it before the real command, also if that is the server itself.
+    /// Puts the shelf first on the server's `PATH`. If podman is the server itself, the wrapper replaces it.
     pub(crate) fn lead(&self, spec: &mut ServerSpec, is_the_server: bool) {
         if is_the_server {
             spec.program = self.podman().into();

@@ -1,8 +1,8 @@
-//! Podman's stores: which ones a server's containers are in, and the note that says so.
+//! Podman's stores, and the note that lists the stores in which a server has created something.
 //!
-//! The wrapper writes the note inside the server's fence, so a hostile server can write it as well. Nothing in it
-//! names a program, a flag or a variable: only directories, a storage driver or the address of a service count, and
-//! each is checked when the note is read. A line that fails the check stands for podman's default store.
+//! The wrapper writes the note inside the server's fence, so a hostile server can write it too. Nothing in it names a
+//! program, a flag or a variable: it contains only directories, a storage driver or the address of a service, and each
+//! is checked when the note is read. A line that fails the check stands for podman's default store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,21 +14,21 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::containers::Endpoint;
-use crate::engine::argv::Thing;
+use crate::engine::argv::CreateKind;
 use crate::id::InstanceId;
 use crate::notes::podman_note;
 use crate::places::is_private;
 use crate::records;
 
-/// The storage drivers that podman has ever had.
+/// All storage drivers of all podman versions.
 const DRIVERS: [&str; 7] = ["aufs", "btrfs", "devicemapper", "overlay", "overlay2", "vfs", "zfs"];
-/// How many stores of one instance are looked at; a server that notes more gets only these cleared.
+/// Most stores of one instance that are cleared; further ones in a note are ignored.
 const MOST_STORES: usize = 64;
 
-/// Where podman keeps containers.
+/// A place where podman keeps containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Store {
-    /// Podman's default for the user whose environment it runs in.
+    /// Podman's default store in the environment that it runs in.
     #[default]
     Default,
     /// Directories of this machine.
@@ -37,7 +37,7 @@ pub(crate) enum Store {
     Service(String),
 }
 
-/// The files of a local store, as the note has them and as `podman info` names them.
+/// Directories of a local store, under the names of the note and (as aliases) of `podman info`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct Files {
     /// Absolute, without `..`.
@@ -52,31 +52,31 @@ pub(crate) struct Files {
     /// The `XDG_RUNTIME_DIR` below which podman's runtime keeps its state, absolute, without `..`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) runtime: Option<PathBuf>,
-    /// Whether podman finds them without flags in the environment that the server was started with.
+    /// Whether podman uses them by default in the environment that the server was started with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_default: bool,
 }
 
-/// What an instance may have in which stores.
-pub(crate) type Noted = BTreeMap<Store, BTreeSet<Thing>>;
+/// The kinds of objects that an instance may have, by store.
+pub(crate) type Noted = BTreeMap<Store, BTreeSet<CreateKind>>;
 
-/// One line of a note.
+/// One line of the note.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
-    thing: Thing,
-    store: Written,
+    thing: CreateKind,
+    store: UncheckedStore,
 }
 
-/// A store as the note has it, unchecked.
+/// A store as written in the note.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum UncheckedStore {
     Local(Files),
     Service { service: String },
 }
 
 impl Files {
-    /// Whether podman takes them for what they are, and for nothing else.
+    /// Whether podman can't mistake any of these values for something else, such as a flag.
     fn is_valid(&self) -> bool {
         let paths = [&self.root, &self.runroot].into_iter().chain(&self.runtime);
         paths.into_iter().all(|path| is_plain(path)) && DRIVERS.contains(&self.driver.as_str())
@@ -88,7 +88,7 @@ fn is_plain(path: &Path) -> bool {
     path.is_absolute() && path.components().all(is_plain) && path.to_str().is_some()
 }
 
-/// Only addresses that podman reaches without starting a program: `ssh` is not one of them.
+/// Whether podman reaches this address without executing a program, which excludes `ssh`.
 fn is_service(address: &str) -> bool {
     match address.parse() {
         Ok(Endpoint::Unix(path)) => is_plain(&path),
@@ -98,18 +98,18 @@ fn is_service(address: &str) -> bool {
 }
 
 impl Store {
-    /// A local store, if podman would take these for nothing else.
+    /// A local store, if its values are valid.
     pub(super) fn local(files: Files) -> Option<Self> {
         files.is_valid().then_some(Self::Local(files))
     }
 
-    /// A service, if it is reached without starting a program.
+    /// A service, if podman reaches it without executing a program.
     pub(super) fn service(endpoint: &Endpoint) -> Option<Self> {
         let address = endpoint.to_string();
         is_service(&address).then_some(Self::Service(address))
     }
 
-    /// The global flags by which podman finds it.
+    /// The global flags that select this store.
     pub(super) fn flags(&self) -> Vec<String> {
         match self {
             Self::Default => Vec::new(),
@@ -122,7 +122,7 @@ impl Store {
         }
     }
 
-    /// The `XDG_RUNTIME_DIR` that podman needs for it, if that is a directory that only this user can write to.
+    /// The `XDG_RUNTIME_DIR` for this store, if only this user can write to that directory.
     pub(super) fn runtime(&self) -> Option<&Path> {
         match self {
             Self::Local(files) => files.runtime.as_deref().filter(|path| is_private(path)),
@@ -130,8 +130,8 @@ impl Store {
         }
     }
 
-    /// Whether podman finds it without flags in the environment that the server was started with. With flags it would
-    /// forget further options of its configuration.
+    /// Whether podman uses this store by default in the environment that the server was started with. Then it must get
+    /// no flags, because with flags it ignores further options of its configuration.
     pub(super) fn is_default(&self) -> bool {
         match self {
             Self::Default => true,
@@ -140,13 +140,18 @@ impl Store {
         }
     }
 
-    /// Says that an instance may have such a thing in it, so that it survives a power failure as the
-    /// thing does. Several commands may do so at the same time.
-    pub(super) fn note(&self, thing: Thing, book: &Path, instance: InstanceId) -> io::Result<()> {
+    /// Notes that an instance may have such an object in this store. The note survives a power failure, like the object
+    /// itself. Several commands may write at the same time.
+    pub(super) fn note(
+        &self,
+        thing: CreateKind,
+        book: &Path,
+        instance: InstanceId,
+    ) -> io::Result<()> {
         let store = match self {
             Self::Default => return Ok(()),
-            Self::Local(files) => Written::Local(files.clone()),
-            Self::Service(service) => Written::Service { service: service.clone() },
+            Self::Local(files) => UncheckedStore::Local(files.clone()),
+            Self::Service(service) => UncheckedStore::Service { service: service.clone() },
         };
         if noted(book, instance)?.get(self).is_some_and(|things| things.contains(&thing)) {
             return Ok(());
@@ -159,19 +164,19 @@ impl Store {
             .append(true)
             .custom_flags(flags)
             .open(podman_note(book, instance))?;
-        // Whoever wrote before may not have come to the end of its line.
+        // Starts with a line break: another writer may have died in the middle of its line.
         file.write_all(format!("\n{line}\n").as_bytes())?;
         file.sync_all()?;
         crate::ledger::sync(book)
     }
 }
 
-impl From<Written> for Store {
-    fn from(written: Written) -> Self {
-        match written {
-            Written::Local(files) => Self::local(files).unwrap_or_default(),
-            Written::Service { service } if is_service(&service) => Self::Service(service),
-            Written::Service { .. } => Self::Default,
+impl From<UncheckedStore> for Store {
+    fn from(unchecked: UncheckedStore) -> Self {
+        match unchecked {
+            UncheckedStore::Local(files) => Self::local(files).unwrap_or_default(),
+            UncheckedStore::Service { service } if is_service(&service) => Self::Service(service),
+            UncheckedStore::Service { .. } => Self::Default,
         }
     }
 }
@@ -183,13 +188,12 @@ impl fmt::Display for Store {
     }
 }
 
-/// All stores in which an instance may have something. A line that can't be read may have named the default store,
-/// and anything in it.
+/// Reads the note. An invalid line counts as the default store with objects of every kind.
 pub(crate) fn noted(book: &Path, instance: InstanceId) -> io::Result<Noted> {
     let text = match records::read(&podman_note(book, instance)) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        // The server has put something else in its place.
+        // The server replaced the note by something that is no regular file.
         Err(error) if is_foreign(&error) => b"?".to_vec(),
         Err(error) => return Err(error),
     };
@@ -197,7 +201,9 @@ pub(crate) fn noted(book: &Path, instance: InstanceId) -> io::Result<Noted> {
     for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let (store, things) = match serde_json::from_slice(line) {
             Ok(Line { thing, store }) => (store.into(), vec![thing]),
-            Err(_) => (Store::Default, vec![Thing::Container, Thing::Pod, Thing::Network]),
+            Err(_) => {
+                (Store::Default, vec![CreateKind::Container, CreateKind::Pod, CreateKind::Network])
+            }
         };
         if noted.len() < MOST_STORES || noted.contains_key(&store) {
             noted.entry(store).or_default().extend(things);
@@ -206,7 +212,7 @@ pub(crate) fn noted(book: &Path, instance: InstanceId) -> io::Result<Noted> {
     Ok(noted)
 }
 
-/// Whether a record could not be read because something else is in its place.
+/// Whether reading failed because the path is no regular file.
 fn is_foreign(error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::InvalidInput, io::ErrorKind::IsADirectory];
     kinds.contains(&error.kind())
@@ -233,20 +239,22 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_was_cut_off_still_says_the_rest() {
+    fn a_truncated_line_does_not_spoil_the_rest_of_the_note() {
         let (directory, instance) = book();
         let book = directory.path();
         assert!(!is_podman_noted(book, instance));
-        for (root, thing) in [("/a", Thing::Container), ("/a", Thing::Pod), ("/a", Thing::Pod)] {
+        for (root, thing) in
+            [("/a", CreateKind::Container), ("/a", CreateKind::Pod), ("/a", CreateKind::Pod)]
+        {
             store(root).note(thing, book, instance).unwrap();
         }
         let text = fs::read_to_string(podman_note(book, instance)).unwrap();
         assert_eq!(text.lines().filter(|line| !line.is_empty()).count(), 2);
         fs::write(podman_note(book, instance), text + "{\"thing\":\"cont").unwrap();
-        store("/c").note(Thing::Network, book, instance).unwrap();
-        let of_a = BTreeSet::from([Thing::Container, Thing::Pod]);
-        let of_c = BTreeSet::from([Thing::Network]);
-        let all = BTreeSet::from([Thing::Container, Thing::Pod, Thing::Network]);
+        store("/c").note(CreateKind::Network, book, instance).unwrap();
+        let of_a = BTreeSet::from([CreateKind::Container, CreateKind::Pod]);
+        let of_c = BTreeSet::from([CreateKind::Network]);
+        let all = BTreeSet::from([CreateKind::Container, CreateKind::Pod, CreateKind::Network]);
         let expected =
             Noted::from([(store("/a"), of_a), (store("/c"), of_c), (Store::Default, all)]);
         assert_eq!(noted(book, instance).unwrap(), expected);
@@ -277,24 +285,24 @@ mod tests {
     }
 
     #[test]
-    fn more_stores_than_make_sense_are_not_kept() {
+    fn stores_above_the_limit_are_ignored() {
         let (directory, instance) = book();
         for number in 0..2 * MOST_STORES {
             let root = format!("/{number}");
-            store(&root).note(Thing::Container, directory.path(), instance).unwrap();
+            store(&root).note(CreateKind::Container, directory.path(), instance).unwrap();
         }
         assert_eq!(noted(directory.path(), instance).unwrap().len(), MOST_STORES);
     }
 
     #[test]
-    fn what_is_no_regular_file_is_not_read() {
+    fn a_note_that_is_no_regular_file_is_not_read() {
         let (directory, instance) = book();
         let book = directory.path();
         let note = podman_note(book, instance);
         fs::write(book.join("other"), "{}").unwrap();
         symlink(book.join("other"), &note).unwrap();
         assert_eq!(noted(book, instance).unwrap().keys().collect::<Vec<_>>(), [&Store::Default]);
-        assert!(store("/a").note(Thing::Container, book, instance).is_err());
+        assert!(store("/a").note(CreateKind::Container, book, instance).is_err());
         fs::remove_file(&note).unwrap();
         rustix::fs::mknodat(
             rustix::fs::CWD,

@@ -16,11 +16,11 @@ use super::engine_states::{EngineStateSlot, EngineStates};
 use super::role::ServedDoor;
 use crate::containers::{EngineResidue, EngineState, RemovedContainer};
 use crate::door::note::Note;
-use crate::engine::claim::{Claim, Cleared, Creates, News, Times};
+use crate::engine::claim::{Claim, ClearProgress, Cleared, PendingCreates, Times};
 use crate::engine::clear::clear;
 use crate::engine::exec::end_execs;
 use crate::notes::is_podman_noted;
-use crate::podman::{self, Clearance};
+use crate::podman::{self, ClearOptions};
 use crate::wire::porter::{PorterConfig, PorterReport, WrappedPodman};
 
 /// Limit of each round after the first one.
@@ -32,7 +32,7 @@ const EXEC_RETRY: Duration = Duration::from_secs(5);
 /// Delay before another attempt if podman has not removed everything.
 const PODMAN_RETRY: Duration = Duration::from_secs(1);
 
-/// Creates that an earlier porter forwarded and whose responses are lost.
+/// PendingCreates that an earlier porter forwarded and whose responses are lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LostCreates {
     pub(super) count: usize,
@@ -97,11 +97,11 @@ impl ClearTask {
             return;
         }
         self.slot.set(EngineState::Asked, &self.reports);
-        self.clear_containers(&served, Creates::Counted(served.door.creates())).await;
+        self.clear_containers(&served, PendingCreates::Counted(served.door.creates())).await;
         let LostCreates { count, until } = served.lost;
         if count > 0 {
             let settle = until.saturating_duration_since(Instant::now());
-            self.clear_containers(&served, Creates::Lost { count, settle }).await;
+            self.clear_containers(&served, PendingCreates::Lost { count, settle }).await;
         }
         self.end_execs(&served).await;
         // If this fails, the next sweep finds that the engine holds nothing.
@@ -127,7 +127,7 @@ impl ClearTask {
             let cleared = spawn_blocking(move || {
                 let mut removed = |container| send(&reports, PorterReport::Removed(container));
                 let removed: Option<&mut dyn FnMut(RemovedContainer)> = Some(&mut removed);
-                podman::clear(&book, instance, &podman, &mut Clearance { limit, since, removed })
+                podman::clear(&book, instance, &podman, &mut ClearOptions { limit, since, removed })
             });
             match cleared.await {
                 Ok(Ok(())) => return self.slot.set(EngineState::Clear, &self.reports),
@@ -145,17 +145,20 @@ impl ClearTask {
         }
     }
 
-    async fn clear_containers(&mut self, served: &ServedDoor, creates: Creates) {
+    async fn clear_containers(&mut self, served: &ServedDoor, creates: PendingCreates) {
         let (instance, made) = (self.config.labels.instance, served.door.made());
         let claim = Claim { instance, made, creates };
         loop {
             let times = Times { grace: self.grace, call: Times::CALL, limit: self.limit };
             let (slot, reports) = (&self.slot, &self.reports);
-            let mut hear = |news| match news {
-                News::Removed(container) => send(reports, PorterReport::Removed(container)),
-                News::State(state) => slot.set(state, reports),
+            let mut on_progress = |progress| match progress {
+                ClearProgress::Removed(container) => {
+                    send(reports, PorterReport::Removed(container))
+                }
+                ClearProgress::State(state) => slot.set(state, reports),
             };
-            match clear(&served.config.engine_door.endpoint, &claim, &times, &mut hear).await {
+            match clear(&served.config.engine_door.endpoint, &claim, &times, &mut on_progress).await
+            {
                 Cleared::Gone { .. } => return,
                 Cleared::Unverified(residue) => self.report_residue(residue),
             }

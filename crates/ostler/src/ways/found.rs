@@ -1,4 +1,7 @@
-//! Which ways to containers a server has, and how it is led to them.
+//! Finds a server's ways to containers before its start, and points the server to them.
+//!
+//! For each tool that is tracked (docker, podman), the engine that the tool would use gets a Door. A podman command gets
+//! a wrapper too. Nothing is created here: the guardian creates sockets and shelf once the intent is recorded.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,8 +15,8 @@ use super::socket_name;
 use crate::containers::{Endpoint, Engine, EngineDoor, Labels, Ways};
 use crate::engine::Tool;
 use crate::engine::argv::{is_remote, podman_program};
-use crate::engine::lead::{lead, stamp};
-use crate::engine::stream::SURROUNDINGS;
+use crate::engine::lead::{label_own_container, route_to_door};
+use crate::engine::stream::SSH_VARIABLES;
 use crate::fence::StartError;
 use crate::id::{InstanceId, OwnerId};
 use crate::ledger::Intent;
@@ -25,25 +28,25 @@ use crate::spec::ServerSpec;
 use crate::terms::Terms;
 use crate::wire::porter::{PorterConfig, WrappedPodman};
 
-/// Said of a server whose ostler runs inside of another server: what it creates is that one's.
+/// The reason if this ostler itself runs inside a server: that server's Door or wrapper tracks the containers.
 const ENCLOSED: &str = "they end with the server that this ostler runs in";
 
-/// What was found prior the server is started.
+/// A server's ways to containers, as found before its start.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) ways: Ways,
-    /// Which command is led to which of the engines.
-    led: Vec<(Tool, usize)>,
-    /// The podman command that is wrapped.
+    /// The tools, each with the index of its engine in `ways.engines`.
+    routes: Vec<(Tool, usize)>,
     podman: Option<WrappedPodman>,
-    /// Why its containers can't be followed, although they should be.
+    /// Why the server's containers can't be tracked although they should be.
     pub(crate) unfollowed: Option<String>,
-    /// Why there is no place for a socket. Told later: without one there is none for the ledger either.
+    /// Why no directory can hold a socket. Reported only after the ledger was opened, which may fail for the same
+    /// reason.
     pub(crate) no_door: Option<io::Error>,
 }
 
 impl Found {
-    /// Which engines its containers would be in, and where its own sockets to those can be.
+    /// Finds the engines that the server would use, and paths for its sockets.
     pub(crate) fn of(
         instance: InstanceId,
         spec: &ServerSpec,
@@ -51,7 +54,7 @@ impl Found {
     ) -> Result<Self, StartError> {
         let engine = terms.engine;
         let mut found = Self::default();
-        let tools = Tool::followed(spec, engine);
+        let tools = Tool::tracked(spec, engine);
         if tools.contains(&Tool::Podman) {
             found.wrap_podman(instance, spec, terms.containment.minimum());
         }
@@ -61,15 +64,15 @@ impl Found {
                 Ok(endpoint) if is_served(&endpoint, *tool) => {
                     found.add(instance, *tool, endpoint);
                 }
-                // The wrapper knows how to do without, and what to make of it.
+                // The wrapper works without a service.
                 _ if *tool == Tool::Podman && found.podman.is_some() => {}
-                // Only whoever means podman alone misses it.
+                // A missing podman service matters only if podman is the only tool.
                 Ok(endpoint) if tools.len() == 1 => {
                     let reason = format!("no podman service answers at {endpoint}");
                     found.unfollowed.get_or_insert(reason);
                 }
                 Ok(_) => {}
-                // Its own command could not find it either.
+                // With `auto` this is no error: the server's own commands could not find the engine either.
                 Err(error) if engine == Engine::Auto => found.unfollowed = Some(error.to_string()),
                 Err(error) => return Err(StartError::Engine(error)),
             }
@@ -77,7 +80,7 @@ impl Found {
         Ok(found)
     }
 
-    /// Finds a place for the wrapper, if there is a command to wrap.
+    /// Finds the podman command, and a directory for its wrapper.
     fn wrap_podman(&mut self, instance: InstanceId, spec: &ServerSpec, level: Level) {
         let Some(program) = podman::find(spec) else { return };
         if Shelf::holds(&program) {
@@ -101,7 +104,7 @@ impl Found {
 
     fn add(&mut self, instance: InstanceId, tool: Tool, endpoint: Endpoint) {
         let engines = &mut self.ways.engines;
-        // Podman's service may be docker's engine as well.
+        // Docker's engine may be a podman service, so both tools may use the same one.
         let number = engines.iter().position(|known| known.endpoint == endpoint);
         let number = number.unwrap_or(engines.len());
         if number == engines.len() {
@@ -110,10 +113,10 @@ impl Found {
                 Err(error) => return self.no_door = Some(error),
             }
         }
-        self.led.push((tool, number));
+        self.routes.push((tool, number));
     }
 
-    /// What a porter has to know, if there is anything to do for one.
+    /// Configuration of the porter; `None` if the server has no ways to containers.
     pub(crate) fn service(
         &self,
         (intent, owner): (&Intent, OwnerId),
@@ -131,18 +134,18 @@ impl Found {
             ways: self.ways.clone(),
             podman: self.podman.clone(),
             book: book.to_owned(),
-            surroundings: surroundings(&self.ways, spec),
+            environment: environment(&self.ways, spec),
             limit,
             late_create,
         })
     }
 
-    /// Leaves the server no way to containers but these.
+    /// Points the server's environment and command line to its Doors and its shelf.
     pub(crate) fn lead(&self, spec: &mut ServerSpec, labels: &Labels) {
-        stamp(spec, labels);
-        for (tool, number) in &self.led {
+        label_own_container(spec, labels);
+        for (tool, number) in &self.routes {
             if let Some(EngineDoor { socket, .. }) = self.ways.engines.get(*number) {
-                lead(spec, *tool, socket);
+                route_to_door(spec, *tool, socket);
             }
         }
         if let Some(shelf) = &self.ways.shelf {
@@ -152,14 +155,14 @@ impl Found {
     }
 }
 
-/// Whether the server's own command makes a container.
+/// Whether the server's own command creates a container.
 #[cfg(feature = "keeper")]
 pub(crate) fn makes_container(spec: &ServerSpec) -> bool {
-    let creation = crate::engine::argv::Creation::of(spec);
-    creation.is_some_and(|creation| creation.is_container())
+    let create = crate::engine::argv::CreateCommand::of(spec);
+    create.is_some_and(|create| create.is_container())
 }
 
-/// The program that this process is. If that was replaced meanwhile, its successor will do.
+/// Path of our own executable. If an upgrade replaced the file, the new one is used.
 fn own_program() -> io::Result<PathBuf> {
     let path = std::env::current_exe()?;
     let bytes = path.as_os_str().as_bytes();
@@ -167,24 +170,26 @@ fn own_program() -> io::Result<PathBuf> {
     fs::metadata(&path).map(|_| path)
 }
 
-/// What a porter has to know of the server's environment. For most engines that is nothing.
-fn surroundings(ways: &Ways, spec: &ServerSpec) -> Vec<(OsString, OsString)> {
-    let is_needed = |name: &OsString| SURROUNDINGS.iter().any(|needed| name == needed);
+/// The part of the server's environment that the porter needs: nothing, unless an engine is reached by ssh.
+fn environment(ways: &Ways, spec: &ServerSpec) -> Vec<(OsString, OsString)> {
+    let is_needed = |name: &OsString| SSH_VARIABLES.iter().any(|needed| name == needed);
     if ways.engines.iter().any(|way| matches!(way.endpoint, Endpoint::Ssh(_))) {
         return spec.env.iter().filter(|(name, _)| is_needed(name)).cloned().collect();
     }
     Vec::new()
 }
 
-/// Whether this is the socket of a Door, of whatever instance.
+/// Whether this is the socket of a Door of any instance.
 fn is_door(socket: &Path) -> bool {
     let name = socket.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let id = name.strip_suffix(".sock").and_then(|name| name.split('.').next());
     id.is_some_and(|id| id.parse::<InstanceId>().is_ok())
 }
 
-/// Podman needs no service, and would fail if it were told of one that is not there; and what is
-/// behind ssh is reached by docker's command. A docker engine may be started later.
+/// Whether the tool should get a Door to this engine.
+///
+/// A docker engine may be started later. Podman works without a service, and would fail if it were pointed to one that
+/// does not run. Podman by ssh is not supported, because the Door reaches ssh engines through the docker command.
 fn is_served(endpoint: &Endpoint, tool: Tool) -> bool {
     match (tool, endpoint) {
         (Tool::Docker, _) | (Tool::Podman, Endpoint::Tcp { .. }) => true,

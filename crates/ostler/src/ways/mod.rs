@@ -1,8 +1,7 @@
-//! A server's ways to containers: which there are, how it is led to them, and what is ended behind them without a
-//! guardian.
+//! A server's ways to containers: finds them, points the server to them, and clears them without a guardian.
 //!
-//! The modules that start and end instances know nothing else of container engines. In a program that was built
-//! without the engine part there is no way, and a start that asks for one is refused.
+//! This is the only module through which the modules that start and end instances reach the engine part. In a program
+//! that was built without the feature `engine` there are no ways, and a server that asks for one is not started.
 
 #[cfg(feature = "engine")]
 mod found;
@@ -36,27 +35,28 @@ pub(crate) use crate::porter::run as run_porter;
 use crate::shelf::Shelf;
 use crate::terms::GuardianProgram;
 
-/// How what is left is removed.
+/// Options for the removal of containers without a guardian.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "engine"), expect(dead_code, reason = "nothing is removed then"))]
 pub(crate) struct Removal {
     pub(crate) limits: Limits,
     pub(crate) haste: Haste,
-    /// What guards the commands that ostler has to run for it.
+    /// Program of the guardians for ostler's own podman commands.
     pub(crate) guardian: GuardianProgram,
 }
 
-/// How much time there is.
+/// How much time a removal may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Haste {
-    /// A caller waits: what is not gone after [`Limits::containers`] is left to others.
+    /// A caller waits: the removal gives up after [`Limits::containers`].
     Waiting,
-    /// An engine that answers may take its time, and late creates are awaited.
+    /// No caller waits: an engine that responds gets more time, and late creates are waited for.
     Sweeping,
 }
 
-/// Removes sockets without a listener, and the wrapper that no process calls any more. A name without the instance's id is not ours.
-fn demolish(ways: &Ways, instance: InstanceId) {
+/// Removes the sockets and the shelf of an instance that has ended. A path whose name lacks the instance's id is not
+/// touched.
+fn remove_files(ways: &Ways, instance: InstanceId) {
     for (number, EngineDoor { socket, .. }) in ways.engines.iter().enumerate() {
         if socket.file_name().is_some_and(|name| name == socket_name(instance, number).as_str()) {
             let _ = fs::remove_file(socket);
@@ -67,7 +67,7 @@ fn demolish(ways: &Ways, instance: InstanceId) {
     }
 }
 
-/// What the socket of a Door is called, the first of an instance or a further one.
+/// File name of the socket of an instance's Door with this number.
 pub(crate) fn socket_name(instance: InstanceId, number: usize) -> String {
     match number {
         0 => format!("{instance}.sock"),

@@ -1,4 +1,4 @@
-//! Where the sockets and the wrapper of a server can be.
+//! Chooses directories for a server's sockets and its podman wrapper.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use crate::places::{Places, lasting, make_private};
 
-/// What every client of an engine can still reach: the kernel's limit is 107, some have their own.
+/// Bytes of a socket path. The kernel's limit is 107; some clients have lower ones.
 const LONGEST_SOCKET: usize = 99;
-/// What a script's first line can name: the kernel's limit is 253, or 125 for old ones.
+/// Bytes of the interpreter path in a script. The kernel's limit is 253, that of old kernels 125.
 const LONGEST_INTERPRETER: usize = 100;
 
-/// Where a socket of this name can be, in a directory that only this user can enter.
+/// A path for a socket of this name, in a directory that only this user can enter.
 pub(super) fn socket_path(name: &str) -> io::Result<PathBuf> {
     private_path(name, |path| path.as_os_str().len() <= LONGEST_SOCKET)
 }
 
-/// The same for a directory with a script and its interpreter, which the kernel has to read.
+/// A path for a directory with a script, whose interpreter path the kernel must be able to parse and execute.
 pub(super) fn script_path(name: &str) -> io::Result<PathBuf> {
     private_path(name, |path| {
         let text = path.as_os_str().as_encoded_bytes();

@@ -1,4 +1,8 @@
-//! Ending what is left behind the Doors of instances that nobody guards any more.
+//! Removes containers of instances that have neither guardian nor porter any more.
+//!
+//! The notes beside the ledger tell which instances may have containers, and in which engines and podman stores. All
+//! engines are cleared at the same time, a few instances at once; then podman's stores, if no process of the instance is
+//! left. A note is removed only when its engine is proven to hold nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -7,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::{Haste, Removal, demolish};
+use super::{Haste, Removal, remove_files};
 use crate::containers::{Endpoint, EngineDoor, EngineResidue, Unreachable, Ways};
 use crate::door::note::Note;
 use crate::engine::Tool;
-use crate::engine::claim::{Claim, Cleared, Creates, Times};
+use crate::engine::claim::{Claim, Cleared, PendingCreates, Times};
 use crate::engine::clear::{block_on, clear};
 use crate::engine::exec::end_execs;
 use crate::engine::proof::CreatedIds;
@@ -21,34 +25,35 @@ use crate::level::Level;
 use crate::limits::Limits;
 use crate::notes::{door_note, is_podman_noted, remove_unused_podman_note};
 use crate::outcome::{Outcome, Residue};
-use crate::podman::{self, Clearance, Podman};
+use crate::podman::{self, ClearOptions, Podman};
 use crate::spec::ServerSpec;
 
-/// How many instances are seen to at a time. For each, several containers are removed at a time.
+/// Engines that are cleared at a time; in each, several containers are removed at a time.
 const AT_A_TIME: usize = 4;
-/// How long an engine is given that answers, and has more to remove than is done at once.
+/// How long a sweep goes on with an engine that responds but still holds containers.
 const BUSY_ENGINE: Duration = Duration::from_mins(2);
 
-/// Why an engine behind ssh is not asked.
-const UNASKED: &str = "ostler connects through ssh only to the engine that its own environment names; \
+/// The reason reported for an ssh engine that only a ledger names.
+const SSH_REFUSED: &str = "ostler connects through ssh only to the engine that its own environment names; \
                        run 'ostler reap --yes' with DOCKER_HOST set to it";
 
-/// An instance that may have something in an engine.
+/// An engine that may hold something of an instance, according to a Door's note.
 #[derive(Clone, Debug)]
-struct Debt {
+struct PendingClear {
     instance: InstanceId,
-    /// Where it is noted.
+    /// Path of the note.
     note: PathBuf,
     endpoint: Endpoint,
-    /// How many creates nobody counts any more.
+    /// Number of creates whose responses are lost.
     creates: usize,
-    /// Commands that may run in containers that are not ours.
+    /// Exec sessions that may still run in foreign containers.
     execs: Vec<String>,
-    /// Containers that were made.
+    /// Created containers.
     made: CreatedIds,
 }
 
-/// Removes what the notes beside a ledger tell of, and the sockets of all that is settled then.
+/// Removes everything that the notes beside a ledger name, and adds the result to `outcomes`. Removes the sockets and
+/// shelves of instances that are settled then.
 pub(crate) fn end<'w>(
     book: &Path,
     instances: impl IntoIterator<Item = (InstanceId, &'w Ways, Level)>,
@@ -56,9 +61,9 @@ pub(crate) fn end<'w>(
     removal: &Removal,
 ) {
     let instances: Vec<(InstanceId, &Ways, Level)> = instances.into_iter().collect();
-    let debts = instances.iter().flat_map(|(id, ways, _)| debts(book, *id, ways));
-    let (debts, refused) = sort(debts, removal.haste);
-    let mut left = pay(debts, &removal.limits, removal.haste);
+    let pending = instances.iter().flat_map(|(id, ways, _)| pending_clears(book, *id, ways));
+    let (pending, refused) = split_refused(pending, removal.haste);
+    let mut left = clear_engines(pending, &removal.limits, removal.haste);
     left.extend(refused);
     for (id, ways, level) in instances {
         let Some(outcome) = outcomes.remove(&id) else { continue };
@@ -67,13 +72,13 @@ pub(crate) fn end<'w>(
         let cleared = cleared.and(podmans);
         let outcome = outcome.with_engine(cleared);
         if End::from(&outcome).is_settled() {
-            demolish(ways, id);
+            remove_files(ways, id);
         }
         outcomes.insert(id, outcome);
     }
 }
 
-/// Only when no process of the instance is left: one that is could create more.
+/// Clears podman's stores, but only if no process of the instance is left, because it could create more.
 fn clear_podman(
     book: &Path,
     instance: InstanceId,
@@ -90,9 +95,9 @@ fn clear_podman(
     let podman = Podman::own(level, guardian.clone());
     let begin = Instant::now();
     loop {
-        // Whoever would have been told is dead.
-        let mut clearance = Clearance { limit: limits.containers, since: 0, removed: None };
-        match podman::clear(book, instance, &podman, &mut clearance) {
+        // Nothing is reported: the owner that would receive it is dead.
+        let mut options = ClearOptions { limit: limits.containers, since: 0, removed: None };
+        match podman::clear(book, instance, &podman, &mut options) {
             Ok(()) => return Ok(()),
             Err(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
             Err(residue) if is_enough(&residue, *haste, begin) => return Err(residue),
@@ -101,44 +106,45 @@ fn clear_podman(
     }
 }
 
-/// Whether to give up for now: time does not help where it is not known whose a container is.
+/// Whether to give up for now. More time does not help if the origin of all that is left is unknown.
 fn is_enough(residue: &EngineResidue, haste: Haste, begin: Instant) -> bool {
     haste == Haste::Waiting || residue.is_in_doubt() || begin.elapsed() > BUSY_ENGINE
 }
 
-/// Which engines may have containers of the instance, as notes say. Those that must not be asked are left out.
+/// The engines that may hold containers of the instance according to the notes, without those that must not be
+/// contacted.
 pub(crate) fn noted_engines(
     book: &Path,
     instance: InstanceId,
     ways: &Ways,
 ) -> impl Iterator<Item = Endpoint> {
-    let noted = debts(book, instance, ways).map(|debt| debt.endpoint);
+    let noted = pending_clears(book, instance, ways).map(|one| one.endpoint);
     noted.filter(|endpoint| !matches!(endpoint, Endpoint::Ssh(_)) || is_own_engine(endpoint))
 }
 
-/// Splits off what is behind ssh if a ledger on disk says so: to reach it a program is executed, and a server of the
-/// same user may have written the ledger. The engine that this process's own environment names is asked.
-fn sort(
-    debts: impl Iterator<Item = Debt>,
+/// Splits off ssh engines that only a ledger names: reaching one executes a program, and a server of the same user may
+/// have written the ledger. An ssh engine that this process's own environment names is allowed.
+fn split_refused(
+    pending: impl Iterator<Item = PendingClear>,
     haste: Haste,
-) -> (Vec<Debt>, BTreeMap<InstanceId, EngineResidue>) {
-    let is_refused = |debt: &Debt| {
+) -> (Vec<PendingClear>, BTreeMap<InstanceId, EngineResidue>) {
+    let is_refused = |one: &PendingClear| {
         haste == Haste::Sweeping
-            && matches!(debt.endpoint, Endpoint::Ssh(_))
-            && !is_own_engine(&debt.endpoint)
+            && matches!(one.endpoint, Endpoint::Ssh(_))
+            && !is_own_engine(&one.endpoint)
     };
-    let (refused, debts): (Vec<Debt>, Vec<Debt>) = debts.partition(is_refused);
-    let residue = |debt: Debt| {
-        let endpoint = debt.endpoint.to_string();
+    let (refused, pending): (Vec<PendingClear>, Vec<PendingClear>) = pending.partition(is_refused);
+    let residue = |one: PendingClear| {
+        let endpoint = one.endpoint.to_string();
         (
-            debt.instance,
-            EngineResidue::Unreachable(Unreachable { endpoint, reason: UNASKED.into() }),
+            one.instance,
+            EngineResidue::Unreachable(Unreachable { endpoint, reason: SSH_REFUSED.into() }),
         )
     };
-    (debts, refused.into_iter().map(residue).collect())
+    (pending, refused.into_iter().map(residue).collect())
 }
 
-/// Whether a docker command of this process would ask this engine.
+/// Whether a docker command of this process would use this engine.
 fn is_own_engine(endpoint: &Endpoint) -> bool {
     let spec = ServerSpec {
         name: String::new(),
@@ -150,83 +156,100 @@ fn is_own_engine(endpoint: &Endpoint) -> bool {
     Endpoint::of(&spec, Tool::Docker).is_ok_and(|own| own == *endpoint)
 }
 
-fn debts(book: &Path, instance: InstanceId, ways: &Ways) -> impl Iterator<Item = Debt> {
-    ways.engines.iter().filter_map(move |engine_door| debt(book, instance, engine_door))
+fn pending_clears(
+    book: &Path,
+    instance: InstanceId,
+    ways: &Ways,
+) -> impl Iterator<Item = PendingClear> {
+    ways.engines.iter().filter_map(move |engine_door| pending_clear(book, instance, engine_door))
 }
 
-fn debt(book: &Path, instance: InstanceId, engine_door: &EngineDoor) -> Option<Debt> {
-    // One that is there and can't be read may have said anything.
+fn pending_clear(
+    book: &Path,
+    instance: InstanceId,
+    engine_door: &EngineDoor,
+) -> Option<PendingClear> {
+    // An unreadable note may have said anything, so one lost create is assumed.
     let unread = |_| Some(Note::new(1));
     let note = door_note(book, &engine_door.socket);
     let Note { creates, execs, made } = Note::read(&note).unwrap_or_else(unread)?;
     let endpoint = engine_door.endpoint.clone();
-    Some(Debt { instance, note, endpoint, creates, execs, made: made.into() })
+    Some(PendingClear { instance, note, endpoint, creates, execs, made: made.into() })
 }
 
-/// Returns what is left.
-fn pay(debts: Vec<Debt>, limits: &Limits, haste: Haste) -> BTreeMap<InstanceId, EngineResidue> {
-    if debts.is_empty() {
+/// Clears all engines and returns what is left, by instance.
+fn clear_engines(
+    pending: Vec<PendingClear>,
+    limits: &Limits,
+    haste: Haste,
+) -> BTreeMap<InstanceId, EngineResidue> {
+    if pending.is_empty() {
         return BTreeMap::new();
     }
     let limits = *limits;
-    let pay_one = move |debt: Debt| async move { pay_one(&debt, limits, haste).await };
-    let asked = block_on(pay_all(debts.clone(), pay_one));
-    asked.unwrap_or_else(|error| {
-        debts.into_iter().map(|debt| (debt.instance, unasked(&debt.endpoint, &error))).collect()
+    let clear_engine =
+        move |one: PendingClear| async move { clear_engine(&one, limits, haste).await };
+    let result = block_on(run_all(pending.clone(), clear_engine));
+    result.unwrap_or_else(|error| {
+        pending.into_iter().map(|one| (one.instance, unreachable(&one.endpoint, &error))).collect()
     })
 }
 
-fn unasked(endpoint: &Endpoint, error: &io::Error) -> EngineResidue {
+fn unreachable(endpoint: &Endpoint, error: &io::Error) -> EngineResidue {
     let (endpoint, reason) = (endpoint.to_string(), error.to_string());
     EngineResidue::Unreachable(Unreachable { endpoint, reason })
 }
 
-/// Sees to all of them, a few at a time, and returns what is left.
-async fn pay_all<Paid>(
-    debts: Vec<Debt>,
-    pay_one: impl Fn(Debt) -> Paid,
+/// Runs `clear_engine` for all, a few at a time. Removes the notes of those that succeed and returns what is left.
+async fn run_all<Task>(
+    pending: Vec<PendingClear>,
+    clear_engine: impl Fn(PendingClear) -> Task,
 ) -> BTreeMap<InstanceId, EngineResidue>
 where
-    Paid: Future<Output = Result<(), EngineResidue>> + Send + 'static,
+    Task: Future<Output = Result<(), EngineResidue>> + Send + 'static,
 {
-    let (mut debts, mut tasks, mut left) = (debts.into_iter(), JoinSet::new(), BTreeMap::new());
-    let mut under_way = HashMap::new();
+    let (mut pending, mut tasks, mut left) = (pending.into_iter(), JoinSet::new(), BTreeMap::new());
+    let mut running = HashMap::new();
     loop {
         while tasks.len() < AT_A_TIME
-            && let Some(debt) = debts.next()
+            && let Some(one) = pending.next()
         {
-            under_way.insert(tasks.spawn(pay_one(debt.clone())).id(), debt);
+            running.insert(tasks.spawn(clear_engine(one.clone())).id(), one);
         }
-        let (task, paid) = match tasks.join_next_with_id().await {
-            Some(Ok((task, paid))) => (task, Ok(paid)),
+        let (task, cleared) = match tasks.join_next_with_id().await {
+            Some(Ok((task, cleared))) => (task, Ok(cleared)),
             Some(Err(error)) => (error.id(), Err(io::Error::from(error))),
             None => return left,
         };
-        let Some(debt) = under_way.remove(&task) else { continue };
-        // A task that has panicked has proven nothing, and its note stays.
-        match paid.unwrap_or_else(|error| Err(unasked(&debt.endpoint, &error))) {
-            Err(residue) => drop(left.insert(debt.instance, residue)),
-            // What can't be taken back is looked into again by the next sweep.
-            Ok(()) => drop(Note::remove(&debt.note)),
+        let Some(one) = running.remove(&task) else { continue };
+        // A task that panicked has proven nothing, so its note stays.
+        match cleared.unwrap_or_else(|error| Err(unreachable(&one.endpoint, &error))) {
+            Err(residue) => drop(left.insert(one.instance, residue)),
+            // If the note can't be removed, the next sweep checks the engine again.
+            Ok(()) => drop(Note::remove(&one.note)),
         }
     }
 }
 
-async fn pay_one(debt: &Debt, limits: Limits, haste: Haste) -> Result<(), EngineResidue> {
+async fn clear_engine(
+    one: &PendingClear,
+    limits: Limits,
+    haste: Haste,
+) -> Result<(), EngineResidue> {
     let begin = Instant::now();
     let mut grace = limits.orphan_grace;
     loop {
         let settle = limits.late_create.saturating_sub(begin.elapsed());
-        let (creates, limit) = match (debt.creates, haste) {
-            (0, _) => (Creates::None, limits.containers),
-            (count, Haste::Waiting) => (Creates::Lost { count, settle }, limits.containers),
+        let (creates, limit) = match (one.creates, haste) {
+            (0, _) => (PendingCreates::None, limits.containers),
+            (count, Haste::Waiting) => (PendingCreates::Lost { count, settle }, limits.containers),
             (count, Haste::Sweeping) => {
-                (Creates::Lost { count, settle }, limits.containers + settle)
+                (PendingCreates::Lost { count, settle }, limits.containers + settle)
             }
         };
-        let claim = Claim { instance: debt.instance, made: debt.made.clone(), creates };
+        let claim = Claim { instance: one.instance, made: one.made.clone(), creates };
         let times = Times { grace, call: Times::CALL, limit };
-        match clear(&debt.endpoint, &claim, &times, &mut |_| {}).await {
+        match clear(&one.endpoint, &claim, &times, &mut |_| {}).await {
             Cleared::Gone { .. } => break,
             Cleared::Unverified(residue @ EngineResidue::Unreachable(_)) => return Err(residue),
             Cleared::Unverified(residue) if is_enough(&residue, haste, begin) => {
@@ -236,7 +259,7 @@ async fn pay_one(debt: &Debt, limits: Limits, haste: Haste) -> Result<(), Engine
         }
     }
     let times = Times { grace, call: Times::CALL, limit: limits.containers };
-    let left = end_execs(&debt.endpoint, &debt.execs, &times).await;
+    let left = end_execs(&one.endpoint, &one.execs, &times).await;
     if left.is_empty() { Ok(()) } else { Err(EngineResidue::Execs(left)) }
 }
 
@@ -244,26 +267,26 @@ async fn pay_one(debt: &Debt, limits: Limits, haste: Haste) -> Result<(), Engine
 mod tests {
     use super::*;
 
-    fn debt_to(endpoint: Endpoint, instance: InstanceId) -> Debt {
+    fn pending_at(endpoint: Endpoint, instance: InstanceId) -> PendingClear {
         let (note, made) = (PathBuf::new(), CreatedIds::from(Vec::new()));
-        Debt { instance, note, endpoint, creates: 0, execs: Vec::new(), made }
+        PendingClear { instance, note, endpoint, creates: 0, execs: Vec::new(), made }
     }
 
-    /// A server of the same user may have written the ledger, and to reach this engine a program is executed.
+    /// A server of the same user may have written the ledger, and reaching an ssh engine executes a program.
     #[test]
-    fn a_sweep_goes_through_ssh_to_no_engine_that_only_a_ledger_names() {
+    fn a_sweep_does_not_connect_by_ssh_to_an_engine_that_only_a_ledger_names() {
         let instance = InstanceId::random().unwrap();
-        let debt = |endpoint: &str| debt_to(endpoint.parse().unwrap(), instance);
-        let debts = || ["ssh://evil", "unix:///engine"].map(debt).into_iter();
-        let (asked, refused) = sort(debts(), Haste::Sweeping);
-        let asked: Vec<String> = asked.iter().map(|debt| debt.endpoint.to_string()).collect();
-        assert_eq!(asked, ["unix:///engine"]);
+        let one = |endpoint: &str| pending_at(endpoint.parse().unwrap(), instance);
+        let pending = || ["ssh://evil", "unix:///engine"].map(one).into_iter();
+        let (allowed, refused) = split_refused(pending(), Haste::Sweeping);
+        let allowed: Vec<String> = allowed.iter().map(|one| one.endpoint.to_string()).collect();
+        assert_eq!(allowed, ["unix:///engine"]);
         assert!(refused[&instance].to_string().contains("DOCKER_HOST"), "{refused:?}");
-        let (asked, refused) = sort(debts(), Haste::Waiting);
-        assert_eq!((asked.len(), refused.len()), (2, 0), "the owner itself found these");
+        let (allowed, refused) = split_refused(pending(), Haste::Waiting);
+        assert_eq!((allowed.len(), refused.len()), (2, 0), "the owner itself found these");
     }
 
-    /// The engine has proven nothing to a task that was lost.
+    /// A task that panicked has proven nothing.
     #[tokio::test]
     async fn a_clearing_that_panics_leaves_a_residue_and_its_note() {
         let directory = tempfile::tempdir().unwrap();
@@ -271,11 +294,11 @@ mod tests {
             let note = directory.path().join(name);
             std::fs::write(&note, "").unwrap();
             let endpoint = format!("unix:///{name}").parse().unwrap();
-            Debt { note, ..debt_to(endpoint, InstanceId::random().unwrap()) }
+            PendingClear { note, ..pending_at(endpoint, InstanceId::random().unwrap()) }
         });
         let lost_id = lost.instance;
-        let left = pay_all(vec![lost.clone(), cleared.clone()], move |debt| async move {
-            assert_ne!(debt.instance, lost_id, "this clearing fails");
+        let left = run_all(vec![lost.clone(), cleared.clone()], move |one| async move {
+            assert_ne!(one.instance, lost_id, "this clearing fails");
             Ok(())
         });
         let left = left.await;

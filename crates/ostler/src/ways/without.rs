@@ -1,11 +1,11 @@
-//! No way to containers: this program was built without the engine part.
+//! Stands in for the engine part in a program that was built without the feature `engine`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use super::{Removal, demolish};
+use super::{Removal, remove_files};
 use crate::containers::{Engine, EngineResidue, Labels, Unreachable, Ways};
 use crate::fence::StartError;
 use crate::id::{InstanceId, OwnerId};
@@ -17,13 +17,14 @@ use crate::spec::ServerSpec;
 use crate::terms::Terms;
 use crate::wire::porter::PorterConfig;
 
-/// Why no engine is asked.
-const UNASKED: &str = "this program was built without ostler's feature 'engine'; run 'ostler reap'";
+/// The reason reported for containers that this program can't remove.
+const NO_ENGINE_FEATURE: &str =
+    "this program was built without ostler's feature 'engine'; run 'ostler reap'";
 
 /// The exit code of a role that this program was built without.
 const NOT_BUILT: i32 = 1;
 
-/// Nothing.
+/// Always empty.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) ways: Ways,
@@ -32,7 +33,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Refuses all servers but those with `engine: off`.
+    /// Refuses every server except those with `engine: off`.
     pub(crate) fn of(_: InstanceId, _: &ServerSpec, terms: &Terms) -> Result<Self, StartError> {
         match terms.engine {
             Engine::Off => Ok(Self::default()),
@@ -55,23 +56,23 @@ impl Found {
     pub(crate) fn lead(&self, _: &mut ServerSpec, _: &Labels) {}
 }
 
-/// Nobody reads the server's command for that.
+/// Always false: only the engine part can parse the server's command.
 #[cfg(feature = "keeper")]
 pub(crate) fn makes_container(_: &ServerSpec) -> bool {
     false
 }
 
-/// Only a guardian of another program can have meant this one, and that guardian sees it end.
+/// Fails. Only the guardian of another program can start this role, and that guardian sees the exit.
 pub(crate) fn run_porter() -> i32 {
     NOT_BUILT
 }
 
-/// Only a server of another program can have meant this one.
+/// Fails. Only the wrapper of another program can start this role.
 pub(crate) fn run_podman(_: &OsStr, _: impl Iterator<Item = OsString>) -> i32 {
     NOT_BUILT
 }
 
-/// What a note tells of stays on record: another program has to ask the engine.
+/// Reports everything that a note names as residue: a program with the engine part has to remove it.
 pub(crate) fn end<'w>(
     book: &Path,
     instances: impl IntoIterator<Item = (InstanceId, &'w Ways, Level)>,
@@ -80,16 +81,16 @@ pub(crate) fn end<'w>(
 ) {
     for (id, ways, _) in instances {
         let Some(outcome) = outcomes.remove(&id) else { continue };
-        let cleared = if is_noted(book, id, ways) { Err(unasked(ways)) } else { Ok(()) };
+        let cleared = if is_noted(book, id, ways) { Err(unreachable(ways)) } else { Ok(()) };
         let outcome = outcome.with_engine(cleared);
         if End::from(&outcome).is_settled() {
-            demolish(ways, id);
+            remove_files(ways, id);
         }
         outcomes.insert(id, outcome);
     }
 }
 
-fn unasked(ways: &Ways) -> EngineResidue {
+fn unreachable(ways: &Ways) -> EngineResidue {
     let endpoint = ways.engines.first().map_or("podman".to_owned(), |way| way.endpoint.to_string());
-    EngineResidue::Unreachable(Unreachable { endpoint, reason: UNASKED.to_owned() })
+    EngineResidue::Unreachable(Unreachable { endpoint, reason: NO_ENGINE_FEATURE.to_owned() })
 }

@@ -38,7 +38,7 @@ pub(crate) struct PorterConfig {
     /// The owner's ledger directory, which also holds the notes.
     pub(crate) book: PathBuf,
     /// The porter's environment: what the docker command needs to reach an engine by ssh.
-    pub(crate) surroundings: Vec<(OsString, OsString)>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
     /// How long clearing may take before the porter reports the rest as residue.
     pub(crate) limit: Duration,
     /// How long a container may still appear from a create whose request was lost with an earlier porter.

@@ -21,10 +21,10 @@ fn labels() -> Labels {
     Labels { instance, owner, server: "a b".into() }
 }
 
-/// The command line with what was added, `<L>` for the labels.
-fn stamped(line: &str) -> Option<String> {
+/// The edited command line, with `<L>` for the labels.
+fn with_labels(line: &str) -> Option<String> {
     let mut spec = spec(line);
-    Creation::of(&spec)?.stamp(&mut spec, &labels());
+    CreateCommand::of(&spec)?.add_labels_and_init(&mut spec, &labels());
     let mut words = vec![spec.program];
     words.extend(spec.args);
     let line = words.join(OsStr::new(" ")).into_string().unwrap();
@@ -64,17 +64,17 @@ fn labels_and_an_init_stand_right_after_the_subcommand() {
         ("podman container create image", "podman container create <L> --init image"),
         ("podman --remote --url u run image", "podman --remote --url u run <L> --init image"),
     ] {
-        assert_eq!(stamped(given).as_deref(), Some(expected), "{given}");
+        assert_eq!(with_labels(given).as_deref(), Some(expected), "{given}");
     }
 }
 
 #[test]
-fn what_the_user_says_stays() {
+fn flags_of_the_user_stay() {
     for (given, expected) in [
         ("docker run --init image", "docker run <L> --init image"),
         ("docker run --init=false image", "docker run <L> --init=false image"),
         ("docker run -it --init image", "docker run <L> -it --init image"),
-        // These are of the container's own command, or values of other flags.
+        // Arguments of the container's own command, or values of other flags.
         ("docker run image --init", "docker run <L> --init image --init"),
         ("docker run -e --init image", "docker run <L> --init -e --init image"),
         ("docker run -ite --init image", "docker run <L> --init -ite --init image"),
@@ -84,14 +84,14 @@ fn what_the_user_says_stays() {
         ("podman run --pid host image", "podman run <L> --pid host image"),
         ("podman run --pod p image", "podman run <L> --pod p image"),
     ] {
-        assert_eq!(stamped(given).as_deref(), Some(expected), "{given}");
+        assert_eq!(with_labels(given).as_deref(), Some(expected), "{given}");
     }
 }
 
 #[test]
-fn a_command_that_sets_a_label_of_ours_is_known() {
+fn a_command_that_sets_a_reserved_label_is_refused() {
     let zeros = "0".repeat(32);
-    let check = |line: &str| Creation::of(&spec(line)).unwrap().check_labels(&labels());
+    let check = |line: &str| CreateCommand::of(&spec(line)).unwrap().check_labels(&labels());
     for line in [
         "podman run --label ostler.instance=x image",
         "podman run -lostler.instance=x image",
@@ -111,12 +111,16 @@ fn a_command_that_sets_a_label_of_ours_is_known() {
     }
 }
 
-/// As the wrapper has it: without an init.
+/// The wrapper adds no init.
 #[test]
-fn podmans_other_things_have_labels_and_nothing_is_revived() {
+fn podmans_pods_and_networks_get_labels_and_restart_policies_become_no() {
     let marked = |line: &str| {
         let mut spec = spec(line);
-        Creation::of(&spec).unwrap().mark(&mut spec, &labels(), Some(("call", "1".into())));
+        CreateCommand::of(&spec).unwrap().add_labels(
+            &mut spec,
+            &labels(),
+            Some(("call", "1".into())),
+        );
         let line = spec.args.join(OsStr::new(" ")).into_string().unwrap();
         let zeros = "0".repeat(32);
         line.replace(&format!("--label=ostler.instance={zeros}"), "<L>")
@@ -143,7 +147,7 @@ fn podmans_other_things_have_labels_and_nothing_is_revived() {
 }
 
 #[test]
-fn a_command_says_whether_its_container_goes_on_by_itself() {
+fn a_command_line_shows_whether_its_container_is_detached() {
     let read = |line: &str| detaches(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
     for line in ["podman run -d i", "podman run -itd i", "podman create i", "podman run --detach i"]
     {
@@ -156,7 +160,7 @@ fn a_command_says_whether_its_container_goes_on_by_itself() {
 }
 
 #[test]
-fn who_asks_a_service_is_known() {
+fn a_command_line_shows_whether_podman_uses_a_service() {
     for (line, env, expected) in [
         ("podman ps", "", false),
         ("podman ps", "CONTAINER_HOST", true),
@@ -173,7 +177,7 @@ fn who_asks_a_service_is_known() {
 }
 
 #[test]
-fn what_makes_no_container_or_is_not_known_is_left_alone() {
+fn other_and_unknown_commands_are_left_alone() {
     for line in [
         "docker",
         "docker ps",
@@ -192,22 +196,22 @@ fn what_makes_no_container_or_is_not_known_is_left_alone() {
         "dockerd run image",
         "sh -c docker",
     ] {
-        assert_eq!(stamped(line), None, "{line}");
+        assert_eq!(with_labels(line), None, "{line}");
     }
 }
 
 #[test]
-fn a_word_that_is_no_text_is_passed_on() {
+fn an_argument_that_is_not_utf8_stays() {
     let mut spec = spec("docker run image");
     let odd = OsStr::from_bytes(b"-e\xff=\xfe").to_owned();
     spec.args.insert(1, odd.clone());
     spec.args.push(odd.clone());
-    Creation::of(&spec).unwrap().stamp(&mut spec, &labels());
+    CreateCommand::of(&spec).unwrap().add_labels_and_init(&mut spec, &labels());
     assert_eq!(spec.args.iter().filter(|word| **word == odd).count(), 2);
 }
 
 #[test]
-fn the_flags_that_name_an_engine_can_be_taken_out() {
+fn flags_that_name_an_engine_can_be_removed() {
     for (given, expected) in [
         ("docker -H h --log-level x run image", "docker --log-level=x run image"),
         ("docker -DHh -l x --tls --tlscacert=c exec -H x", "docker -D -l=x exec -H x"),
@@ -219,7 +223,7 @@ fn the_flags_that_name_an_engine_can_be_taken_out() {
         ("sh -c docker", "sh -c docker"),
     ] {
         let mut spec = spec(given);
-        forget_engine(&mut spec);
+        remove_engine_flags(&mut spec);
         let mut words = vec![spec.program];
         words.extend(spec.args);
         assert_eq!(words.join(OsStr::new(" ")), expected, "{given}");

@@ -1,14 +1,14 @@
-//! Networks of an instance, once none of its containers is left.
+//! Removes the networks of an instance, once none of its containers is left.
 
 use super::Clearing;
 use crate::containers::EngineResidue;
-use crate::engine::answers::Network;
 use crate::engine::call::CallError;
 use crate::engine::client::Client;
+use crate::engine::responses::Network;
 
 impl Clearing<'_> {
-    /// Removes the networks of the instance but those that somebody else is on, whose names are
-    /// returned. `None`: one did not go.
+    /// Removes the networks of the instance that no foreign container uses. Returns the names of the others, or `None`
+    /// if a removal failed.
     pub(super) async fn networks(&mut self) -> Result<Option<Vec<String>>, CallError> {
         let client = self.client().await?;
         let mut kept = Vec::new();
@@ -17,7 +17,7 @@ impl Clearing<'_> {
             if is_used(&client, &network).await? {
                 kept.push(network.name);
             } else {
-                // What comes of it shows in the next list.
+                // The next list shows whether it worked.
                 let _ = client.remove_network(&network.id).await;
                 tried.push(network.id);
             }
@@ -36,7 +36,7 @@ impl Clearing<'_> {
     }
 }
 
-/// Whether anybody is on it. Containers that never ran know it by name only.
+/// Whether a container uses the network. A container that never ran refers to it by name only.
 async fn is_used(client: &Client, network: &Network) -> Result<bool, CallError> {
     let by_id = client.containers_on(&network.id).await?;
     Ok(!by_id.is_empty() || !client.containers_on(&network.name).await?.is_empty())

@@ -1,4 +1,4 @@
-//! The contexts of the docker command: names for engines, kept in its configuration directory.
+//! Docker contexts: named engines in the docker command's configuration directory.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,9 +9,9 @@ use serde::de::DeserializeOwned;
 
 use crate::containers::{Endpoint, NoEndpoint, Tls};
 
-/// The one that stands for the environment and for docker's own default.
+/// Name of the context that means the environment and docker's own default.
 pub(super) const DEFAULT: &str = "default";
-/// No file of this directory is larger in earnest.
+/// Bytes. Real files in this directory are far smaller.
 const LARGEST_FILE: u64 = 4 << 20;
 
 #[derive(Default, Deserialize)]
@@ -41,13 +41,13 @@ struct DockerEndpoint {
     skip_tls_verify: bool,
 }
 
-/// The name of the context that is in use.
+/// Name of the current context, if one is configured.
 pub(super) fn current(directory: &Path) -> Result<Option<String>, NoEndpoint> {
     let config: Option<Config> = read(&directory.join("config.json"))?;
     Ok(config.map(|config| config.current_context).filter(|name| !name.is_empty()))
 }
 
-/// The engine that a context stands for.
+/// The engine of a context.
 pub(super) fn endpoint(directory: &Path, name: &str) -> Result<Endpoint, NoEndpoint> {
     let unknown = || NoEndpoint::Context { name: name.to_owned(), directory: directory.to_owned() };
     let metas = fs::read_dir(directory.join("contexts/meta")).map_err(|_| unknown())?;
@@ -57,14 +57,14 @@ pub(super) fn endpoint(directory: &Path, name: &str) -> Result<Endpoint, NoEndpo
         let docker = meta.endpoints.docker.ok_or_else(unknown)?;
         let endpoint: Endpoint =
             if docker.host.is_empty() { "unix://".parse()? } else { docker.host.parse()? };
-        // The same name as that of the description.
+        // The TLS directory has the same name as the metadata directory.
         let files = directory.join("contexts/tls").join(entry.file_name()).join("docker");
         return Ok(endpoint.secured(tls(&files, !docker.skip_tls_verify)));
     }
     Err(unknown())
 }
 
-/// What a context has for a secured line. Without any of it the line is open.
+/// The TLS settings of a context. `None` if it has no TLS files and does not skip verification.
 fn tls(directory: &Path, verify: bool) -> Option<Tls> {
     let file = |name| existing(directory.join(name));
     let tls = Tls { ca: file("ca.pem"), cert: file("cert.pem"), key: file("key.pem"), verify };
@@ -76,7 +76,7 @@ pub(super) fn existing(path: PathBuf) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Reads a file of the directory; one that is not there says nothing.
+/// Reads a JSON file. `None` if it does not exist.
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, NoEndpoint> {
     let unreadable = |error| NoEndpoint::Unreadable { path: path.to_owned(), error };
     let file = match File::open(path) {

@@ -1,4 +1,4 @@
-//! Each case is also put to the docker command itself, which says where it would go.
+//! Tests of the lookup. Each case is compared with the real docker command.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A configuration directory with two contexts and, if asked for, one of them in use.
+/// A configuration directory with two contexts, and optionally a current one.
 fn config(current: Option<&str>) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (name, host) in [("plain", "unix:///run/plain.sock"), ("far", "tcp://far:2376")] {
@@ -39,8 +39,8 @@ fn spec(program: &str, args: &[&str], env: &[(&str, &str)]) -> ServerSpec {
     }
 }
 
-/// What the docker command says with these words before its subcommand, in this environment.
-fn dockers_word(config: &Path, args: &[&str], env: &[(&str, &str)]) -> Option<String> {
+/// The engine that the real docker command uses with these global flags and variables.
+fn docker_says(config: &Path, args: &[&str], env: &[(&str, &str)]) -> Option<String> {
     let mut command = docker(config);
     command.envs(env.iter().copied()).args(args);
     command.args(["context", "inspect", "--format", "{{.Endpoints.docker.Host}}"]);
@@ -123,12 +123,12 @@ fn the_engine_is_the_one_that_docker_would_use() {
         let words: Vec<&str> = args.iter().copied().chain(["run", "image"]).collect();
         let found = Endpoint::of(&spec("docker", &words, &env), Tool::Docker).ok();
         assert_eq!(found.map(|found| found.to_string()).as_deref(), *meaning, "{what}");
-        assert_eq!(dockers_word(config.path(), args, &env).as_deref(), *meaning, "docker: {what}");
+        assert_eq!(docker_says(config.path(), args, &env).as_deref(), *meaning, "docker: {what}");
     }
 }
 
 #[test]
-fn with_tls_the_default_is_another_one() {
+fn with_tls_the_default_address_is_another_one() {
     let config = config(None);
     let new = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority";
     let mut openssl = Command::new("openssl");
@@ -137,12 +137,12 @@ fn with_tls_the_default_is_another_one() {
     let env = [("DOCKER_CONFIG", config.path().to_str().unwrap()), ("DOCKER_TLS", "1")];
     let found = Endpoint::of(&spec("npx", &[], &env), Tool::Docker).unwrap();
     assert_eq!(found.to_string(), "tcp://localhost:2376");
-    assert_eq!(dockers_word(config.path(), &[], &env), Some(found.to_string()));
+    assert_eq!(docker_says(config.path(), &[], &env), Some(found.to_string()));
 }
 
-/// As newer docker commands see it; older ones disagree.
+/// This is the behaviour of newer docker commands; older ones differ.
 #[test]
-fn an_empty_variable_is_none() {
+fn an_empty_variable_counts_as_unset() {
     let config = config(Some("plain"));
     let directory = config.path().to_str().unwrap();
     for name in ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS"] {
@@ -153,7 +153,7 @@ fn an_empty_variable_is_none() {
 }
 
 #[test]
-fn another_command_has_an_environment_only() {
+fn flags_of_another_command_are_ignored() {
     let env = [("DOCKER_HOST", "tcp://box:1"), ("HOME", "/nowhere")];
     let args = ["-H", "tcp://other:1", "run", "image"];
     for program in ["npx", "docker-compose", "./dockerish"] {
@@ -165,7 +165,7 @@ fn another_command_has_an_environment_only() {
 }
 
 #[test]
-fn the_files_of_a_secured_line_are_where_docker_looks_for_them() {
+fn tls_files_are_found_where_docker_looks_for_them() {
     let config = config(None);
     let at = |name| config.path().join(name);
     fs::write(at("ca.pem"), "").unwrap();
@@ -196,9 +196,9 @@ fn the_files_of_a_secured_line_are_where_docker_looks_for_them() {
 }
 
 #[test]
-fn a_context_brings_its_own_files() {
+fn a_context_has_its_own_tls_files() {
     let directory = config(None);
-    // Docker would look into what it is given, so that they are put where it would have put them.
+    // `docker context create` would parse the files, so the test puts them directly where docker stores them.
     for meta in fs::read_dir(directory.path().join("contexts/meta")).unwrap() {
         let name = meta.unwrap().file_name();
         let files = directory.path().join("contexts/tls").join(name).join("docker");
@@ -218,14 +218,14 @@ fn a_context_brings_its_own_files() {
 }
 
 #[test]
-fn relative_paths_are_the_servers() {
+fn relative_paths_are_relative_to_the_servers_directory() {
     let env = [("DOCKER_HOST", "unix://own.sock")];
     let found = Endpoint::of(&spec("npx", &[], &env), Tool::Docker).unwrap();
     assert_eq!(found, Endpoint::Unix("/base/own.sock".into()));
 }
 
 #[test]
-fn podman_has_variables_and_sockets_of_its_own() {
+fn podman_has_its_own_variables_and_sockets() {
     let service = [("CONTAINER_HOST", "unix:///run/p.sock"), ("DOCKER_HOST", "tcp://box:1")];
     let of = |program, args: &[&str], env: &[(&str, &str)], tool| {
         Endpoint::of(&spec(program, args, env), tool).map(|found| found.to_string())
@@ -243,7 +243,7 @@ fn podman_has_variables_and_sockets_of_its_own() {
 }
 
 #[test]
-fn a_damaged_configuration_is_an_error_and_not_the_default() {
+fn a_damaged_configuration_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("config.json"), "{").unwrap();
     let env = [("DOCKER_CONFIG", directory.path().to_str().unwrap())];

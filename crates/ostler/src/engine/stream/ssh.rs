@@ -1,5 +1,4 @@
-//! A line to an engine of another machine, as the docker command has it: through ssh, with another
-//! docker command at the far end that passes bytes on.
+//! A connection to a remote engine by ssh, through `docker system dial-stdio`, as the docker command itself does it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,23 +14,23 @@ use tokio::net::UnixStream;
 
 use crate::poll::readable;
 
-/// What the docker and ssh commands have to know of their surroundings. Nothing that a loader heeds.
-pub(crate) const SURROUNDINGS: [&str; 7] =
+/// Environment variables that the docker and ssh commands need. None of them influences the dynamic loader.
+pub(crate) const SSH_VARIABLES: [&str; 7] =
     ["PATH", "HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR", "DOCKER_CONFIG"];
 
-/// For a command to end that was killed.
+/// Time limit for the exit of a killed command.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// A docker command that passes bytes on, and ends with the line.
+/// A docker command that forwards bytes; it is killed when the stream is dropped.
 #[derive(Debug)]
-pub(super) struct Dialled {
+pub(super) struct SshStream {
     command: Child,
-    /// Two of them, so that each direction has an end of its own.
+    /// Two sockets, so that each direction can be closed on its own.
     from: UnixStream,
     to: UnixStream,
 }
 
-impl Dialled {
+impl SshStream {
     pub(super) fn open(address: &str) -> io::Result<Self> {
         let ((from, stdout), (to, stdin)) = (Socket::pair()?, Socket::pair()?);
         for end in [&from, &to] {
@@ -47,7 +46,7 @@ impl Dialled {
     }
 }
 
-impl AsyncRead for Dialled {
+impl AsyncRead for SshStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -57,7 +56,7 @@ impl AsyncRead for Dialled {
     }
 }
 
-impl AsyncWrite for Dialled {
+impl AsyncWrite for SshStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -75,10 +74,10 @@ impl AsyncWrite for Dialled {
     }
 }
 
-impl Drop for Dialled {
+impl Drop for SshStream {
     fn drop(&mut self) {
-        // Our own child, which nobody has waited for: the number is still its own. Its ssh command has
-        // asked the kernel to be killed along with it.
+        // It is our child and not reaped yet, so the pid can't have been recycled. The ssh command that it started has a
+        // parent-death signal.
         let handle = pidfd_open(Pid::from_child(&self.command), PidfdFlags::empty());
         let _ = self.command.kill();
         if handle.is_ok_and(|handle| readable(&handle, END_LIMIT).unwrap_or(false)) {

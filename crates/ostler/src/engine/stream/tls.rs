@@ -1,4 +1,4 @@
-//! Securing a line, as the docker command does.
+//! TLS to an engine, with the same rules as the docker command.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,25 +19,20 @@ use tokio_rustls::rustls::{
 
 use crate::containers::Tls;
 
-/// Why a line can't be secured.
+/// Why TLS could not be established.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoTls {
+pub(crate) enum TlsError {
     /// A certificate or key can't be read.
     #[error("{} can't be used: {error}", .path.display())]
-    File {
-        /// Which one.
-        path: PathBuf,
-        /// Why not.
-        error: pem::Error,
-    },
-    /// Nothing says who may have signed the engine's certificate.
-    #[error("there is no ca.pem to know the engine by")]
+    File { path: PathBuf, error: pem::Error },
+    /// Verification is on, but no certificate authority is configured.
+    #[error("ca.pem is missing, so the engine's certificate can't be verified")]
     NoAuthority,
-    /// The files don't fit together, or there is no such name.
+    /// Certificate and key don't match, or the host name is invalid.
     #[error("TLS can't be set up: {0}")]
     Setup(#[from] rustls::Error),
-    /// The other side does not speak it, or is not who it should be.
-    #[error("TLS failed: {0}")]
+    /// The engine does not speak TLS, or its certificate is not trusted.
+    #[error("the TLS handshake failed: {0}")]
     Handshake(#[from] io::Error),
 }
 
@@ -45,21 +40,23 @@ pub(super) async fn secure(
     stream: TcpStream,
     host: &str,
     files: &Tls,
-) -> Result<TlsStream<TcpStream>, NoTls> {
+) -> Result<TlsStream<TcpStream>, TlsError> {
     let name = ServerName::try_from(host.to_owned());
     let name = name.map_err(|_| rustls::Error::General(format!("no such host name: {host}")))?;
     let connector = TlsConnector::from(Arc::new(config(files)?));
     Ok(connector.connect(name, stream).await?)
 }
 
-fn config(files: &Tls) -> Result<ClientConfig, NoTls> {
+fn config(files: &Tls) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone());
     let builder = builder.with_safe_default_protocol_versions()?;
     let builder = if files.verify {
-        builder.with_root_certificates(roots(files.ca.as_deref().ok_or(NoTls::NoAuthority)?)?)
+        builder.with_root_certificates(roots(files.ca.as_deref().ok_or(TlsError::NoAuthority)?)?)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
     };
     match (&files.cert, &files.key) {
         (Some(cert), Some(key)) => {
@@ -70,7 +67,7 @@ fn config(files: &Tls) -> Result<ClientConfig, NoTls> {
     }
 }
 
-fn roots(path: &Path) -> Result<RootCertStore, NoTls> {
+fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate)?;
@@ -78,20 +75,20 @@ fn roots(path: &Path) -> Result<RootCertStore, NoTls> {
     Ok(roots)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, NoTls> {
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let all = CertificateDer::pem_file_iter(path).map_err(unusable(path))?;
     all.collect::<Result<_, _>>().map_err(unusable(path))
 }
 
-fn unusable(path: &Path) -> impl FnOnce(pem::Error) -> NoTls {
-    move |error| NoTls::File { path: path.to_owned(), error }
+fn unusable(path: &Path) -> impl FnOnce(pem::Error) -> TlsError {
+    move |error| TlsError::File { path: path.to_owned(), error }
 }
 
-/// For docker's `--tls` without `--tlsverify`: the user has said that anybody may answer.
+/// Accepts any certificate, as docker does with `--tls` but without `--tlsverify`.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

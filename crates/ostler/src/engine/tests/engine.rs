@@ -1,4 +1,4 @@
-//! On real engines, each of them private to its test.
+//! Tests with real engines, one private engine per test.
 
 mod argv;
 mod exec;
@@ -11,10 +11,10 @@ use ostler_testkit::{Engine, IMAGE};
 
 use super::*;
 
-/// In the background. An engine that ends or starts again gives so much time to what runs.
+/// Detached. The stop timeout bounds the shutdown and the restart of an engine.
 const RUN: [&str; 6] = ["run", "--detach", "--network", "none", "--stop-timeout", "1"];
 
-/// A real engine, and an instance that has caused something in it.
+/// A real engine, and an instance with containers in it.
 struct Scene {
     engine: Engine,
     instance: InstanceId,
@@ -29,21 +29,21 @@ impl Scene {
         Self { engine, instance: InstanceId::random().unwrap() }
     }
 
-    /// The label of what belongs to the instance.
+    /// The label of the instance, as `name=value`.
     fn label(&self) -> String {
         format!("{}={}", label::INSTANCE, self.instance)
     }
 
-    /// A container of the instance that runs in the background, with these flags.
+    /// Starts a detached container of the instance.
     fn start(&self, flags: &[&str], command: &[&str]) -> String {
         let label = self.label();
-        // An engine that starts again gives so much time to what it finds running.
+        // The stop timeout bounds the restart of an engine.
         let own =
             ["run", "--detach", "--network", "none", "--stop-timeout", "1", "--label", &label];
         self.engine.expect(&[&own, flags, &[IMAGE], command].concat())
     }
 
-    /// The same for somebody else, or for another instance.
+    /// Starts a detached container without the instance's label.
     fn start_foreign(&self, flags: &[&str]) -> String {
         self.engine.expect(&[&RUN, flags, &[IMAGE, "sleep", "1000"]].concat())
     }
@@ -57,7 +57,7 @@ impl Scene {
         self.engine.containers(&self.label())
     }
 
-    /// Removes all, and expects that nothing is left at that very moment.
+    /// Removes everything, and expects nothing to be left.
     fn clear(&self) {
         assert_eq!(self.removal().run(), GONE);
         assert_eq!(self.left(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! F17: an engine that hangs, lies and breaks off. Nothing here needs a real one.
+//! F17: a fake engine that hangs, lies and closes connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,8 +37,8 @@ impl Fake {
     }
 }
 
-/// Removals of `one` that are answered so at first; in the end it is gone.
-fn f17_ends_in_spite_of(acts: &[Act]) {
+/// Scripts the first responses to the removal of `one`, and expects that it is gone in the end.
+fn f17_is_removed_in_spite_of(acts: &[Act]) {
     let fake = Fake::with(&["one", "other"]);
     fake.engine.script("DELETE /containers/one", acts);
     let removal = fake.removal();
@@ -47,32 +47,32 @@ fn f17_ends_in_spite_of(acts: &[Act]) {
     assert!(fake.engine.containers().is_empty());
     let mut told: Vec<String> = told.into_iter().map(|one| one.id).collect();
     told.sort();
-    assert_eq!(told, ["one", "other"], "each is told of, once");
+    assert_eq!(told, ["one", "other"], "each is reported once");
     assert_eq!(fake.engine.asked("DELETE /containers/other").len(), 1);
 }
 
 #[test]
-fn f17_r7_listed_but_the_engine_says_there_is_none() {
-    f17_ends_in_spite_of(&[Act::Say(404); 3]);
+fn f17_r7_the_engine_responds_404_to_a_container_that_it_lists() {
+    f17_is_removed_in_spite_of(&[Act::Say(404); 3]);
 }
 
 #[test]
 fn f17_r8_five_conflicts() {
-    f17_ends_in_spite_of(&[Act::Say(409); 5]);
+    f17_is_removed_in_spite_of(&[Act::Say(409); 5]);
 }
 
 #[test]
 fn f17_server_errors() {
-    f17_ends_in_spite_of(&[Act::Say(500), Act::Say(503)]);
+    f17_is_removed_in_spite_of(&[Act::Say(500), Act::Say(503)]);
 }
 
 #[test]
-fn f17_half_an_answer() {
-    f17_ends_in_spite_of(&[Act::Half]);
+fn f17_half_a_response() {
+    f17_is_removed_in_spite_of(&[Act::Half]);
 }
 
 #[test]
-fn f17_half_answers_to_everything_else() {
+fn f17_half_responses_to_everything_else() {
     let fake = Fake::with(&["one"]);
     for beginning in ["GET /_ping", LIST, "GET /containers/one", "POST", "GET /networks"] {
         fake.engine.script(beginning, &[Act::Half, Act::Half]);
@@ -110,18 +110,18 @@ fn f17_one_removal_that_hangs_delays_no_other() {
 }
 
 #[test]
-fn f17_an_engine_that_never_answers_is_unverified() {
+fn f17_an_engine_that_never_responds_is_unverified() {
     let fake = Fake::with(&["one"]);
     let mut removal = fake.removal();
     removal.times.call = Duration::from_millis(100);
     removal.times.limit = Duration::from_millis(500);
     fake.engine.script(LIST, &[Act::Hang; 100]);
-    assert_eq!(unreachable_reason(removal.run()), "the engine has not answered within 100ms");
+    assert_eq!(unreachable_reason(removal.run()), "the engine did not respond within 100ms");
     assert_eq!(fake.engine.containers(), ["one"]);
 }
 
 #[test]
-fn what_does_not_go_is_named_and_goes_the_next_time() {
+fn residue_is_named_and_removed_the_next_time() {
     let fake = Fake::with(&["one", "two"]);
     fake.engine.script("DELETE /containers/two", &[Act::Say(500); 4]);
     let mut removal = fake.removal();
@@ -142,7 +142,7 @@ fn one_empty_list_is_no_proof() {
 }
 
 #[test]
-fn what_appears_between_two_lists_is_removed() {
+fn a_container_that_appears_between_two_lists_is_removed() {
     let fake = Fake::with(&[]);
     let instance = fake.instance.to_string();
     fake.engine.add_after_lists(1, "late", (label::INSTANCE, &instance));
@@ -152,11 +152,11 @@ fn what_appears_between_two_lists_is_removed() {
 }
 
 #[test]
-fn r6_nothing_is_proven_while_a_create_is_in_flight() {
+fn r6_nothing_is_proven_while_a_create_is_pending() {
     let fake = Fake::with(&[]);
     let in_flight = Arc::new(AtomicUsize::new(1));
     let mut removal = fake.removal();
-    removal.claim.creates = Creates::Counted(Arc::clone(&in_flight));
+    removal.claim.creates = PendingCreates::Counted(Arc::clone(&in_flight));
     std::thread::scope(|scope| {
         let cleared = scope.spawn(|| removal.run());
         wait_until("it keeps looking", PATIENCE, || fake.engine.asked(LIST).len() > 4);
@@ -169,33 +169,33 @@ fn r6_nothing_is_proven_while_a_create_is_in_flight() {
 }
 
 #[test]
-fn r6_a_create_in_flight_is_told_when_time_is_over() {
+fn r6_a_pending_create_is_reported_at_the_limit() {
     let fake = Fake::with(&[]);
     let mut removal = fake.removal();
-    removal.claim.creates = Creates::Counted(Arc::new(AtomicUsize::new(1)));
+    removal.claim.creates = PendingCreates::Counted(Arc::new(AtomicUsize::new(1)));
     removal.times.limit = Duration::from_millis(300);
     assert_eq!(removal.run(), Cleared::Unverified(EngineResidue::Creating));
 }
 
 #[test]
-fn r11_a_lost_create_is_waited_for_until_it_is_seen() {
+fn r11_a_lost_create_is_waited_for_until_its_container_appears() {
     let fake = Fake::with(&["early"]);
     let instance = fake.instance.to_string();
     fake.engine.add_after_lists(6, "late", (label::INSTANCE, &instance));
     let mut removal = fake.removal();
-    // The test would be ended before this is over.
-    removal.claim.creates = Creates::Lost { count: 1, settle: Duration::from_hours(1) };
+    // Longer than the test may take.
+    removal.claim.creates = PendingCreates::Lost { count: 1, settle: Duration::from_hours(1) };
     assert_eq!(removal.run(), GONE);
     assert!(fake.engine.containers().is_empty());
     assert_eq!(fake.engine.asked("DELETE /containers/late").len(), 1);
 }
 
 #[test]
-fn r11_a_lost_create_that_never_comes_is_given_up_after_its_time() {
+fn r11_a_lost_create_that_never_appears_is_given_up_after_its_limit() {
     let fake = Fake::with(&["early"]);
     let settle = Duration::from_millis(700);
     let mut removal = fake.removal();
-    removal.claim.creates = Creates::Lost { count: 1, settle };
+    removal.claim.creates = PendingCreates::Lost { count: 1, settle };
     let since = Instant::now();
     assert_eq!(removal.run(), GONE);
     assert!(since.elapsed() >= settle);
@@ -203,7 +203,7 @@ fn r11_a_lost_create_that_never_comes_is_given_up_after_its_time() {
 }
 
 #[test]
-fn four_at_a_time() {
+fn four_containers_are_removed_at_a_time() {
     let names: Vec<String> = (0..24).map(|n| format!("c{n}")).collect();
     let fake = Fake::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
     fake.engine.script("DELETE", &[Act::Late(Duration::from_millis(30)); 24]);
@@ -213,7 +213,7 @@ fn four_at_a_time() {
 }
 
 #[test]
-fn l19_what_is_not_ours_stays_whatever_the_engine_lists() {
+fn l19_foreign_containers_stay_whatever_the_engine_lists() {
     let fake = Fake::with(&["ours"]);
     let other = InstanceId::random().unwrap().to_string();
     fake.engine.add("others", (label::INSTANCE, &other));
@@ -225,19 +225,19 @@ fn l19_what_is_not_ours_stays_whatever_the_engine_lists() {
 }
 
 #[test]
-fn engines_before_api_1_41_are_not_asked() {
+fn engines_before_api_1_41_are_refused() {
     let fake = Fake::with(&["one"]);
     fake.engine.announce("1.40");
     let mut removal = fake.removal();
     removal.times.limit = Duration::from_millis(200);
     assert_eq!(
         unreachable_reason(removal.run()),
-        "the engine speaks API 1.40; at least 1.41 is needed"
+        "the engine's API version 1.40 is too old; at least 1.41 is needed"
     );
 }
 
 #[test]
-fn l23_without_a_way_to_an_engine_behind_ssh_the_debt_stays() {
+fn l23_an_ssh_engine_that_can_not_be_reached_is_unverified() {
     let mut removal = Fake::with(&[]).removal();
     removal.endpoint = "ssh://nobody@127.0.0.1:1".parse().unwrap();
     removal.times.limit = Duration::from_secs(2);
@@ -245,12 +245,12 @@ fn l23_without_a_way_to_an_engine_behind_ssh_the_debt_stays() {
 }
 
 #[test]
-fn l24_without_an_engine_the_debt_stays() {
+fn l24_a_missing_engine_is_unverified() {
     let mut removal = Fake::with(&[]).removal();
     removal.endpoint = "unix:///nowhere/docker.sock".parse().unwrap();
     removal.times.limit = Duration::from_millis(200);
     let reason = unreachable_reason(removal.run());
-    assert!(reason.starts_with("unix:///nowhere/docker.sock can't be reached"), "{reason}");
+    assert!(reason.starts_with("can't connect to the engine: "), "{reason}");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn f21_a_process_that_is_not_in_the_container_is_left_alone() {
     let left = block_on(end_execs(&removal.endpoint, &ids, &removal.times)).unwrap();
     assert_eq!(
         left[0].reason,
-        format!("process {pid} is not in its container as this machine sees it")
+        format!("process {pid} is not in the container's cgroup on this machine")
     );
     assert!(bystander.try_wait().unwrap().is_none());
     bystander.kill().unwrap();

@@ -1,4 +1,4 @@
-//! Images that carry the instance's label: what is made from them is the instance's only if that is proven otherwise.
+//! Containers from images that carry the instance's label: they are the instance's only with further proof.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ fn left(cleared: Cleared) -> Vec<LeftContainer> {
 }
 
 #[test]
-fn what_has_its_label_from_its_image_stays_and_does_not_count() {
+fn a_container_that_inherited_its_label_stays_and_does_not_count() {
     let fake = Fake::with(&["users"]);
     fake.add("image", "own");
     let (cleared, told) = fake.removal().run_telling();
@@ -54,7 +54,7 @@ fn what_has_its_label_from_its_image_stays_and_does_not_count() {
 }
 
 #[test]
-fn what_the_engine_said_it_created_goes_whatever_its_image() {
+fn a_container_with_a_noted_id_is_removed_whatever_its_image() {
     let fake = Fake::with(&["own", "users"]);
     fake.add("lost", "made");
     let mut removal = fake.removal();
@@ -63,9 +63,9 @@ fn what_the_engine_said_it_created_goes_whatever_its_image() {
     assert_eq!(fake.engine.containers(), ["users"]);
 }
 
-/// Another value than the container's can't have been passed on.
+/// The container can't have inherited a value that differs from the image's.
 #[test]
-fn an_image_with_another_label_proves_as_much_as_one_without() {
+fn an_image_with_another_label_value_proves_as_much_as_one_without() {
     let fake = Fake::with(&[]);
     for (image, value) in [("blank", ""), ("other", "00000000000000000000000000000001")] {
         fake.engine.add_image(image, (label::INSTANCE, value));
@@ -76,7 +76,7 @@ fn an_image_with_another_label_proves_as_much_as_one_without() {
 }
 
 #[test]
-fn nothing_is_removed_before_its_image_is_known() {
+fn no_container_is_removed_before_its_image_was_inspected() {
     for acts in [[Act::Say(500), Act::Say(503)], [Act::Half, Act::Half], [Act::Hang, Act::Say(400)]]
     {
         let fake = Fake::with(&[]);
@@ -118,7 +118,7 @@ fn a_container_whose_image_is_gone_is_named_and_left_alone() {
     assert_eq!(left[0].id, "whose");
     assert_eq!(
         left[0].to_string(),
-        "whose (whose, running), which may be your own: its image can't be inspected: the engine says 404 Not Found: \
+        "whose (whose, running), which may be your own: its image can't be inspected: the engine responded 404 Not Found: \
          no such image; remove it if it is not"
     );
     assert!(fake.engine.asked("DELETE").is_empty() && fake.engine.asked("POST").is_empty());
@@ -126,13 +126,13 @@ fn a_container_whose_image_is_gone_is_named_and_left_alone() {
     assert_eq!(removal.run(), GONE);
 }
 
-/// It is listed before the engine has answered, and nothing but the answer tells it from the user's own.
+/// The container is listed before the response to its create; only that response distinguishes it from the user's.
 #[test]
-fn a_create_that_is_answered_late_is_still_removed() {
+fn a_create_with_a_late_response_is_still_removed() {
     let fake = Fake::with(&["own", "users"]);
     let in_flight = Arc::new(AtomicUsize::new(1));
     let mut removal = fake.removal();
-    removal.claim.creates = Creates::Counted(Arc::clone(&in_flight));
+    removal.claim.creates = PendingCreates::Counted(Arc::clone(&in_flight));
     let made = removal.claim.made.clone();
     std::thread::scope(|scope| {
         let cleared = scope.spawn(|| removal.run());
@@ -145,10 +145,10 @@ fn a_create_that_is_answered_late_is_still_removed() {
 }
 
 #[test]
-fn a_container_of_the_users_is_no_create_that_was_waited_for() {
+fn a_users_container_does_not_count_as_an_awaited_create() {
     let fake = Fake::with(&[]);
     let mut removal = fake.removal();
-    removal.claim.creates = Creates::Lost { count: 1, settle: Duration::from_hours(1) };
+    removal.claim.creates = PendingCreates::Lost { count: 1, settle: Duration::from_hours(1) };
     std::thread::scope(|scope| {
         let cleared = scope.spawn(|| removal.run());
         wait_until("it looks", PATIENCE, || fake.engine.asked("GET /containers/json").len() > 1);
@@ -165,7 +165,7 @@ fn a_container_of_the_users_is_no_create_that_was_waited_for() {
     assert_eq!(fake.engine.containers(), ["users"]);
 }
 
-/// Under one id there may be images of several platforms.
+/// One image id may stand for images of several platforms.
 #[test]
 fn the_image_of_the_containers_own_platform_counts() {
     let fake = Fake::with(&[]);

@@ -1,14 +1,14 @@
-//! The real command takes every command line that we have added something to.
+//! The real docker command accepts the command lines that we have edited.
 
 use std::ffi::OsString;
 
 use super::*;
 use crate::containers::Labels;
-use crate::engine::argv::Creation;
+use crate::engine::argv::CreateCommand;
 use crate::id::OwnerId;
 use crate::spec::ServerSpec;
 
-/// `IMAGE` and `HOST` stand for what they say.
+/// `IMAGE` and `HOST` are replaced by the image and the engine's address.
 const LINES: &[(&str, &str)] = &[
     ("run IMAGE true", "true"),
     ("run -i --rm=false IMAGE sh -c true", "true"),
@@ -28,7 +28,7 @@ const LINES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn docker_takes_each_command_line_and_the_container_carries_what_was_added() {
+fn docker_accepts_each_command_line_and_the_container_carries_the_labels() {
     let scene = Scene::new();
     let owner = OwnerId::random().unwrap();
     for (line, init) in LINES {
@@ -41,8 +41,8 @@ fn docker_takes_each_command_line_and_the_container_carries_what_was_added() {
             env: Vec::new(),
             cwd: None,
         };
-        let run = Creation::of(&spec).unwrap();
-        run.stamp(&mut spec, &Labels { instance, owner, server: "a server".into() });
+        let run = CreateCommand::of(&spec).unwrap();
+        run.add_labels_and_init(&mut spec, &Labels { instance, owner, server: "a server".into() });
         let output = scene.engine.command().args(&spec.args).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{:?}: {error}", spec.args);

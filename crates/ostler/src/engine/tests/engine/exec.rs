@@ -1,4 +1,4 @@
-//! F21: commands in somebody else's container end, and the container stays.
+//! F21: exec sessions in a foreign container end, and the container keeps running.
 
 use ostler_testkit::wait_until;
 
@@ -39,7 +39,7 @@ fn f21_a_command_in_a_foreign_container_ends_with_its_children() {
 }
 
 #[test]
-fn f21_what_the_engine_does_not_know_has_ended() {
+fn f21_an_exec_session_that_the_engine_does_not_know_has_ended() {
     let scene = Scene::new();
     assert_eq!(end(&scene, &["0".repeat(64)]), []);
 }

@@ -4,7 +4,7 @@ use ostler_testkit::wait_until;
 
 use super::*;
 
-/// Only as much patience as the test has with a dead engine.
+/// Limits for a removal from a dead engine.
 const SHORT: Times = Times {
     grace: Duration::ZERO,
     call: Duration::from_millis(500),
@@ -22,7 +22,7 @@ fn f16_r17_killed_before() {
     scene.start(&["--init"], &["sleep", "1000"]);
     scene.engine.kill();
     let reason = unreachable_reason(short(&scene).run());
-    assert!(reason.contains("can't be reached"), "{reason}");
+    assert!(reason.contains("can't connect to the engine"), "{reason}");
     scene.engine.begin();
     assert_eq!(scene.left().len(), 2);
     scene.clear();
@@ -34,7 +34,7 @@ fn f16_r17_frozen_before() {
     scene.start(&[], &["sleep", "1000"]);
     scene.engine.freeze();
     let reason = unreachable_reason(short(&scene).run());
-    assert_eq!(reason, "the engine has not answered within 500ms");
+    assert_eq!(reason, "the engine did not respond within 500ms");
     scene.engine.thaw();
     scene.clear();
 }

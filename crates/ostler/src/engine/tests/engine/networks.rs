@@ -1,4 +1,4 @@
-//! F19 without compose: networks go unless somebody else is on them, named volumes stay.
+//! F19 without compose: networks without foreign containers are removed, named volumes stay.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn network(scene: &Scene, name: &str, label: &str) {
 }
 
 #[test]
-fn f19_l18_networks_go_and_named_volumes_stay() {
+fn f19_l18_networks_are_removed_and_named_volumes_stay() {
     let scene = Scene::new();
     let ours = scene.label();
     network(&scene, "ours", &ours);
@@ -36,7 +36,7 @@ fn f19_l18_networks_go_and_named_volumes_stay() {
 }
 
 #[test]
-fn f19_a_network_that_somebody_else_is_on_stays() {
+fn f19_a_network_with_a_foreign_container_stays() {
     let scene = Scene::new();
     let ours = scene.label();
     for name in ["running-on", "created-on"] {

@@ -1,4 +1,4 @@
-//! L23: an engine behind TLS, with an authority of the test's own.
+//! L23: an engine behind TLS, with the test's own certificate authority.
 
 use std::net::TcpListener;
 
@@ -7,7 +7,7 @@ use ostler_testkit::Authority;
 use super::*;
 use crate::containers::Tls;
 
-/// An authority that has signed the certificates of an engine and of a client.
+/// A certificate authority that has signed the certificates of an engine and of a client.
 fn authority() -> Authority {
     let authority = Authority::new();
     for name in ["engine", "client"] {
@@ -21,7 +21,7 @@ fn client(of: &Authority) -> Tls {
     Tls { ca: file("ca.pem"), cert: file("client.pem"), key: file("client.key"), verify: true }
 }
 
-/// An engine that only those may ask whom this authority knows.
+/// An engine that accepts only clients with a certificate of this authority.
 fn engine(of: &Authority, port: u16) -> Engine {
     let address = format!("tcp://127.0.0.1:{port}");
     let [ca, cert, key] = ["ca.pem", "engine.pem", "engine.key"]
@@ -31,7 +31,7 @@ fn engine(of: &Authority, port: u16) -> Engine {
 }
 
 #[test]
-fn l23_behind_tls_it_is_asked_as_docker_would_ask_it() {
+fn l23_an_engine_behind_tls_is_reached_as_docker_reaches_it() {
     let (authority, other) = (authority(), authority());
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let scene = Scene::on(engine(&authority, port));
@@ -54,7 +54,7 @@ fn l23_behind_tls_it_is_asked_as_docker_would_ask_it() {
     }
     assert_eq!(scene.left().len(), 1);
     assert_eq!(removal(Some(client(&authority))).run(), GONE);
-    // Who does not ask for a proof needs no authority that could have given it.
+    // Without verification no certificate authority is needed.
     let careless = Tls { ca: client(&other).ca, verify: false, ..client(&authority) };
     assert_eq!(removal(Some(careless)).run(), GONE);
     assert_eq!(scene.left(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! F15: whatever state a container is in, and whatever it was started with.
+//! F15: removal of containers in any state, started with any flags.
 
 use std::process::{Child, Stdio};
 
@@ -22,7 +22,7 @@ fn end(mut client: Child) {
 }
 
 #[test]
-fn f15_l17_l17b_in_any_state_with_its_anonymous_volume() {
+fn f15_l17_l17b_a_container_in_any_state_is_removed_with_its_anonymous_volume() {
     let scene = Scene::new();
     let running = scene.start(&["-v", "/anonymous"], &["sleep", "1000"]);
     let with_init = scene.start(&["--init", "-v", "named:/data"], &["sleep", "1000"]);
@@ -54,7 +54,7 @@ fn f15_l17_l17b_in_any_state_with_its_anonymous_volume() {
     assert_eq!(scene.engine.volumes(), ["named"]);
     clients.into_iter().for_each(end);
 
-    // Who was attached had a client that knows. One in a crash loop runs or not.
+    // Attached containers are not reported. One in a crash loop may be running or not.
     let mut told: Vec<RemovedContainer> =
         told.into_iter().filter(|one| one.id != crashing).collect();
     told.sort_by_key(|one| one.id.clone());
@@ -68,7 +68,7 @@ fn f15_l17_l17b_in_any_state_with_its_anonymous_volume() {
 }
 
 #[test]
-fn l19_s17_what_is_not_ours_is_untouched() {
+fn l19_s17_foreign_containers_are_untouched() {
     let scene = Scene::new();
     let other = format!("{}={}", label::INSTANCE, InstanceId::random().unwrap());
     let strangers = [scene.start_foreign(&[]), scene.start_foreign(&["--label", &other])];
@@ -83,7 +83,7 @@ fn l19_s17_what_is_not_ours_is_untouched() {
 }
 
 #[test]
-fn l17_the_grace_is_given_once_and_is_enough_for_who_listens() {
+fn l17_the_grace_is_given_once_and_suffices_for_a_container_that_handles_sigterm() {
     let scene = Scene::new();
     let volume = "-vnamed:/data";
     let script =
@@ -97,14 +97,14 @@ fn l17_the_grace_is_given_once_and_is_enough_for_who_listens() {
     };
     wait_until("it listens", PATIENCE, || read("ready"));
     let mut removal = scene.removal();
-    // Enough on any machine; it ends long before.
+    // Long enough on any machine; the container stops much earlier.
     removal.times.grace = Duration::from_secs(20);
     assert_eq!(removal.run(), GONE);
     assert_eq!(read("said").as_deref(), Some("bye\n"));
 }
 
 #[test]
-fn r8_a_removal_that_collides_with_the_engines_own() {
+fn r8_a_removal_that_collides_with_the_engines_own_succeeds() {
     let scene = Scene::new();
     let ids: Vec<String> = (0..8).map(|_| scene.start(&["--rm"], &["sleep", "1000"])).collect();
     let mut kill = scene.engine.command();
@@ -116,7 +116,7 @@ fn r8_a_removal_that_collides_with_the_engines_own() {
 }
 
 #[test]
-fn twenty_four_at_once() {
+fn twenty_four_containers_at_once() {
     let scene = Scene::new();
     let label = scene.label();
     for _ in 0..24 {
@@ -129,7 +129,7 @@ fn twenty_four_at_once() {
 }
 
 #[test]
-fn a_list_names_all_that_is_ours_of_any_owner() {
+fn the_list_has_the_labelled_containers_of_all_owners() {
     let scene = Scene::new();
     let owner = OwnerId::random().unwrap();
     let id = scene.start(

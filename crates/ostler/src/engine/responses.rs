@@ -1,4 +1,4 @@
-//! What engines answer, as far as we read it.
+//! The parts of an engine's JSON responses that ostler reads.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 use super::argv::detaches;
 use super::proof::Candidate;
 use crate::containers::ContainerView;
-use crate::engine::label::{self, LabelMap, Marks};
+use crate::engine::label::{self, LabelMap, OriginLabels};
 use crate::id::InstanceId;
 
-/// A container in a list.
+/// A container in the list of containers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Listed {
+pub(crate) struct ListedContainer {
     pub(crate) id: String,
     #[serde(default)]
     names: Option<Vec<String>>,
@@ -30,7 +30,7 @@ pub(crate) struct Listed {
     labels: Option<LabelMap>,
 }
 
-impl Listed {
+impl ListedContainer {
     pub(crate) fn instance(&self) -> Option<InstanceId> {
         instance_in(self.labels.as_ref())
     }
@@ -43,13 +43,14 @@ impl Listed {
         self.state.as_deref().unwrap_or_default()
     }
 
-    /// The same with all that is needed to prove whose it is.
+    /// The container with what is needed to prove which instance created it. `None` if it carries no instance label.
     pub(crate) fn candidate(mut self) -> Option<Candidate> {
-        let (marks, image) = (self.labels.as_ref().map(Marks::of)?, self.image_id.take());
-        Some(Candidate { view: self.view()?, marks, image })
+        let (origin_labels, image) =
+            (self.labels.as_ref().map(OriginLabels::of)?, self.image_id.take());
+        Some(Candidate { view: self.view()?, origin_labels, image })
     }
 
-    /// `None` if it is none of ours.
+    /// `None` if it carries no instance label.
     pub(crate) fn view(self) -> Option<ContainerView> {
         let instance = self.instance()?;
         let owner = self.labels.as_ref().and_then(|labels| labels.get(label::OWNER));
@@ -68,15 +69,15 @@ impl Listed {
     }
 }
 
-/// More about a container.
+/// An inspected container.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Details {
+pub(crate) struct ContainerDetails {
     #[serde(default)]
     id: String,
     #[serde(default)]
     config: Config,
-    /// Which of several images under one id it was made from.
+    /// Which image of a multi-platform image it was created from.
     #[serde(default)]
     image_manifest_descriptor: Option<Manifest>,
 }
@@ -92,35 +93,35 @@ struct Config {
     attach_stdin: bool,
     attach_stdout: bool,
     attach_stderr: bool,
-    /// Podman's: the command that has made it.
+    /// Only podman: the command line that created the container.
     create_command: Option<Vec<String>>,
 }
 
-impl Details {
-    /// Whether it was made to run with nobody listening.
+impl ContainerDetails {
+    /// Whether it was created without an attached client, to keep running by itself.
     pub(crate) fn is_detached(&self) -> bool {
         let Config { attach_stdin, attach_stdout, attach_stderr, create_command } = &self.config;
-        // Podman never says who is attached.
+        // Podman does not report attached streams, so its command line decides.
         let command = create_command.as_deref().and_then(detaches);
         command.unwrap_or(!(*attach_stdin || *attach_stdout || *attach_stderr))
     }
 
-    /// The platform of its image, if there may be images of others under the same id.
+    /// The platform of its image, if the image id may stand for several platforms.
     pub(crate) fn platform(&self) -> Option<&str> {
         let manifest = self.image_manifest_descriptor.as_ref()?;
         manifest.platform.as_ref().map(|platform| platform.get())
     }
 
-    /// Whether it is about the container of this id.
+    /// Whether this describes the container with this id.
     pub(crate) fn is_of(&self, id: &str) -> bool {
         self.id == id
     }
 }
 
-/// An image. One that is described without a configuration may have any labels.
+/// An inspected image. The configuration is mandatory: without it the labels would be unknown.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(crate) struct Image {
+pub(crate) struct ImageDetails {
     config: ImageConfig,
 }
 
@@ -131,13 +132,13 @@ struct ImageConfig {
     labels: Option<LabelMap>,
 }
 
-impl Image {
+impl ImageDetails {
     pub(crate) fn into_labels(self) -> LabelMap {
         self.config.labels.unwrap_or_default()
     }
 }
 
-/// A network in a list.
+/// A network in the list of networks.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Network {
@@ -154,20 +155,20 @@ impl Network {
     }
 }
 
-/// A command in a container.
+/// An exec session.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Exec {
     #[serde(default)]
     pub(crate) running: bool,
-    /// As the engine's machine counts.
+    /// Pid on the engine's machine.
     #[serde(default)]
     pub(crate) pid: i32,
     #[serde(default, rename = "ContainerID")]
     pub(crate) container: String,
 }
 
-/// A command as docker tells it, or word by word as podman's command does.
+/// A command as one string (docker) or as a list of words (podman).
 fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

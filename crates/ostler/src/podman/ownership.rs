@@ -1,27 +1,27 @@
-//! Which listed containers are the instance's, as [proven](crate::engine::proof) by their images.
+//! Decides which listed containers the instance created, by the [proof](crate::engine::proof) from their images.
 
 use std::collections::BTreeMap;
 
-use super::answers::Listed;
-use super::command::NoAnswer;
+use super::command::PodmanError;
+use super::output::PodmanContainer;
 use crate::containers::LeftContainer;
 use crate::engine::label::LabelMap;
 use crate::engine::proof::{Candidate, Doubt, Origin};
 
-/// What is known of images. What an id means never changes.
+/// Caches the labels of images by id. An image id always names the same content.
 #[derive(Default)]
-pub(super) struct Whose {
+pub(super) struct OwnershipCheck {
     images: BTreeMap<String, Result<LabelMap, Doubt>>,
 }
 
-impl Whose {
-    /// Returns those that were created for the instance, and those that are left alone because it is not known whose
-    /// they are. `ask` is asked once for each image; about one that it could not tell of it is asked again the next time.
+impl OwnershipCheck {
+    /// Returns the containers that the instance created, and those that must be left alone because their origin is
+    /// unknown. Calls `ask` once per image; an image for which it failed is tried again in the next call.
     pub(super) fn sort(
         &mut self,
-        listed: Vec<Listed>,
-        ask: impl Fn(&str) -> Result<LabelMap, NoAnswer>,
-    ) -> (Vec<Listed>, Vec<LeftContainer>) {
+        listed: Vec<PodmanContainer>,
+        ask: impl Fn(&str) -> Result<LabelMap, PodmanError>,
+    ) -> (Vec<PodmanContainer>, Vec<LeftContainer>) {
         self.images.retain(|_, known| known.is_ok());
         let (mut ours, mut doubted) = (Vec::new(), Vec::new());
         for one in listed {
@@ -40,10 +40,10 @@ impl Whose {
     fn origin(
         &mut self,
         candidate: &Candidate,
-        ask: impl Fn(&str) -> Result<LabelMap, NoAnswer>,
+        ask: impl Fn(&str) -> Result<LabelMap, PodmanError>,
     ) -> Result<Origin, Doubt> {
         let Some(image) = candidate.image()? else { return Ok(Origin::Create) };
-        let told = || ask(image).map_err(|error| Doubt::Uninspected(error.to_string()));
+        let told = || ask(image).map_err(|error| Doubt::Uninspected(format!("podman: {error}")));
         let labels = self.images.entry(image.to_owned()).or_insert_with(told);
         labels.as_ref().map(|labels| candidate.origin(labels)).map_err(Clone::clone)
     }
@@ -60,7 +60,7 @@ mod tests {
 
     const ID: &str = "11111111111111111111111111111111";
 
-    fn listed(id: &str, image: &Value, call: &str) -> Listed {
+    fn listed(id: &str, image: &Value, call: &str) -> PodmanContainer {
         let labels = json!({INSTANCE: ID, CALL: call});
         serde_json::from_value(json!({"Id": id, "ImageID": image, "Labels": labels})).unwrap()
     }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_image_has_not_passed_on_is_ours() {
+    fn containers_that_inherited_their_labels_are_not_ours() {
         let all = || {
             vec![
                 listed("clean", &json!("clean"), "1-1"),
@@ -89,14 +89,14 @@ mod tests {
             let labels = match image {
                 "marked" => json!({INSTANCE: ID, CALL: "1-1"}),
                 "blank" => json!({INSTANCE: "", CALL: ""}),
-                "lost" => return Err(NoAnswer::Refused("image not known".into())),
+                "lost" => return Err(PodmanError::Refused("image not known".into())),
                 _ => json!({}),
             };
             Ok(serde_json::from_value(labels).unwrap())
         };
-        let mut whose = Whose::default();
+        let mut check = OwnershipCheck::default();
         for expected in [4, 5] {
-            let (ours, doubted) = whose.sort(all(), ask);
+            let (ours, doubted) = check.sort(all(), ask);
             let ours: Vec<String> =
                 ours.iter().map(|one| one.candidate().unwrap().view.id).collect();
             assert_eq!(ours, ["clean", "blank", "own", "rootfs"]);
@@ -104,7 +104,7 @@ mod tests {
             assert_eq!(
                 asked.get(),
                 expected,
-                "one question for each image, and for the lost one again"
+                "one inspection per image, and another one for the lost image"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What podman prints, as far as we read it.
+//! The parts of podman's JSON output that ostler reads.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,12 +9,12 @@ use crate::engine::proof::Candidate;
 use crate::engine::{self};
 use crate::id::InstanceId;
 
-/// A container in podman's own words, most of which are docker's.
+/// A container in the list; most fields are the same as docker's.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Listed {
+pub(super) struct PodmanContainer {
     #[serde(flatten)]
-    common: engine::Listed,
+    common: engine::ListedContainer,
     #[serde(default)]
     is_infra: bool,
     /// In seconds since 1970.
@@ -22,7 +22,6 @@ pub(super) struct Listed {
     exited_at: i64,
 }
 
-/// A pod.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Pod {
@@ -41,7 +40,7 @@ struct Member {
     id: String,
 }
 
-/// A network, which podman tells of in small letters.
+/// A network in the list; its field names are in lower case.
 #[derive(Debug, Deserialize)]
 pub(super) struct Network {
     pub(super) name: String,
@@ -49,13 +48,13 @@ pub(super) struct Network {
     labels: Option<Map<String, Value>>,
 }
 
-impl Listed {
-    /// `None` if it is none of ours.
+impl PodmanContainer {
+    /// `None` if it carries no instance label.
     pub(super) fn view(&self) -> Option<ContainerView> {
         self.common.clone().view()
     }
 
-    /// The same with all that is needed to prove whose it is.
+    /// The container with what is needed to prove which instance created it. `None` if it carries no instance label.
     pub(super) fn candidate(&self) -> Option<Candidate> {
         self.common.clone().candidate()
     }
@@ -64,17 +63,17 @@ impl Listed {
         self.common.instance() == Some(instance)
     }
 
-    /// What holds a pod together. It goes with that, and can't be removed alone.
+    /// Whether it is the infra container of a pod, which is removed only with the pod.
     pub(super) fn is_infra(&self) -> bool {
         self.is_infra
     }
 
-    /// The label of the call that has made it.
+    /// Label of the podman call that created it.
     pub(super) fn call(&self) -> Option<&str> {
         self.common.label(CALL)
     }
 
-    /// Whether it runs, as far as podman knows, or has ended no earlier than that.
+    /// Whether it is running according to podman, or exited at or after `since`, in seconds since 1970.
     pub(super) fn has_run(&self, since: i64) -> bool {
         match self.common.state() {
             "running" | "paused" | "stopping" | "stopped" => true,
@@ -89,7 +88,7 @@ impl Pod {
         is_of(self.labels.as_ref(), instance)
     }
 
-    /// Whether nobody is left in it.
+    /// Whether it has no container except its infra container.
     pub(super) fn is_empty(&self) -> bool {
         self.containers.iter().flatten().all(|member| member.id == self.infra_id)
     }

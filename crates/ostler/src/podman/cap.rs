@@ -1,8 +1,9 @@
-//! The cap on containers, as far as podman's own books go.
+//! Enforces the cap on containers for podman without a service.
 //!
-//! A call that counts can't see what another call is about to create. So each call has a
-//! [label](crate::engine::label::CALL) of its own, and notes it beforehand: it counts for as long as it runs and
-//! its container is not listed.
+//! Several podman calls may run at once, and none sees what another is about to create. So each call has a unique
+//! [label](crate::engine::label::CALL), and writes it to the shelf's `calls` file before it creates anything. Under the
+//! lock of that file, a call counts the listed containers plus the calls that are still running and whose container is
+//! not listed yet.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -12,55 +13,55 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::answers::Listed;
 use super::clear::listed;
-use super::command::{NoAnswer, Podman};
+use super::command::{Podman, PodmanError};
+use super::output::PodmanContainer;
 use super::store::noted;
 use crate::id::InstanceId;
 use crate::proctable::Identity;
 use crate::shelf::Shelf;
 
-/// For podman to say how many there are.
+/// Time limit for podman to list containers.
 const COUNT_LIMIT: Duration = Duration::from_secs(10);
-/// For other calls to be counted first.
-const TURN_LIMIT: Duration = Duration::from_secs(30);
-const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+/// Time limit for the lock, which other calls hold while they count.
+const LOCK_LIMIT: Duration = Duration::from_secs(30);
+const LOCK_RETRY: Duration = Duration::from_millis(10);
 
-/// Why nothing may be created.
+/// Why a container may not be created.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoRoom {
+pub(super) enum CapError {
     #[error("this server has reached its limit of {0} containers")]
     Full(NonZeroUsize),
     #[error("this server's containers can't be counted: podman: {0}")]
-    Uncounted(#[from] NoAnswer),
+    Uncounted(#[from] PodmanError),
     #[error("this server's containers can't be counted: {0}")]
     Unrecorded(#[from] io::Error),
 }
 
-/// Takes a place for what this process is about to create, and returns the value of its [label](own_call).
-pub(super) fn take(
+/// Reserves a slot under the cap for this call, and returns the value of its [label](own_call).
+pub(super) fn reserve(
     podman: &Podman,
     shelf: &Shelf,
     book: &Path,
     instance: InstanceId,
     cap: NonZeroUsize,
-) -> Result<String, NoRoom> {
+) -> Result<String, CapError> {
     let own = own_call()?;
-    // Let go of when this process becomes podman, or ends.
-    let mut file = turn(&shelf.calls())?;
+    // The lock is released when this process executes podman, or exits.
+    let mut file = lock_calls(&shelf.calls())?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
-    // Looked at before what is listed: one that ends meanwhile would be in neither.
+    // Read before the list: a call that ends in between would be in neither.
     let running: Vec<&str> = text.lines().filter(|line| is_alive(line)).collect();
     let mut containers = Vec::new();
     for store in noted(book, instance)?.keys() {
         containers.extend(listed(podman, store, instance, COUNT_LIMIT)?);
     }
-    let seen: BTreeSet<&str> = containers.iter().filter_map(Listed::call).collect();
+    let seen: BTreeSet<&str> = containers.iter().filter_map(PodmanContainer::call).collect();
     let pending: Vec<&str> = running.into_iter().filter(|line| !seen.contains(line)).collect();
     let count = containers.iter().filter(|one| !one.is_infra()).count();
     if count + pending.len() >= cap.get() {
-        return Err(NoRoom::Full(cap));
+        return Err(CapError::Full(cap));
     }
     file.set_len(0)?;
     file.rewind()?;
@@ -70,26 +71,26 @@ pub(super) fn take(
     Ok(own)
 }
 
-/// The value of this process's label, which no other call has.
+/// The unique label value of this call: pid and start time.
 pub(super) fn own_call() -> io::Result<String> {
     let Identity { pid, start } = Identity::own().ok_or(io::ErrorKind::NotFound)?;
     Ok(format!("{pid}-{start}"))
 }
 
-fn turn(path: &Path) -> io::Result<File> {
+fn lock_calls(path: &Path) -> io::Result<File> {
     let file = File::options().create(true).truncate(false).read(true).write(true).open(path)?;
-    let deadline = Instant::now() + TURN_LIMIT;
+    let deadline = Instant::now() + LOCK_LIMIT;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => sleep(BETWEEN_TRIES),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => sleep(LOCK_RETRY),
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::TimedOut.into()),
         }
     }
 }
 
-/// A process keeps its identity when it becomes podman.
+/// Whether a call still runs. A process keeps its identity across the exec of podman.
 fn is_alive(call: &str) -> bool {
     let read = |(pid, start): (&str, &str)| {
         Some(Identity { pid: pid.parse().ok()?, start: start.parse().ok()? })
@@ -105,10 +106,10 @@ mod tests {
     use std::thread::Builder;
 
     use super::*;
-    use crate::engine::argv::Thing;
+    use crate::engine::argv::CreateKind;
     use crate::podman::store::{Files, Store};
 
-    /// Podman lists nothing yet, and before it says so the other call has created its container and ended.
+    /// Podman lists nothing yet; before its list is printed, the other call has created its container and exited.
     #[test]
     fn a_call_that_ends_while_containers_are_counted_counts() {
         let directory = tempfile::tempdir().unwrap();
@@ -132,13 +133,13 @@ mod tests {
         let store = Store::local(store).unwrap();
         let instance = InstanceId::random().unwrap();
         fs::write(place.join("ledger"), "").unwrap();
-        store.note(Thing::Container, place, instance).unwrap();
+        store.note(CreateKind::Container, place, instance).unwrap();
         let identity = Identity::of(pid.cast_signed()).unwrap();
         let shelf = Shelf::at(place);
         fs::write(shelf.calls(), format!("{}-{}\n", identity.pid, identity.start)).unwrap();
         let reaper = Builder::new().spawn(move || other.wait().unwrap()).unwrap();
-        let taken = take(&podman, &shelf, place, instance, NonZeroUsize::MIN);
-        assert!(matches!(taken, Err(NoRoom::Full(_))), "{taken:?}");
+        let taken = reserve(&podman, &shelf, place, instance, NonZeroUsize::MIN);
+        assert!(matches!(taken, Err(CapError::Full(_))), "{taken:?}");
         reaper.join().unwrap();
     }
 }

@@ -1,7 +1,7 @@
-//! What `ps`, `why` and `reap` say of containers, and do about them.
+//! Containers in the output of `ps` and `why`, and their removal by `reap`.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
-/// On the engine that the test command starts, or on one of its own if that has to fail.
+/// Tests on the shared engine of the test run, or on a private one if the engine has to fail.
 mod engine {
     use std::process::Output;
     use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ mod engine {
     use serde_json::{Value, json};
 
     const PATIENCE: Duration = Duration::from_secs(30);
-    /// What nobody at a terminal takes for a hang, on a loaded machine.
+    /// Longest time for a command at a terminal, on a loaded machine.
     const PROMPT: Duration = Duration::from_secs(10);
 
     /// A server called `stable` with one container called `horse`.
@@ -82,7 +82,7 @@ mod engine {
                 let answer = json_of(dock, &["why", target, "--json"]);
                 assert_eq!((&answer["container"]["id"], &answer["instance"]["name"]), (&json!(horse), &json!("stable")));
             }
-            // One of the same image that is nobody's, and one of an instance that nobody knows.
+            // A container of the same image without labels, and one of an unknown instance.
             let (code, text) = complaint(&dock.ostler(&["why", dock.stranger()]));
             assert_eq!((code, text), (3, format!("ostler: no server of ostler has a container '{}'\n", dock.stranger())));
             let unknown = dock.docker().containers("ostler.instance=00000000000000000000000000000001").pop().unwrap();
@@ -114,7 +114,7 @@ mod engine {
     dock_rows! {
         private:
 
-        /// It takes calls and does not answer: nobody is kept waiting for it.
+        /// The engine accepts connections and does not respond; the commands do not wait for it.
         fn r17_an_engine_that_hangs_does_not_hang_the_commands(dock) {
             let (mut run, horse) = stable(dock);
             dock.freeze_engine();
@@ -137,7 +137,7 @@ mod engine {
             dock.expect_empty();
         }
 
-        fn r17_debts_of_an_engine_that_is_down_are_named_until_they_are_paid(dock) {
+        fn r17_containers_of_an_engine_that_is_down_are_named_until_they_are_removed(dock) {
             let (mut run, _) = stable(dock);
             dock.abandon(&mut run);
             dock.kill_engine();
@@ -155,8 +155,8 @@ mod engine {
             dock.expect_empty();
         }
 
-        /// Its guardian lives, and pays as soon as it can; meanwhile everybody says what is owed.
-        fn r17_debts_that_a_guardian_pays_are_named_as_well(dock) {
+        /// The guardian is alive and removes the container as soon as it can; meanwhile the commands name it.
+        fn r17_containers_that_a_guardian_still_has_to_remove_are_named_too(dock) {
             let (mut run, _) = stable(dock);
             dock.kill_engine();
             run.signal(rustix::process::Signal::KILL);
@@ -176,9 +176,9 @@ mod engine {
         }
     }
 
-    /// Down or held, it is left to the guardian, and that is said.
+    /// Whether the engine is down or stopped, ostler exits, leaves the rest to the guardian, and says so.
     #[test]
-    fn r17_nobody_waits_for_an_engine_that_does_not_answer() {
+    fn r17_no_command_waits_for_an_engine_that_does_not_respond() {
         let dock = &mut Dock::private(Stage::tree());
         let troubles: [[fn(&mut Dock); 2]; 2] = [
             [|dock| dock.freeze_engine(), |dock| dock.thaw_engine()],

@@ -1,7 +1,7 @@
-//! Containers by other ways than a docker command that takes its engine from its environment.
+//! Containers of servers that do not take their engine from the environment: flags, contexts, ssh, bypasses.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
-/// On the engine that the test command starts.
+/// Tests on the shared engine of the test run.
 mod engine {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ mod engine {
     use serde_json::Value;
 
     const PATIENCE: Duration = Duration::from_secs(30);
-    /// Where no engine is: what a command line says otherwise has to count.
+    /// No engine listens here, so the command line has to win over the environment.
     const NOWHERE: &str = "unix:///nonexistent/docker.sock";
 
     /// The ways in which a client ends its server.
@@ -27,7 +27,7 @@ mod engine {
         dock.expect_empty();
     }
 
-    /// A program of this name, first on the path of `command`.
+    /// Puts a program of this name first on the `PATH` of `command`.
     fn shadow(dock: &Dock, command: &mut Command, name: &str, script: &str) -> PathBuf {
         let directory = dock.stage().sandbox.file("shadows");
         fs::create_dir_all(&directory).unwrap();
@@ -77,7 +77,7 @@ mod engine {
             }
         }
 
-        /// Another machine, as far as anybody can tell: a line that nothing but bytes pass through.
+        /// A fake ssh that only forwards bytes stands for another machine.
         fn l23_an_engine_behind_ssh(dock) {
             let far_end = format!("exec docker --host {} system dial-stdio", dock.docker().host());
             let script = "docker run -d $IMAGE sleep 100000; exec cat";
@@ -109,7 +109,7 @@ mod engine {
         }
     }
 
-    /// Whatever a wrapper does to the environment: there is no other way to the engine.
+    /// Whatever a wrapper does to the environment, at `strict` the Door covers the engine's socket.
     #[test]
     fn f22_wrappers_that_bypass_the_environment_at_strict() {
         for stage in [Stage::strict(), Stage::strict_user()] {
@@ -131,7 +131,7 @@ mod engine {
         }
     }
 
-    /// Puts a program in its place that fails, and says where it is now.
+    /// Replaces a program by one that fails, and returns the new path of the original.
     fn cut(program: &Path) -> PathBuf {
         let aside = program.with_extension("aside");
         fs::rename(program, &aside).unwrap();

@@ -1,7 +1,7 @@
-//! F20: clients of an engine print the same and end the same, with the Door as without it.
+//! F20: engine clients have the same output and exit status with the Door and without it.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
-/// On the engine that the test command starts.
+/// Tests on the shared engine of the test run.
 mod engine {
     use std::fs;
     use std::io::{Read, Write};
@@ -12,7 +12,7 @@ mod engine {
     use serde_json::Value;
 
     const PATIENCE: Duration = Duration::from_secs(30);
-    /// Nothing here may end because its input has.
+    /// Long enough that no test ends because of the grace after the end of input.
     const GRACE: &str = "60s";
     const COMPOSE: &str = "
 services:
@@ -23,7 +23,7 @@ networks: {net: {}}
 volumes: {kept: {}}
 ";
 
-    /// What a client has printed, and its exit code.
+    /// Output and exit code of a client.
     #[derive(Debug)]
     struct Said {
         stdout: Vec<u8>,
@@ -32,19 +32,19 @@ volumes: {kept: {}}
     }
 
     impl Said {
-        /// Without the names that an engine gives.
+        /// Standard output without the ids that an engine generates.
         fn text(&self) -> String {
             without_ids(&String::from_utf8_lossy(&self.stdout))
         }
 
-        /// The same for its complaints, without what ostler says itself.
+        /// Standard error likewise, without ostler's own lines.
         fn complaints(&self) -> String {
             let lines = self.stderr.lines().filter(|line| !line.starts_with("ostler: "));
             without_ids(&lines.collect::<Vec<_>>().join("\n"))
         }
     }
 
-    /// Runs a client. The end of input asks a server to end, so that who gets none keeps it open.
+    /// Runs a client. End of input would stop a server, so without input stdin stays open.
     fn said(command: &mut Command, input: &[u8]) -> Said {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -62,7 +62,7 @@ volumes: {kept: {}}
         Said { stdout, stderr, code: child.wait().unwrap().code() }
     }
 
-    /// Through the Door, for a command that leaves its containers to ostler, or none.
+    /// A command that runs through the Door.
     fn through(dock: &Dock, words: &[&str]) -> Command {
         let mut command = dock.stage().command(&dock.stage().run_words()[0]);
         command.args(["run", "--grace", GRACE, "--"]).args(words);
@@ -75,7 +75,7 @@ volumes: {kept: {}}
         command
     }
 
-    /// What both ways have in common, which has to be all of it.
+    /// Runs a command with and without the Door, and expects equal results.
     fn both(dock: &Dock, words: &[&str], input: &[u8]) -> Said {
         let [direct, through] = [direct, through].map(|way| {
             let mut command = way(dock, words);
@@ -92,19 +92,19 @@ volumes: {kept: {}}
         through
     }
 
-    /// The same for a script, all of whose complaints count.
+    /// The same for a shell script; standard error is compared too.
     fn script(dock: &Dock, script: &str, input: &[u8]) -> String {
         both(dock, &["sh", "-c", &format!("exec 2>&1\n{script}")], input).text()
     }
 
-    /// A directory of the test's own.
+    /// A private directory for the test.
     fn work(dock: &Dock) -> String {
         let work = dock.stage().sandbox.file("work");
         fs::create_dir_all(&work).unwrap();
         work.to_str().unwrap().to_owned()
     }
 
-    /// Each run of twelve and more hexadecimal digits is somebody's name.
+    /// Replaces ids: runs of at least twelve hexadecimal digits.
     fn without_ids(text: &str) -> String {
         let (mut clean, mut run) = (String::new(), String::new());
         for character in text.chars().chain(['\n']) {
@@ -199,7 +199,7 @@ volumes: {kept: {}}
         }
     }
 
-    /// The Door asks for the empty label itself, and this builder tells of each label as a step.
+    /// The Door adds an empty label, and this builder prints a step for each label.
     #[test]
     fn f20_a_build_without_buildkit() {
         let dock = &dock();
@@ -218,7 +218,7 @@ volumes: {kept: {}}
         }
     }
 
-    /// Labels and nothing else are what an engine says more.
+    /// Through the Door, `inspect` shows additional labels and nothing else.
     #[test]
     fn f20_what_the_engine_says_of_a_container() {
         let dock = &dock();
@@ -298,7 +298,7 @@ box.remove(force=True)
         fs::write(&file, COMPOSE.replace("IMAGE", IMAGE)).unwrap();
         let compose = "docker-compose --ansi never -p same -f $WORK/compose.yaml";
         let up = format!("{compose} up -d");
-        // It works on several containers at once, so that the order of some lines is by chance.
+        // Compose works on several containers at once, so the order of some lines is random.
         let words = [
             format!("{up} 2>&1 | sort; {compose} logs first; {compose} exec -T second echo inside"),
             format!("{compose} down --volumes 2>&1 | sort"),

@@ -1,4 +1,4 @@
-//! Images that carry a server's labels: a container that the user starts from one is not the server's.
+//! Images that carry a server's labels: containers that the user starts from them are not removed.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use rustix::process::Signal;
 const PATIENCE: Duration = Duration::from_secs(30);
 const INSTANCE: &str = "ostler.instance";
 
-/// A server with a container called `own` that carries out each line that it reads.
+/// A server with a container called `own` that executes each line of its input.
 const SHELL: &str = "docker run -d --name own $IMAGE sleep 100000 >/dev/null; echo up
     while read -r line; do eval \"$line\" >&2; echo $?; done";
 
-/// Sends a request to the server's socket: `node REQUEST_SCRIPT PATH [FILE]`. Fails unless the answer is a success.
+/// Sends a request to the server's Door: `node REQUEST_SCRIPT PATH [FILE]`. Fails unless the response is a success.
 const REQUEST: &str = r"
     const [path, file] = process.argv.slice(2);
     const socketPath = process.env.DOCKER_HOST.slice('unix://'.length);
@@ -33,20 +33,20 @@ fn start(dock: &Dock) -> (Launched, String) {
     (run, instance)
 }
 
-/// Lets the server carry out a line, and returns its exit code.
+/// Makes the server execute a line, and returns the exit code.
 fn tell(run: &mut Launched, line: &str) -> i32 {
     run.write(format!("{line}\n").as_bytes(), PATIENCE).unwrap();
     let answer = run.line(PATIENCE).unwrap().unwrap();
     String::from_utf8(answer).unwrap().parse().unwrap()
 }
 
-/// The instance that an image's label names; empty if none.
+/// The value of an image's instance label; empty if it has none.
 fn label_of(dock: &Dock, image: &str) -> String {
     let format = format!("{{{{index .Config.Labels \"{INSTANCE}\"}}}}");
     dock.docker().expect(&["image", "inspect", "--format", &format, image])
 }
 
-/// The ways in which a server's containers come to be removed: by its porter, by its owner, by a sweep.
+/// The processes that remove a server's containers: its porter, its owner, or a sweep.
 const ENDS: [fn(&Dock, &mut Launched); 4] = [
     |_, run| run.close_stdin(),
     |_, run| run.signal(Signal::KILL),
@@ -57,13 +57,13 @@ const ENDS: [fn(&Dock, &mut Launched); 4] = [
     },
 ];
 
-/// On the engine that the test command starts.
+/// Tests on the shared engine of the test run.
 mod engine {
     use std::fs;
 
     use super::*;
 
-    /// Ends the server and expects that its containers are gone, and the user's are not.
+    /// Ends the server, and expects that its containers are gone and the user's are not.
     fn end_and_expect_the_users(
         dock: &mut Dock,
         run: &mut Launched,
@@ -91,7 +91,7 @@ mod engine {
         archive
     }
 
-    /// A server and the user have containers of an image that carries the labels, and was deleted meanwhile.
+    /// Starts containers of the server and of the user from an image with the labels, then deletes the image.
     fn start_without_image(dock: &mut Dock) -> (Launched, String) {
         let (mut run, _) = start(dock);
         dock.docker().expect(&["commit", "own", "r01:gone"]);
@@ -118,7 +118,7 @@ mod engine {
             }
         }
 
-        /// Committed past the Door, so that it carries the labels; the server has a container of it as well.
+        /// The image was committed without the Door, so it carries the labels; the server has a container of it too.
         fn r01_an_image_that_carries_the_labels(dock) {
             for end in ENDS {
                 let (mut run, instance) = start(dock);
@@ -142,7 +142,7 @@ mod engine {
             }
         }
 
-        /// Both builders, with the label in the file, and in the request.
+        /// Both builders, with the label in the Dockerfile and in the request.
         fn r01_images_that_the_server_built(dock) {
             let script = dock.stage().sandbox.file("request.js");
             let (script, archive) = (script.to_str().unwrap(), dock.stage().sandbox.file("context.tar"));
@@ -161,7 +161,7 @@ mod engine {
                 assert_eq!(dock.docker().expect(&["image", "inspect", "--format", own, "r01:built"]), "1 b");
                 let forged = format!("&labels=%7B%22{INSTANCE}%22%3A%22{instance}%22%7D");
                 assert_eq!(tell(&mut run, &build(&forged)), 1);
-                wait_until("it is said", PATIENCE, || run.stderr().contains("labels that begin with 'ostler.' are ostler's own"));
+                wait_until("the refusal is printed", PATIENCE, || run.stderr().contains("labels that begin with 'ostler.' are ostler's own"));
                 let users = dock.adopt("r01:built");
                 end_and_expect_the_users(dock, &mut run, ENDS[0], &users, "r01:built");
             }
@@ -180,14 +180,14 @@ mod engine {
             ] {
                 let before = run.stderr().matches("are ostler's own").count();
                 assert_ne!(tell(&mut run, &line), 0, "{line}");
-                wait_until("it is said", PATIENCE, || run.stderr().matches("are ostler's own").count() > before);
+                wait_until("the refusal is printed", PATIENCE, || run.stderr().matches("are ostler's own").count() > before);
             }
             run.close_stdin();
             dock.stage().wait_exit(&mut run);
             dock.expect_empty();
         }
 
-        /// Nothing says any more where a label came from, but the Door knows what it has created.
+        /// Without the image the origin of a label is unknown, but the Door knows the ids it has created.
         fn r01_an_image_that_is_gone(dock) {
             let (mut run, users) = start_without_image(dock);
             run.close_stdin();
@@ -215,7 +215,7 @@ mod engine {
         }
     }
 
-    /// Also where the server can reach no engine but through its Door.
+    /// At `strict` the server reaches the engine only through its Door.
     #[test]
     fn r01_at_strict() {
         let dock = &mut Dock::shared(Stage::strict());

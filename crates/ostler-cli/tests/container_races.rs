@@ -1,4 +1,4 @@
-//! Moments at which it could be said too early that no container is left, each of them forced.
+//! Races in which ostler could report too early that no container is left, each of them forced by a tracer.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 const PATIENCE: Duration = Duration::from_secs(30);
 const CREATE: &str = "POST /containers/create";
 
-/// A server that knocks at its Door when it is asked to end, and is dead before anybody answers.
+/// A server that connects to its Door on SIGTERM, and dies before the connection is accepted.
 const LAST_WORDS: &str = r"
     const door = process.env.DOCKER_HOST.slice('unix://'.length);
     const body = JSON.stringify({ Image: 'image' });
@@ -27,10 +27,10 @@ const LAST_WORDS: &str = r"
     });
     setInterval(() => {}, 100000);
 ";
-/// A server that has to be killed.
+/// A server that ignores SIGTERM.
 const DEAF: &str = "process.on('SIGTERM', () => {}); setInterval(() => {}, 100000);";
 
-/// A tracer that holds up a process at these calls. It ends with the process.
+/// Starts a tracer that delays these system calls of a process. It exits with the process.
 fn slow_down(stage: &Stage, pid: u32, delays: [&str; 2]) -> Launched {
     let mut command = Command::new("strace");
     command.args(["-p", &pid.to_string(), "-o"]).arg(stage.sandbox.file("trace"));
@@ -45,11 +45,11 @@ fn slow_down(stage: &Stage, pid: u32, delays: [&str; 2]) -> Launched {
     tracer
 }
 
-/// The guardian has looked at the Door for the last time and is about to see that no process is left.
-/// Its orders to a porter, if it calls one, are held up: the porter has time to serve the dead. The other
-/// server keeps the ledger open, without whose directory nothing can be created.
+/// The guardian has polled the Door for the last time and is about to see that no process is left. Its orders to a
+/// porter, if it starts one, are delayed, so the porter would have time to serve the pending connection. Another server
+/// keeps the ledger's directory in place, without which no create can be recorded.
 #[test]
-fn r06_nobody_serves_the_dead_after_the_proof() {
+fn r06_no_request_of_a_dead_process_is_served_after_the_proof() {
     let (stage, engine) = (Stage::leaf(), FakeEngine::start());
     engine.script(CREATE, &[Act::Slow(Duration::from_secs(2))]);
     let mut command = stage.command(stage.sandbox.reachable(&binary("ostler-host")));
@@ -66,27 +66,27 @@ fn r06_nobody_serves_the_dead_after_the_proof() {
         let mut servers = all.filter(|one| one.cmdline() == format!("node {}", files[0]));
         servers.next().map(|server| server.ppid)
     });
-    // Its two reports to the owner are not held up.
+    // The guardian's two reports to the owner are not delayed.
     let delays = ["wait4:delay_enter=100000", "sendmsg:delay_enter=300000:when=3+"];
     let _tracer = slow_down(&stage, guardian, delays);
     assert!(host.obey("stop").contains("gone: 2"));
     assert!(fs::exists(format!("{}.knocked", files[0])).unwrap());
-    // What was let through before the proof was gone by then.
+    // A create that was forwarded before the proof was removed by then.
     assert_eq!(engine.asked(CREATE).len(), engine.asked("DELETE /containers/").len());
     host.0.close_stdin();
     stage.wait_exit(&mut host.0);
     stage.expect_empty();
 }
 
-/// On the engine that the test command starts.
+/// Tests on the shared engine of the test run.
 mod engine {
     use super::*;
 
     dock_rows! {
         shared:
 
-        /// A porter that is held up can't say that nothing is left, so nobody else says it.
-        fn s02_nobody_speaks_for_a_porter_that_is_held(dock) {
+        /// A stopped porter can't report that nothing is left, and no other process may do so in its place.
+        fn s02_nothing_is_proven_while_the_porter_is_stopped(dock) {
             let mut run = dock.script(&[], "docker run -i $IMAGE sleep 100000; true");
             dock.await_running(1);
             let stage = dock.stage();
@@ -95,7 +95,7 @@ mod engine {
             run.signal(Signal::TERM);
             stage.wait_exit(&mut run);
             assert!(run.stderr().contains("goes on"), "{}", run.stderr());
-            // Whoever could say it has looked: the guardian, whose server is gone, and a sweep.
+            // Both processes that could report it have checked: the guardian, whose server is gone, and a sweep.
             wait_until("only the porter is left", PATIENCE, || {
                 Process::all().iter().filter(|one| one.ppid == guardian).all(|one| one.pid == porter)
             });

@@ -1,7 +1,7 @@
-//! Requests to an engine in forms that the docker command does not use, and others do.
+//! Engine requests in forms that the docker command does not use but other clients do.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
-/// On the engine that the test command starts.
+/// Tests on the shared engine of the test run.
 mod engine {
     use std::time::Duration;
 
@@ -10,7 +10,7 @@ mod engine {
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// A server that sends each line that it reads as the body of a create, and prints status and answer.
+    /// A server that sends each line of its input as the body of a request, and prints status and response.
     const CREATOR: &str = r"
         const socketPath = process.env.DOCKER_HOST.slice('unix://'.length);
         const ask = (path, body) => {
@@ -28,7 +28,7 @@ mod engine {
             .on('close', () => process.exit());
     ";
 
-    /// What is answered to a request.
+    /// Sends a request, and returns status and body of the response.
     fn ask(run: &mut Launched, path: &str, body: &str) -> (u64, Value) {
         run.write(format!("{path} {body}\n").as_bytes(), PATIENCE).unwrap();
         let line = run.line(PATIENCE).unwrap().unwrap();
@@ -43,8 +43,8 @@ mod engine {
     dock_rows! {
         shared:
 
-        /// Engines up to 20.10 take them for those of a missing `HostConfig`.
-        fn r12_what_belongs_into_the_host_configuration_is_edited_beside_it(dock) {
+        /// Docker up to 20.10 reads them as members of a missing `HostConfig`.
+        fn r12_host_config_members_at_the_top_level_are_edited_too(dock) {
             let mut run = creator(dock);
             let socket = dock.docker().socket().to_str().unwrap();
             let config = json!({
@@ -53,7 +53,7 @@ mod engine {
                 "Mounts": [{"Type": "bind", "Source": socket, "Target": "/mounted.sock"}],
             });
             let beside = config.to_string();
-            // In another case, and with letters that are written otherwise.
+            // In another case, and with escaped letters.
             let odd = beside.replace("RestartPolicy", "restartPOLICY");
             let odd = odd.replace("Binds", "\\u0042inds").replace("Mounts", "mount\u{17F}");
             let with_null = beside.replacen('{', "{\"hostConfig\":null,", 1);
@@ -74,8 +74,8 @@ mod engine {
             dock.expect_empty();
         }
 
-        /// The engine would take the first name, as `null` changes nothing.
-        fn r12_members_that_are_given_twice_are_refused(dock) {
+        /// The engine would use the first member, because `null` changes nothing.
+        fn r12_duplicate_members_are_refused(dock) {
             let mut run = creator(dock);
             let policy = r#"{"Name":"always","Name":null}"#;
             for body in [
@@ -103,9 +103,9 @@ mod engine {
         }
     }
 
-    /// The inner one says whose its containers are, and they end with the outer one.
+    /// The inner ostler reports that the outer one tracks its containers, and they end with the outer server.
     #[test]
-    fn an_ostler_inside_of_a_server_leaves_containers_to_the_one_around_it() {
+    fn an_ostler_inside_a_server_leaves_containers_to_the_outer_one() {
         let dock = &Dock::shared(Stage::leaf());
         let inner = dock.stage().run_words();
         let script = format!("docker run -d {IMAGE} sleep 100000; exec cat");
@@ -114,7 +114,7 @@ mod engine {
         let mut run = Launched::start(&mut dock.run_with(&[], &words));
         dock.await_running(1);
         let said = "its containers, if any, are not followed: they end with the server that this ostler runs in";
-        wait_until("that is said", PATIENCE, || run.stderr().contains(said));
+        wait_until("the reason is printed", PATIENCE, || run.stderr().contains(said));
         run.close_stdin();
         dock.stage().wait_exit(&mut run);
         dock.expect_empty();

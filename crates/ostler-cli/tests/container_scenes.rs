@@ -1,4 +1,4 @@
-//! The scenes of the bug reports about containers, with as many servers as there were in them.
+//! The situations of the bug reports about containers, with as many servers as in the reports.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::time::Duration;
@@ -7,10 +7,10 @@ use ostler_testkit::{Dock, IMAGE, Launched, Stage, wait_until};
 use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A server that starts a container, which is its own business from then on.
+/// A server that starts a detached container.
 const DETACHED: &str = "docker run -d $IMAGE sleep 100000 >/dev/null; exec cat";
 
-/// Servers behind wrappers, on the engine that the test command starts.
+/// Servers behind wrappers, on the shared engine of the test run.
 mod engine {
     use std::collections::BTreeMap;
     use std::fs::{self, Permissions};
@@ -22,19 +22,19 @@ mod engine {
 
     use super::*;
 
-    /// Servers at a time, as in the report.
+    /// Concurrent servers, as in the report.
     const PARALLEL: usize = 4;
     /// Half of them behind each.
     const MIXED: [Wrapper; PARALLEL] = [Wrapper::Shell, Wrapper::Npx, Wrapper::Shell, Wrapper::Npx];
-    /// How often they come and go.
+    /// Number of rounds of starting and ending.
     const ROUNDS: usize = 10;
-    /// How often for each way in which somebody is killed.
+    /// Number of rounds for each process that is killed.
     const KILL_ROUNDS: usize = 3;
-    /// Between two looks at the engine, whose client takes as much time as a container.
+    /// Delay between two lists of containers; the docker command takes as long as a container.
     const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-    /// Between two points of the grid of kills, which ends after 450 ms.
+    /// Distance of two kill times; the last one is at 450 ms.
     const GRID_STEP: Duration = Duration::from_millis(41);
-    /// A wrapper that outlives its docker command by a moment, so that no shell replaces itself by it.
+    /// A wrapper with a command after docker, so that the shell does not exec docker in its own place.
     const SHELL: &str = "docker run -i $IMAGE sleep 100000; true";
     /// The same as the program of a package.
     const PROGRAM: &str = "#!/usr/bin/env node
@@ -42,7 +42,7 @@ const words = ['run', '-i', process.env.IMAGE, 'sleep', '100000'];
 const docker = require('child_process').spawn('docker', words, { stdio: 'inherit' });
 docker.on('exit', () => process.exit());
 ";
-    /// A client that begins with the create itself: `ask` sends it, and says when that is done.
+    /// A client whose first request is the create: `ask` sends it, and reports when it was sent.
     const CLIENT: &str = r"
         const door = process.env.DOCKER_HOST.slice('unix://'.length);
         const body = JSON.stringify({ Image: process.env.IMAGE, Cmd: ['sleep', '100000'] });
@@ -61,14 +61,14 @@ docker.on('exit', () => process.exit());
         Launched::start(command.env("IMAGE", IMAGE).env("DOCKER_HOST", engine))
     }
 
-    /// What stands between ostler and the docker command.
+    /// The program between ostler and the docker command.
     #[derive(Clone, Copy)]
     enum Wrapper {
         Shell,
         Npx,
     }
 
-    /// A project that has a package with a program called `server`; nothing has to be fetched.
+    /// A project with an installed package that has a program called `server`; npx downloads nothing.
     fn project(dock: &Dock) -> PathBuf {
         let project = dock.stage().sandbox.file("project");
         let package = project.join("node_modules/server");
@@ -99,7 +99,7 @@ docker.on('exit', () => process.exit());
         Launched::start(command.env("IMAGE", IMAGE))
     }
 
-    /// Servers that run at the same time.
+    /// Concurrent servers.
     struct Crowd<'a> {
         dock: &'a Dock,
         runs: Vec<Launched>,
@@ -118,15 +118,15 @@ docker.on('exit', () => process.exit());
             crowd
         }
 
-        /// How many of them have not ended.
+        /// Number of servers that have not ended.
         fn live(&mut self) -> usize {
             self.runs.iter_mut().map(Launched::try_exit).filter(Option::is_none).count()
         }
 
-        /// How many containers there are, of which none may outlive its server.
+        /// Number of containers. Asserts that there are no more than living servers.
         fn count(&mut self) -> usize {
             std::thread::sleep(BETWEEN_LOOKS);
-            // In this order: they have all been started, so that they can only become fewer.
+            // Servers are counted first: both numbers can only fall, so the later one must not be larger.
             let live = self.live();
             let count = self.dock.containers().len();
             let said = || self.runs.iter().map(Launched::stderr).collect::<String>();
@@ -134,7 +134,7 @@ docker.on('exit', () => process.exit());
             count
         }
 
-        /// Waits for the end of all. Nothing is left from the moment on that the last one leaves.
+        /// Waits for the end of all servers, and expects nothing to be left at that moment.
         fn expect_end(mut self) {
             wait_until("all have ended", PATIENCE, || {
                 self.count();
@@ -144,7 +144,7 @@ docker.on('exit', () => process.exit());
             self.dock.expect_empty();
         }
 
-        /// The same for those that were killed: their guardians stay until nothing is left.
+        /// The same if ostler was killed: the guardians stay until nothing is left.
         fn expect_end_of_guardians(mut self) {
             wait_until("all guardians have left", PATIENCE, || {
                 let live = self.dock.stage().guardians().len();
@@ -157,7 +157,7 @@ docker.on('exit', () => process.exit());
         }
     }
 
-    /// Each round ends in another way than the one before.
+    /// Each round ends in another way than the previous one.
     fn come_and_go(dock: &Dock, wrapper: Wrapper) {
         let ends: [fn(&mut Launched); 2] = [Launched::close_stdin, |run| run.signal(Signal::TERM)];
         for end in ends.into_iter().cycle().take(ROUNDS) {
@@ -195,7 +195,7 @@ docker.on('exit', () => process.exit());
         }
     }
 
-    /// Each client at a point of the grid of its own, counted from its start.
+    /// Each client is killed at another time after its start.
     #[test]
     fn f13_clients_are_killed_at_points_of_a_grid() {
         let dock = &Dock::shared(Stage::tree());
@@ -231,7 +231,7 @@ docker.on('exit', () => process.exit());
     dock_rows! {
         shared:
 
-        fn f13_clients_that_hang_up_at_once(dock) {
+        fn f13_clients_that_close_the_connection_at_once(dock) {
             let script = "for (let i = 0; i < 4; i++) ask(client => setTimeout(() => client.destroy(), 2));";
             let mut run = client(dock, &dock.docker().host(), script);
             wait_until("all were created", PATIENCE, || dock.containers().len() == 4);
@@ -263,8 +263,8 @@ docker.on('exit', () => process.exit());
             dock.expect_empty();
         }
 
-        /// Image, command, owner and most of the instance's name are the same, but that is not enough.
-        fn s03_removal_is_by_the_whole_label_alone(dock) {
+        /// Image, command, owner and most of the instance id are the same, which must not be enough.
+        fn s03_only_an_exact_label_match_is_removed(dock) {
             let mut run = dock.script(&[], DETACHED);
             let own = dock.await_running(1).pop().unwrap();
             let labels = dock.inspect(&own)["Config"]["Labels"].clone();
@@ -288,7 +288,7 @@ docker.on('exit', () => process.exit());
         }
     }
 
-    /// The engine takes its time, and whoever has asked for the container is dead when it is there.
+    /// The engine delays the create, so the container appears when its client and owner are dead.
     #[test]
     fn f14_a_create_that_outlives_its_owner() {
         const CREATE: &str = "POST /containers/create";
@@ -305,11 +305,11 @@ docker.on('exit', () => process.exit());
     }
 }
 
-/// So many containers that the machine has nothing else to do.
+/// Tests with so many containers that they need the machine for themselves.
 mod alone {
     use super::*;
 
-    /// For some hundred containers to come or to go.
+    /// Time limit for the start or the end of some hundred containers.
     const LONG: Duration = Duration::from_mins(4);
 
     /// Two hundred in a full run.
@@ -325,7 +325,7 @@ mod alone {
         run.signal(Signal::KILL);
         dock.stage().wait_exit(&mut run);
         wait_until("none is left", LONG, || dock.containers().is_empty());
-        // The engine is none the worse for it.
+        // The engine still works.
         dock.docker().expect(&["run", "--rm", IMAGE, "true"]);
         dock.expect_empty();
     }

@@ -1,7 +1,7 @@
-//! Containers end with the server that has caused them, whoever else is killed.
+//! Containers end with the server that created them, whichever other process is killed.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
-/// On the engine that the test command starts, or on one of its own if that has to fail.
+/// Tests on the shared engine of the test run, or on a private one if the engine has to fail.
 mod engine {
     use std::fs;
     use std::path::Path;
@@ -13,12 +13,12 @@ mod engine {
     use serde_json::{Value, json};
 
     const PATIENCE: Duration = Duration::from_secs(30);
-    /// A container that heeds neither the end of its input nor TERM.
+    /// Command of a container that ignores both the end of its input and SIGTERM.
     const STUBBORN: &[&str] = &["sh", "-c", "trap '' TERM; while true; do sleep 1; done"];
-    /// A server that starts such a container, which is its own business from then on.
+    /// A server that starts such a container, detached.
     const DETACHED: &str = "docker run -d $IMAGE sleep 100000 >/dev/null; exec sleep 100000";
 
-    /// A configured `docker run` of a container with this command, up and running.
+    /// Starts a configured `docker run` with this command, and waits until the container runs.
     fn docker_run(dock: &Dock, options: &[&str], command: &[&str]) -> (Launched, String) {
         let before = dock.containers();
         let words = [&["docker", "run", "-i"], options, &[IMAGE], command].concat();
@@ -32,7 +32,7 @@ mod engine {
         |_, run| run.close_stdin(),
         |_, run| run.signal(Signal::TERM),
         |_, run| run.signal(Signal::KILL),
-        // The server itself: the docker command, which can't take its container along.
+        // Kills the server itself: the docker command, whose death does not end its container.
         |dock, _| dock.stage().signal(dock.stage().named("docker")[0], Signal::KILL),
     ];
 
@@ -57,7 +57,7 @@ mod engine {
                 dock.stage().wait_exit(&mut run);
                 dock.expect_empty();
             }
-            // The wrapper first, whose death nobody passes on.
+            // The wrapper dies first, and passes no signal on.
             let mut run = dock.script(&[], wrapped);
             dock.await_running(1);
             for wrapper in dock.stage().named("sh") {
@@ -75,7 +75,7 @@ mod engine {
             dock.expect_empty();
         }
 
-        fn l17b_containers_that_nobody_wanted_removed(dock) {
+        fn l17b_containers_without_rm_are_removed(dock) {
             let script = "docker run $IMAGE true; docker create $IMAGE true; docker run $IMAGE false;
                 docker run $IMAGE no-such-command; echo made; exec cat";
             let mut run = dock.script(&[], script);
@@ -85,7 +85,7 @@ mod engine {
             dock.expect_empty();
         }
 
-        fn l18_networks_and_volumes_without_a_name(dock) {
+        fn l18_networks_and_anonymous_volumes_are_removed(dock) {
             let script = "docker network create net; docker volume create kept;
                 docker run -d --network net --volume /anonymous --volume kept:/kept $IMAGE sleep 100000;
                 docker run -d --network net $IMAGE sleep 100000; exec cat";
@@ -132,7 +132,7 @@ mod engine {
             let mut run = dock.script(&[], "while read image; do docker run -d $image sleep 100000; done");
             for count in 1..=2 {
                 run.write(format!("{IMAGE}\n").as_bytes(), PATIENCE).unwrap();
-                // The client has its answer when it prints the container's id.
+                // The client prints the container's id once it has the response.
                 assert!(run.line(PATIENCE).unwrap().is_some());
                 dock.await_running(count);
                 dock.stage().signal(dock.stage().named("ostler-porter")[0], Signal::KILL);
@@ -167,7 +167,7 @@ mod engine {
             dock.expect_empty();
         }
 
-        fn s11_no_more_containers_than_allowed(dock) {
+        fn s11_creates_above_the_cap_are_refused(dock) {
             let script = "for i in 1 2 3; do docker run -d $IMAGE sleep 100000; done; exec cat";
             let mut run = dock.script(&["--containers", "2"], script);
             let said = "Error response from daemon: ostler: this server has reached its limit of 2 containers";
@@ -178,7 +178,7 @@ mod engine {
             dock.expect_empty();
         }
 
-        fn what_was_started_in_the_background_is_named_when_it_goes(dock) {
+        fn a_removed_detached_container_is_reported(dock) {
             let script = "docker run -d $IMAGE sh -c 'trap exit TERM; sleep 100000 & wait'; exec cat";
             let mut command = dock.stage().command(&dock.stage().run_words()[0]);
             command.args(["run", "--grace", "20s", "--", "sh", "-c", script]).env("IMAGE", IMAGE);
@@ -193,7 +193,7 @@ mod engine {
             dock.stage().assert_empty_now();
         }
 
-        fn f22_a_command_that_names_its_engine_is_led_to_the_door(dock) {
+        fn f22_a_command_that_names_its_engine_goes_through_the_door(dock) {
             let words = ["docker", "-H", &dock.docker().host(), "run", "-i", IMAGE, "sleep", "100000"];
             let mut command = dock.run_with(&[], &words);
             let mut run = Launched::start(command.env("DOCKER_HOST", "unix:///nonexistent"));
@@ -203,11 +203,11 @@ mod engine {
             dock.expect_empty();
         }
 
-        fn f22_an_engine_that_cannot_be_followed_is_named(dock) {
+        fn f22_an_unsupported_engine_is_reported(dock) {
             let mut command = dock.run_with(&[], &["cat"]);
             let mut run = Launched::start(command.env_remove("DOCKER_HOST").env("DOCKER_CONTEXT", "elsewhere"));
             let said = "its containers, if any, are not followed: there is no docker context 'elsewhere'";
-            wait_until("that is said", PATIENCE, || run.stderr().contains(said));
+            wait_until("the reason is printed", PATIENCE, || run.stderr().contains(said));
             run.close_stdin();
             assert!(dock.stage().wait_exit(&mut run).success());
             dock.stage().assert_empty_now();
@@ -229,14 +229,14 @@ mod engine {
     dock_rows! {
         private:
 
-        /// The engine is held in the middle of a create, which it then goes on with for nobody.
-        fn l21_r6_the_client_dies_in_mid_create(dock) {
+        /// The engine is stopped in the middle of a create, and completes it after its client is dead.
+        fn l21_r6_the_client_dies_in_the_middle_of_a_create(dock) {
             for end in ENDS {
-                // Its first words with the engine are said before that.
+                // A first docker command makes the guardian start the porter before the engine is stopped.
                 let script = "docker version >/dev/null; read go; DOCKER_API_VERSION=1.41 docker create $IMAGE true & exec cat";
                 let mut run = dock.script(&[], script);
-                wait_until("somebody serves", PATIENCE, || dock.stage().named("ostler-porter").len() == 1);
-                wait_until("the first words are said", PATIENCE, || dock.stage().named("docker").is_empty());
+                wait_until("the porter runs", PATIENCE, || dock.stage().named("ostler-porter").len() == 1);
+                wait_until("the first docker command has ended", PATIENCE, || dock.stage().named("docker").is_empty());
                 dock.freeze_engine();
                 run.write(b"go\n", PATIENCE).unwrap();
                 dock.await_creates(1);
@@ -252,7 +252,7 @@ mod engine {
             }
         }
 
-        fn l22_restart_policies_revive_nothing(dock) {
+        fn l22_restart_policies_have_no_effect(dock) {
             let script = "c=$(docker run -d --restart always $IMAGE sleep 100000);
                 docker update --restart always $c; exec cat";
             let mut run = dock.script(&[], script);
@@ -269,7 +269,7 @@ mod engine {
             assert_eq!(dock.containers(), Vec::<String>::new());
         }
 
-        /// The debt stays on record, shows as such, and is paid as soon as that is possible.
+        /// The container stays recorded, is shown as unverified, and is removed as soon as the engine is back.
         fn l24_the_engine_is_down_when_its_server_ends(dock) {
             for end in &ENDS[1..3] {
                 let mut run = dock.script(&[], DETACHED);
@@ -302,7 +302,7 @@ mod engine {
         }
     }
 
-    /// The server is in a namespace of its own, its porter is not.
+    /// The server is in its own namespace, the porter is not.
     #[test]
     fn l15_at_strict() {
         for stage in [Stage::strict(), Stage::strict_user()] {
@@ -316,7 +316,7 @@ mod engine {
         }
     }
 
-    /// Root's, because nobody else may signal what runs in a container.
+    /// Only root may signal processes in a container.
     #[test]
     fn f21_a_command_in_a_foreign_container_ends_and_the_container_stays() {
         let dock = &Dock::shared(Stage::leaf());
@@ -332,8 +332,7 @@ mod engine {
         }
     }
 
-    /// A container that is given the engine's socket gets the Door instead, and so does one that is
-    /// given a directory above it.
+    /// A container that binds the engine's socket, or a parent directory of it, gets the Door instead.
     #[test]
     fn f18_r9_a_container_that_creates_others_until_it_is_gone() {
         let dock = &Dock::shared(Stage::leaf());
@@ -367,12 +366,12 @@ mod engine {
         }
     }
 
-    /// As words of a shell.
+    /// Quotes words for a shell.
     fn quoted(words: &[&str]) -> String {
         words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
     }
 
-    /// No process of another boot can be alive, but its containers can.
+    /// No process of another boot can be alive, but its containers can exist.
     #[test]
     fn f25_containers_of_another_boot() {
         let dock = &Dock::shared(Stage::tree());

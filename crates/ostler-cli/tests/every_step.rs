@@ -1,7 +1,7 @@
-//! The owner is killed at each step of starting, its own and its guardian's.
+//! Kills the owner at each step of starting, its own steps and its guardian's.
 //!
-//! A tracer forces the moment: it delivers a signal when a process enters a given system call, so
-//! that the product needs no hooks for its tests.
+//! A tracer forces the moment: it delivers a signal when a process enters a given system call, so the product needs no
+//! test hooks.
 
 use std::fs;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who takes a step of starting.
+/// The process that takes a step of starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Guardian,
-    /// The guardian's fork, on its way to become the server, or the init at `strict`.
+    /// The guardian's child, before it executes the server; at `strict`, the init.
     Child,
-    /// The init's fork, on its way to become the server.
+    /// The init's child, before it executes the server.
     Grandchild,
 }
 
-/// Who is killed at a step.
+/// The processes that are killed at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victims {
     Owner,
     OwnerAndGuardian,
 }
 
-/// The steps of starting that are not the owner's, in their order.
+/// The steps of starting that other processes than the owner take, in order.
 const STEPS: [(Who, &str); 9] = [
     (Who::Guardian, "setsid"),
     (Who::Guardian, "prctl"),
@@ -41,11 +41,11 @@ const STEPS: [(Who, &str); 9] = [
     (Who::Guardian, "chdir"),
 ];
 
-/// The same where the guardian's child is the init of a namespace.
+/// The same at `strict`, where the guardian's child is the init.
 const STRICT_STEPS: [(Who, &str); 10] = [
     (Who::Guardian, "socketpair"),
     (Who::Guardian, "clone3"),
-    // The last one before it asks for a death signal.
+    // The last call before it sets its parent-death signal.
     (Who::Child, "rt_sigaction"),
     (Who::Child, "prctl"),
     (Who::Child, "setsid"),
@@ -56,7 +56,7 @@ const STRICT_STEPS: [(Who, &str); 10] = [
     (Who::Child, "close_range"),
 ];
 
-/// `ostler run` under a tracer, with a signal at the nth `call` of a process.
+/// Starts `ostler run` under a tracer that delivers a signal at the nth `call` of a process.
 fn traced(stage: &Stage, options: &[&str], call: &str, signal: &str, nth: usize) -> Launched {
     for file in ["ready", "trace"] {
         let _ = fs::remove_file(stage.sandbox.file(file));
@@ -93,16 +93,16 @@ fn is_killed_while_settling(stage: &Stage, call: &str, nth: usize) -> bool {
     stage.sandbox.wait_ready(PATIENCE);
     run.close_stdin();
     let killed = !stage.wait_exit(&mut run).success();
-    // Without a sweep: the guardian has not been dismissed yet, and looks after it.
+    // No sweep is needed: the guardian has not been dismissed yet and settles the ledger.
     stage.expect_empty();
     assert_eq!(stage.ledgers().len(), 0);
     killed
 }
 
-/// Kills them while somebody else stands at the entrance of a system call.
+/// Kills the victims while another process is stopped at the entry of a system call.
 fn kill_while_at(stage: &Stage, victims: Victims, who: Who, call: &str) {
     let mut run = traced(stage, &["--follow-forks"], call, "SIGSTOP", 1);
-    // The tracer also has children of its own for a moment, which are not called ostler.
+    // For a moment the tracer has further children, which are not named ostler.
     let is_owner = |pid: &u32| Process::read(*pid).is_some_and(|p| p.comm == "ostler");
     let owner = wait_until("the owner", PATIENCE, || child_of(stage, run.pid()).filter(is_owner));
     wait_until(&format!("{who:?} is at {call}"), PATIENCE, || {
@@ -140,7 +140,7 @@ fn child_of(stage: &Stage, parent: u32) -> Option<u32> {
     stage.sandbox.cgroup().pids().into_iter().find(is_child)
 }
 
-/// Who was stopped, as the tracer has noted it.
+/// The processes that were stopped, according to the tracer's log.
 fn held(stage: &Stage) -> Vec<u32> {
     let trace = fs::read_to_string(stage.sandbox.file("trace")).unwrap_or_default();
     let stopped = trace.lines().filter(|line| line.ends_with("--- stopped by SIGSTOP ---"));

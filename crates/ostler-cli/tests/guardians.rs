@@ -1,4 +1,4 @@
-//! Which process is an instance's guardian, and which only looks like one.
+//! Recognition of an instance's guardian, and of processes that only look like one.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Disguises that a server can put on a child. `$FIFO` has no other end, so that the child reads it
-/// until it is killed; `$0` and `$1` are the words after a shell's script.
+/// Command lines that disguise a server's child as a guardian. `$FIFO` has no writer, so the child reads it until it is
+/// killed; `$0` and `$1` are the arguments after the shell script.
 const MARKED: &str =
     r#"(exec -a ostler-guardian cat - "$OSTLER_INSTANCE" <>"$FIFO") & echo $! >"$PIDS/impostor""#;
 const UNMARKED: &str = r#"env -i bash -c 'exec -a ostler-guardian cat - "$0" <>"$1"' "$OSTLER_INSTANCE" "$FIFO" & echo $! >"$PIDS/impostor""#;
 
-/// A server with a marked child that survives it, and with a child in disguise.
+/// A server with a marked child that survives it, and with a disguised child.
 struct Masquerade {
     run: Launched,
     marked: u32,
@@ -47,14 +47,14 @@ impl Masquerade {
     }
 }
 
-/// The line of the ledger that names guardian and server.
+/// The ledger line that names guardian and server.
 fn started(stage: &Stage) -> Option<Value> {
     let ledger = fs::read_to_string(stage.ledgers().first()?.join("ledger")).ok()?;
     let lines = ledger.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.into_iter().find(|line| line["record"] == "started")
 }
 
-/// Says in the ledger that this process is the guardian, as a server of the same user can.
+/// Forges the ledger so that it names this process as guardian, as a server of the same user could.
 fn forge_guardian(stage: &Stage, pid: u32) {
     let line = started(stage).unwrap();
     let mut forged = line.clone();
@@ -67,7 +67,7 @@ fn forge_guardian(stage: &Stage, pid: u32) {
     fs::write(path, format!("{}\n{forged}\n", kept.join("\n"))).unwrap();
 }
 
-/// A guardian that lives, does nothing, and whose owner is dead.
+/// Kills the owner and stops the guardian, and returns the guardian's pid.
 fn hold_guardian(stage: &Stage, owner: &mut Launched) -> u32 {
     let guardian = stage.guardians_of(owner.pid())[0];
     stage.signal(guardian, Signal::STOP);
@@ -79,7 +79,7 @@ fn hold_guardian(stage: &Stage, owner: &mut Launched) -> u32 {
     guardian
 }
 
-/// `ps` and `reap` both know the guardian, and leave its instance to it.
+/// Expects that `ps` and `reap` recognise the guardian and leave its instance to it.
 fn expect_recognised(stage: &Stage, guardian: u32) {
     let shown = stage.ostler_json(&["ps", "--json"]);
     assert_eq!(
@@ -105,7 +105,7 @@ rows! {
             assert_eq!((&shown[0]["guardian"], &shown[0]["state"]), (&Value::Null, &json!("orphaned")));
             stage.ostler(&["reap", "--yes"]);
             assert!(!is_alive(marked), "{disguise}");
-            // Without a leaf and without the mark nobody can know it.
+            // Without a leaf and without the mark nothing identifies it.
             assert_eq!(is_alive(impostor), !is_found, "{disguise}");
             if !is_found {
                 stage.signal(impostor, Signal::KILL);
@@ -122,7 +122,7 @@ rows! {
         assert!(!is_alive(marked) && !is_alive(impostor));
         stage.assert_empty_now();
 
-        // Nor of one that does not even say that it is a guardian, wherever that is.
+        // Nor of a process anywhere whose command line does not claim to be a guardian.
         let Masquerade { mut run, marked, .. } = Masquerade::start(&stage, MARKED);
         forge_guardian(&stage, stage.bystanders().pids()[0]);
         stage.abandon(&mut run);
@@ -131,7 +131,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn stop_asks_no_process_that_only_looks_like_the_guardian(stage) {
+    fn stop_signals_no_process_that_only_looks_like_the_guardian(stage) {
         let Masquerade { mut run, impostor, .. } = Masquerade::start(&stage, UNMARKED);
         let guardian = stage.guardians_of(run.pid())[0];
         let shown = stage.ostler_json(&["ps", "--json"]);
@@ -160,7 +160,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn a_guardian_is_known_after_its_program_was_replaced(stage) {
+    fn a_guardian_is_recognised_after_its_program_was_replaced(stage) {
         let mut run = stage.wrap(&["--setsid-child"]);
         let program = stage.run_words().remove(0);
         fs::remove_file(&program).unwrap();
@@ -171,7 +171,7 @@ rows! {
         expect_recognised(&stage, guardian);
     }
 
-    fn a_guardian_of_another_program_is_known(stage) {
+    fn a_guardian_of_another_program_is_recognised(stage) {
         let mut host = stage.host(1, &["--setsid-child"], &[]);
         let guardian = hold_guardian(&stage, &mut host.0);
         let link = fs::read_link(format!("/proc/{guardian}/exe")).unwrap();
@@ -180,9 +180,9 @@ rows! {
     }
 }
 
-/// Its fence is below another one, so that its parents carry a mark: of the other instance.
+/// The fence is inside another one, so the guardian's ancestors carry a mark: that of the other instance.
 #[test]
-fn a_guardian_inside_another_fence_is_known() {
+fn a_guardian_inside_another_fence_is_recognised() {
     for stage in [Stage::leaf(), Stage::tree()] {
         let words = [stage.run_words(), stage.stub_words(&["--setsid-child"])].concat();
         let mut run = stage.wrap_words(&words);

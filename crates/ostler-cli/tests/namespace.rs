@@ -1,4 +1,4 @@
-//! Level `strict`: what a server sees of its namespace, and where none can be had.
+//! Level `strict`: what a server sees in its namespaces, and machines where they are not available.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs::{self, Permissions};
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use ostler_testkit::{Process, Stage, User, strict_rows};
 
-/// What a command writes when it is run at this stage.
+/// Standard output of a command that runs as a server.
 fn output_of(stage: &Stage, words: &[&str]) -> String {
     let output = stage.run(words).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -15,14 +15,14 @@ fn output_of(stage: &Stage, words: &[&str]) -> String {
 }
 
 strict_rows! {
-    fn the_server_is_told_nothing_new_but_its_pid(stage) {
+    fn only_the_pid_differs_for_the_server(stage) {
         let direct = stage.dump_of(&[]);
         let mut fenced = stage.dump_of(&stage.run_words_with(&["--engine", "off"]));
         assert!(fenced["env"].as_object_mut().unwrap().remove("OSTLER_INSTANCE").is_some());
         for field in ["argv", "cwd", "env", "umask", "sigign", "sigblk", "uid"] {
             assert_eq!(direct[field], fenced[field], "{field}");
         }
-        // Pid 1 could not be asked to end.
+        // SIGTERM would have no effect on pid 1.
         assert_eq!(fenced["ppid"], 1);
         assert_ne!(fenced["pid"], 1);
         stage.assert_empty_now();
@@ -37,8 +37,8 @@ strict_rows! {
         stage.assert_empty_now();
     }
 
-    // Neither ledgers nor sockets nor configuration, and nothing that it writes there is seen by anybody else.
-    fn the_server_sees_nothing_of_ostlers_own(stage) {
+    // Ledgers, sockets and configuration are hidden, and what the server writes there is not visible outside.
+    fn the_server_does_not_see_ostlers_directories(stage) {
         let configuration = stage.sandbox.home().join(".config/ostler");
         fs::create_dir_all(&configuration).unwrap();
         fs::write(configuration.join("ostler.json"), "secret").unwrap();
@@ -56,8 +56,8 @@ strict_rows! {
         stage.assert_empty_now();
     }
 
-    // The gateways of this user may be in any of them, whatever the variables of this one say.
-    fn the_server_sees_no_directory_for_sockets(stage) {
+    // A gateway of this user may have its socket in any of them, whatever this process's variables say.
+    fn the_server_does_not_see_any_socket_directory(stage) {
         let uid = if let User::Nobody(uid) = stage.user { uid } else { 0 };
         let system = stage.sandbox.system();
         let places =
@@ -80,7 +80,7 @@ strict_rows! {
         stage.assert_empty_now();
     }
 
-    fn the_pid_that_is_reported_is_the_servers_on_this_side(stage) {
+    fn the_reported_pid_is_the_servers_pid_outside(stage) {
         let mut run = stage.wrap(&[]);
         let said = run.stderr();
         let pid = said.split("started as process ").nth(1).unwrap().split(',').next().unwrap();
@@ -90,7 +90,7 @@ strict_rows! {
         assert!(stage.wait_exit(&mut run).success());
     }
 
-    fn there_is_no_such_command_or_directory(stage) {
+    fn a_missing_command_or_directory_is_reported(stage) {
         for (words, code) in [(&["--", "no-such-command"][..], 127), (&["--cwd", "/no/such", "--", "true"], 126)] {
             let mut command = stage.command(&stage.run_words()[0]);
             command.args(["run", "--containment", "strict"]).args(words);
@@ -101,7 +101,7 @@ strict_rows! {
 }
 
 #[test]
-fn the_groups_of_a_user_still_open_files() {
+fn supplementary_groups_still_give_access_to_files() {
     let stage = Stage::strict_user();
     let uid = stage.sandbox.token().uid();
     let (group, file) = ((uid + 1).to_string(), stage.sandbox.file("of-the-group"));
@@ -121,9 +121,9 @@ fn the_groups_of_a_user_still_open_files() {
     stage.assert_empty_now();
 }
 
-/// In a user namespace of the test's own, so that nothing changes for the machine.
+/// Runs in a private user namespace, so that the sysctl does not change for the machine.
 #[test]
-fn it_is_refused_where_no_namespace_may_be_made() {
+fn strict_is_refused_where_no_namespace_may_be_created() {
     let stage = Stage::strict_user();
     let forbid =
         r#"echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all "$@""#;
@@ -140,9 +140,9 @@ fn it_is_refused_where_no_namespace_may_be_made() {
     stage.assert_empty_now();
 }
 
-/// A /proc that hides anything can't be mounted once more: so it is in many containers.
+/// The kernel refuses to mount /proc if the existing one has covered parts, as in many containers.
 #[test]
-fn it_is_refused_where_proc_cannot_be_mounted() {
+fn strict_is_refused_where_proc_cannot_be_mounted() {
     let stage = Stage::strict_user();
     let started = stage.sandbox.file("started");
     let hide = r#"mount --bind /dev/null /proc/uptime && exec "$@""#;

@@ -1,7 +1,7 @@
-//! Podman, with and without a service: containers end with the server that has caused them, and podman's books know it.
+//! Podman with and without a service: containers end with the server that created them, also in podman's database.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
-/// One at a time, because podman's own locks are for all of the machine.
+/// These tests run one at a time, because podman's locks are machine-wide.
 mod engine {
     use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
@@ -10,10 +10,10 @@ mod engine {
     use rustix::process::Signal;
     use serde_json::{Value, json};
 
-    /// Podman is slow to start on a loaded machine, and started for each question.
+    /// Podman starts slowly on a loaded machine, and every query starts it.
     const PATIENCE: Duration = Duration::from_mins(1);
 
-    /// A server that is a shell's script, in which podman has the test's books. `$IMAGE` is the image.
+    /// Starts a shell script as server, in which podman uses the test's store. `$IMAGE` is the image.
     fn script_with(stage: &Stage, podman: &Podman, options: &[&str], script: &str) -> Launched {
         let script = format!("{}{script}", podman.exports());
         let own = stage.run_words_with(options);
@@ -83,7 +83,7 @@ mod engine {
             let made = "podman run -d --name horse $IMAGE sleep 100000; exec sleep 100000";
             let mut run = script(&stage, &podman, made);
             let horse = podman.await_running(1).pop().unwrap();
-            // Podman may take its time, and is not waited for.
+            // The commands do not wait long for podman, so the first attempts may miss the container.
             wait_until("ps knows it", PATIENCE, || {
                 stage.ostler_json(&["ps", "--json"])[0]["containers"][0]["id"] == json!(horse)
             });
@@ -102,8 +102,8 @@ mod engine {
             expect_empty(&stage, &podman);
         }
 
-        /// The calls come at fixed places of a create, which takes some 300 ms.
-        fn f23_killed_in_mid_create(stage) {
+        /// The kills come at fixed times of a create, which takes about 300 ms.
+        fn f23_podman_is_killed_in_the_middle_of_a_create(stage) {
             let podman = Podman::of(&stage);
             let made = "podman run -d $IMAGE sleep 100000 & podman run --rm $IMAGE sleep 100000 & echo begun; wait";
             for delay in [0, 50, 100, 150, 200, 300, 400] {
@@ -119,15 +119,15 @@ mod engine {
             }
         }
 
-        fn pods_and_networks_go_with_it(stage) {
+        fn pods_and_networks_end_with_the_server(stage) {
             let podman = Podman::of(&stage);
             let made = "podman network create ours; podman pod create --name pod;
                 podman run -d --pod pod $IMAGE sleep 100000; exec cat";
             for end in &ENDS[1..] {
-                // Which networks there are depends on HOME.
+                // Podman's list of networks depends on HOME.
                 let mut command = stage.run(&["sh", "-c", made]);
                 let mut run = Launched::start(command.envs(podman.env()).env("IMAGE", IMAGE));
-                // What holds the pod together has its labels, too.
+                // The infra container of the pod carries the labels too.
                 podman.await_running(2);
                 end(&mut run);
                 stage.wait_exit(&mut run);
@@ -135,8 +135,8 @@ mod engine {
             }
         }
 
-        /// Also if all of them ask at the same time.
-        fn s11_no_more_containers_than_allowed(stage) {
+        /// Also if all calls run at the same time.
+        fn s11_creates_above_the_cap_are_refused(stage) {
             let podman = Podman::of(&stage);
             let made = "for i in 1 2 3 4; do (podman run -d $IMAGE sleep 100000; echo status $? >&2) & done;
                 wait; echo all >&2; exec cat";
@@ -152,7 +152,7 @@ mod engine {
             expect_empty(&stage, &podman);
         }
 
-        fn what_was_started_in_the_background_is_named_when_it_goes(stage) {
+        fn a_removed_detached_container_is_reported(stage) {
             let podman = Podman::of(&stage);
             let idle = "sh -c 'trap exit TERM; sleep 100000 & wait'";
             let made = format!("{}podman run -d $IMAGE {idle}; podman run $IMAGE {idle} & exec cat", podman.exports());
@@ -171,7 +171,7 @@ mod engine {
             expect_empty(&stage, &podman);
         }
 
-        fn what_podman_says_and_how_it_ends_is_its_own(stage) {
+        fn podmans_output_and_exit_status_pass_unchanged(stage) {
             let podman = Podman::of(&stage);
             let mut run = script(&stage, &podman, "podman run --rm $IMAGE sh -c 'echo hello; exit 7'");
             assert_eq!(run.line(PATIENCE).unwrap().unwrap(), b"hello");
@@ -182,7 +182,7 @@ mod engine {
             assert!(run.line(PATIENCE).unwrap().is_some());
             wait_until("it complains", PATIENCE, || run.stderr().contains("unknown flag: --no-such-flag"));
             stage.wait_exit(&mut run);
-            // Whoever follows links finds no other program either, and without its orders it is podman.
+            // Resolving links finds no other program, and without its configuration the wrapper is plain podman.
             let mut run = script(&stage, &podman, "$(readlink -f $(command -v podman)) run --rm $IMAGE echo real;
                 rm $(dirname $(command -v podman))/orders; podman run --rm $IMAGE echo real");
             for _ in 0..2 {
@@ -212,7 +212,7 @@ mod engine {
                 let container = podman.containers().pop().unwrap();
                 let policy = &podman.inspect(&container)["HostConfig"]["RestartPolicy"]["Name"];
                 assert!(["", "no"].contains(&policy.as_str().unwrap()), "{policy}");
-                // All of them came through the Door, which has noted it.
+                // All creates came through the Door, which has noted them.
                 wait_until("it is noted", PATIENCE, || notes(&stage, "door").len() == 1);
                 assert_eq!(notes(&stage, "podman").len(), 0, "{way}");
                 end(&mut run);
@@ -221,7 +221,7 @@ mod engine {
             }
         }
 
-        fn a_service_may_be_dockers_engine_as_well(stage) {
+        fn a_podman_service_may_be_dockers_engine_too(stage) {
             let mut podman = Podman::of(&stage);
             let url = podman.serve();
             let both = "docker run -d --network none $IMAGE sleep 100000; podman run -d $IMAGE sleep 100000; exec cat";
@@ -238,7 +238,7 @@ mod engine {
             }
         }
 
-        fn no_other_engine_than_the_chosen_one_is_followed(stage) {
+        fn only_the_chosen_engine_is_tracked(stage) {
             let podman = Podman::of(&stage);
             for engine in ["docker", "off"] {
                 let made = "command -v podman; exec cat";
@@ -257,10 +257,10 @@ mod engine {
         }
     }
 
-    /// Where nobody has told podman to ask a service, it does not: what it can do would be less. Not as
-    /// root, whose place for it is the machine's.
+    /// Podman uses a service only if it is told to, because it can do less with one. Not tested as root, whose service
+    /// socket is the machine's.
     #[test]
-    fn a_service_that_was_only_found_is_there_for_others() {
+    fn podman_does_not_use_a_service_that_it_was_not_told_of() {
         let stage = Stage::tree();
         let mut podman = Podman::of(&stage);
         let place = stage.sandbox.runtime().join("podman");
@@ -285,7 +285,7 @@ mod engine {
         stage.expect_empty();
     }
 
-    /// Podman is in a PID and mount namespace then, and whoever removes its containers is not.
+    /// At `strict` podman runs in PID and mount namespaces; the porter that removes its containers does not.
     #[test]
     fn f23_at_strict() {
         let stage = Stage::strict();

@@ -1,15 +1,15 @@
-//! Podman images that carry a server's labels, with and without a service: what the user starts from them stays.
+//! Podman images that carry a server's labels, with and without a service: the user's containers from them stay.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
-/// One at a time, because podman's own locks are for all of the machine.
+/// These tests run one at a time, because podman's locks are machine-wide.
 mod engine {
     use std::time::Duration;
 
     use ostler_testkit::{IMAGE, Launched, Podman, Stage, rows, wait_until};
 
-    /// Podman is slow to start on a loaded machine, and started for each question.
+    /// Podman starts slowly on a loaded machine, and every query starts it.
     const PATIENCE: Duration = Duration::from_mins(1);
-    /// A server with a container called `own` that carries out each line that it reads.
+    /// A server with a container called `own` that executes each line of its input.
     const SHELL: &str = "podman run -d --name own $IMAGE sleep 100000 >/dev/null; echo up
         while read -r line; do eval \"$line\" >&2; echo $?; done";
 
@@ -24,14 +24,14 @@ mod engine {
         (run, instance.as_str().unwrap().to_owned())
     }
 
-    /// Lets the server carry out a line, and returns its exit code.
+    /// Makes the server execute a line, and returns the exit code.
     fn tell(run: &mut Launched, line: &str) -> i32 {
         run.write(format!("{line}\n").as_bytes(), PATIENCE).unwrap();
         let answer = run.line(PATIENCE).unwrap().unwrap();
         String::from_utf8(answer).unwrap().parse().unwrap()
     }
 
-    /// The instance that an image's label names; empty if none.
+    /// The value of an image's instance label; empty if it has none.
     fn label_of(podman: &Podman, image: &str) -> String {
         let format = "{{index .Config.Labels \"ostler.instance\"}}";
         podman.expect(&["image", "inspect", "--format", format, image])
@@ -52,7 +52,7 @@ mod engine {
         context.to_str().unwrap().to_owned()
     }
 
-    /// With a service, and without.
+    /// Runs a test with a service and without.
     fn both(stage: &Stage, play: impl Fn(&mut Podman, &mut Launched, &str)) {
         for is_served in [false, true] {
             let mut podman = Podman::of(stage);
@@ -76,7 +76,7 @@ mod engine {
             });
         }
 
-        /// Made past ostler, so that it carries the labels; the server has a container of it as well.
+        /// The image was made without ostler, so it carries the labels; the server has a container of it too.
         fn r01_an_image_that_carries_the_labels(stage) {
             both(&stage, |podman, run, instance| {
                 podman.expect(&["commit", "own", "marked"]);
@@ -99,7 +99,7 @@ mod engine {
                     let count = |run: &Launched| run.stderr().matches("are ostler's own").count();
                     let before = count(run);
                     assert_ne!(tell(run, &line), 0, "{line}");
-                    wait_until("it is said", PATIENCE, || count(run) > before);
+                    wait_until("the refusal is printed", PATIENCE, || count(run) > before);
                 }
             });
         }

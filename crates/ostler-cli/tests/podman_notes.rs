@@ -1,7 +1,7 @@
-//! A server that writes ostler's podman note itself, or whose podman names a program: neither decides what runs outside its fence.
+//! Neither a forged podman note nor podman's own files make ostler execute a program outside of the server's fence.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
-/// One at a time, because podman's own locks are for all of the machine.
+/// These tests run one at a time, because podman's locks are machine-wide.
 mod engine {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
@@ -11,10 +11,10 @@ mod engine {
     use ostler_testkit::{IMAGE, Launched, Podman, Stage, rows, wait_until};
     use rustix::process::Signal;
 
-    /// Podman is slow to start on a loaded machine, and started for each question.
+    /// Podman starts slowly on a loaded machine, and every query starts it.
     const PATIENCE: Duration = Duration::from_mins(1);
 
-    /// A program that leaves a line with its surroundings each time that it runs, and a process behind.
+    /// A program that logs its environment each time it runs, and leaves a process behind.
     struct Trap {
         program: PathBuf,
         log: PathBuf,
@@ -42,13 +42,13 @@ mod engine {
     fn start(stage: &Stage, podman: &Podman, script: &str) -> Launched {
         let script = format!("{}{script}", podman.exports());
         let mut command = stage.run(&["sh", "-c", &script]);
-        // As a user has it: the default store is where the server's is.
+        // As on a user's machine: the default store is the server's store.
         let mut run = Launched::start(command.env("IMAGE", IMAGE).envs(podman.env()));
         assert_eq!(run.line(PATIENCE).unwrap().unwrap(), b"up");
         run
     }
 
-    /// Lines of a note that name the trap in every way that podman, or an older ostler, would follow.
+    /// Lines of a note that name the trap in every way that podman, or an older ostler, would execute.
     fn hostile_lines(trap: &Path, podman: &Podman) -> Vec<String> {
         let (program, [(_, home), ..]) = (trap.display(), podman.env());
         let (store, home) = (home.with_file_name("store"), home.display());
@@ -68,7 +68,7 @@ mod engine {
         stores.iter().map(|store| format!(r#"{{"thing":"container","store":{store}}}"#)).collect()
     }
 
-    /// A container, and a note to which the server has added its own lines.
+    /// Starts a server with a container that adds hostile lines to the note.
     fn write_hostile_note(stage: &Stage, podman: &Podman, trap: &Trap) -> Launched {
         let lines = stage.sandbox.file("lines");
         fs::write(&lines, hostile_lines(&trap.program, podman).join("\n") + "\n").unwrap();
@@ -111,8 +111,8 @@ mod engine {
         expect_unsprung(stage, &podman, &trap);
     }
 
-    /// Podman's database names the runtime of each container, and podman executes it to remove the container. If its
-    /// monitor is dead, nobody else does.
+    /// Podman's database names the runtime of each container, and podman executes it to remove the container if the
+    /// container's monitor is dead.
     fn runtime_stays_inside(stage: &Stage) {
         let (podman, trap) = (Podman::of(stage), Trap::set(stage));
         let made = format!(
@@ -134,11 +134,11 @@ mod engine {
         for line in after {
             match stage.level() {
                 "strict" => assert!(!line.starts_with(&outside), "outside of a namespace: {line}"),
-                // The first is the test's own.
+                // The first line comes from the test itself.
                 "leaf" => {
                     assert_eq!(line.matches("/ostler-").count(), 2, "outside of a leaf: {line}");
                 }
-                // That its process is gone is all that this level promises.
+                // This level only promises that its process is gone.
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Level `strict`: one wrapped server in a PID namespace, ended in every way.
+//! Level `strict`: one server in a PID namespace, ended in every way.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -21,7 +21,7 @@ fn close_and_expect_nothing(stage: &Stage, switches: &[&str]) {
     stage.assert_empty_now();
 }
 
-/// Those that are still there when their owner is killed.
+/// Behaviours of servers that still run when their owner is killed.
 fn lasting() -> impl Iterator<Item = &'static [&'static str]> {
     BEHAVIOURS.into_iter().filter(|behaviour| !behaviour.contains(&"--exit-at-once"))
 }
@@ -58,7 +58,7 @@ strict_rows! {
         stage.assert_empty_now();
     }
 
-    fn l02_helpers_that_are_left_behind_are_asked_before_they_are_ended(stage) {
+    fn l02_orphans_get_sigterm_before_sigkill(stage) {
         let asked = stage.sandbox.file("asked");
         let helper = r#"trap ': > "$0"; exit' TERM; : > "$0.up"; while :; do sleep 0.02; done"#;
         let leader = r#"sh -c "$1" "$0" & while ! [ -e "$0.up" ]; do sleep 0.02; done; exit 5"#;
@@ -109,7 +109,7 @@ strict_rows! {
     fn l45_zombies_and_orphans_that_die_later(stage) {
         let mut run = stage.wrap(&["--zombies", "5", "--orphan-zombies", "20", "--orphan-ms", "50"]);
         let (guardian, init) = (stage.guardians()[0], stage.named("ostler-init")[0]);
-        wait_until("the init buries orphans", PATIENCE, || {
+        wait_until("the init reaps orphans", PATIENCE, || {
             zombies_of(guardian).is_empty() && zombies_of(init).is_empty()
         });
         run.close_stdin();
@@ -117,15 +117,15 @@ strict_rows! {
         stage.assert_empty_now();
     }
 
-    fn l47_nobody_else_holds_the_servers_descriptors(stage) {
+    fn l47_only_the_server_holds_its_descriptors(stage) {
         let list = stage.sandbox.file("fds");
         let mut run = stage.wrap(&["--list-fds", list.to_str().unwrap()]);
         let numbers: Vec<String> = fs::read_to_string(list).unwrap().lines()
             .map(|line| line.split(' ').next().unwrap().to_owned()).collect();
         assert_eq!(numbers, ["0", "1", "2"]);
         let (guardian, init) = (stage.guardians()[0], stage.named("ostler-init")[0]);
-        // Its line to the guardian and nothing else.
-        wait_until("the init lets go", PATIENCE, || fds_of(init).len() == 4);
+        // The standard streams and the channel to the guardian.
+        wait_until("the init has closed the descriptors", PATIENCE, || fds_of(init).len() == 4);
         let server: Vec<_> = fds_of(stage.named("ostler-stub")[0]).into_iter().collect();
         for (number, target) in [fds_of(guardian), fds_of(init)].concat() {
             assert!(server.iter().all(|(_, held)| *held != target), "{number}: {}", target.display());
@@ -143,17 +143,17 @@ strict_rows! {
     }
 }
 
-/// Owner and guardian are both killed, and the kernel ends the rest.
+/// Owner and guardian are both killed, and the kernel kills the rest.
 mod alone {
     use super::*;
 
-    /// Which of the two goes first, and how long before the other.
+    /// Kills owner and guardian with `kill`, and expects that no process is left.
     fn kill_both(stage: &Stage, behaviour: &[&str], kill: impl Fn(u32, u32)) {
         let mut run = stage.wrap(behaviour);
         kill(run.pid(), stage.guardians()[0]);
         stage.wait_exit(&mut run);
         stage.sandbox.expect_no_process_left(PATIENCE);
-        // The ledger and an empty leaf are nobody's until the next sweep.
+        // The ledger and an empty leaf stay until the next sweep.
         stage.ostler(&["reap", "--yes"]);
         stage.expect_empty();
     }
@@ -165,7 +165,7 @@ mod alone {
                     let one_by_one = |first, second| {
                         stage.signal(first, Signal::KILL);
                         std::thread::sleep(pause);
-                        // Who has seen the other die may have left by itself.
+                        // The second process may have exited by itself after the death of the first.
                         stage.signal_if_there(second, Signal::KILL);
                     };
                     kill_both(&stage, behaviour, one_by_one);
@@ -177,7 +177,7 @@ mod alone {
         fn f3_both_at_once(stage) {
             for behaviour in lasting() {
                 kill_both(&stage, behaviour, |owner, guardian| {
-                    // Neither can do anything any more from here on.
+                    // From here on neither can act.
                     for signal in [Signal::STOP, Signal::KILL] {
                         stage.signal(owner, signal);
                         stage.signal(guardian, signal);
@@ -188,9 +188,9 @@ mod alone {
     }
 }
 
-/// Refused to root by the stub itself.
+/// Not as root: the stub refuses to do this as root.
 #[test]
-fn f6_the_server_kills_all_that_it_may() {
+fn f6_the_server_kills_every_process_that_it_may() {
     let stage = Stage::strict_user();
     let host = fs::metadata("/proc/self/ns/pid").unwrap().ino().to_string();
     let mut run =

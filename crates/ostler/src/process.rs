@@ -1,5 +1,9 @@
-//! Processes of this machine: a guardian for each instance, and what is found and ended of those whose owner
-//! is dead.
+//! Instances that are processes of this machine: their start, and the sweep over those whose owner is dead.
+//!
+//! A start has two halves around the ledger. [`Post::prepare`] spawns the guardian and finds cgroups and engines; none
+//! of that needs cleanup if the start goes no further. Then the caller records the intent, and [`Post::start`] sends the
+//! launch order. [`list`] and [`end`] work from the ledger of a dead owner, and [`rescue`] from the fence of an instance
+//! whose guardian was killed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,41 +28,37 @@ use crate::terms::{GuardianProgram, Terms};
 use crate::ways::{self, Found, Haste, Removal};
 use crate::wire::guardian::Launch;
 
-/// What is to be started.
+/// A server to be started.
 #[derive(Debug)]
 pub(crate) struct StartOrder {
-    /// What to run.
     pub(crate) spec: ServerSpec,
-    /// What it reads and writes.
     pub(crate) stdio: ServerStdio,
-    /// Who starts it.
     pub(crate) owner: OwnerId,
-    /// The owner's directory, for the guardians and sweeps that outlive the owner.
+    /// The owner's ledger directory, for guardians and sweeps that outlive the owner.
     pub(crate) book: PathBuf,
 }
 
-/// A guardian that has taken up its post and is not told yet what to start. It does so while the
-/// intent is being written down.
+/// A guardian that runs and waits for its launch order, while the owner records the intent.
 #[derive(Debug)]
 pub(crate) struct Post {
     intent: Intent,
     controls: Vec<Control>,
     terms: Terms,
-    /// Its ways to containers.
+    /// The server's ways to containers.
     found: Found,
-    /// Taken when it is told.
+    /// `None` once the launch order was sent.
     guardian: Option<Fence>,
 }
 
 impl Post {
-    /// Makes ready what goes by itself if nothing follows; everything else waits until the intent is
-    /// on record.
+    /// Spawns the guardian and finds what the launch needs. Creates nothing that would need cleanup: that has to wait
+    /// until the intent is recorded.
     pub(crate) fn prepare(
         instance: InstanceId,
         spec: &ServerSpec,
         terms: &Terms,
     ) -> Result<Self, StartError> {
-        // First, because it takes the longest, and the rest is done meanwhile.
+        // First, because the guardian's start takes the longest and runs in parallel with the rest.
         let guardian = Fence::spawn(instance, &spec.name, terms)?;
         let mut post = Self {
             intent: Intent::new(instance, spec, PROCESS),
@@ -73,7 +73,7 @@ impl Post {
         Ok(post)
     }
 
-    /// Where the guardian may make the leaf and the cgroups of the limits.
+    /// Finds paths for the leaf and for the cgroups of the limits, which the guardian creates.
     fn find_cgroups(&mut self) -> Result<(), StartError> {
         let instance = self.intent.instance;
         let leaf = match Leaf::place(instance) {
@@ -89,13 +89,13 @@ impl Post {
         Ok(())
     }
 
-    /// What may come to be when it is started, for the ledger.
+    /// What the start may create, for the ledger.
     pub(crate) fn intent(&self) -> &Intent {
         &self.intent
     }
 
-    /// Starts it, now that the intent is on record. From here on it ends with its owner, whatever
-    /// becomes of the [`Fence`].
+    /// Sends the launch order, after the intent was recorded. From here on the server ends with its owner, whatever
+    /// happens to the [`Fence`].
     pub(crate) fn start(mut self, order: StartOrder) -> Result<Fence, StartError> {
         let nobody = || StartError::Control(io::ErrorKind::NotConnected.into());
         let mut guardian = self.guardian.take().ok_or_else(nobody)?;
@@ -134,7 +134,7 @@ impl Post {
 }
 
 impl Drop for Post {
-    /// A guardian that has nothing to guard leaves.
+    /// Dismisses a guardian that got no launch order.
     fn drop(&mut self) {
         if let Some(guardian) = &mut self.guardian {
             see_off(guardian);
@@ -142,14 +142,14 @@ impl Drop for Post {
     }
 }
 
-/// Waits for a guardian that was told nothing, no longer than its way out should take.
+/// Dismisses a guardian without a server and reaps it, within the control limit.
 fn see_off(guardian: &mut Fence) {
     if let Some(leaving) = guardian.dismiss() {
         leaving.reap();
     }
 }
 
-/// What there is of each open instance of a dead owner. Nothing is touched.
+/// Lists what is left of each open instance of a dead owner, without changing anything.
 pub(crate) fn list(left: &Book) -> BTreeMap<InstanceId, Evidence> {
     if is_of_another_boot(left) {
         let owed = left.open_entries().filter(|(id, entry)| is_owed(left, *id, entry));
@@ -198,7 +198,7 @@ pub(crate) fn end(left: &Book, limit: Duration) -> BTreeMap<InstanceId, Outcome>
     outcomes
 }
 
-/// Ends what is left of an instance whose guardian was killed, also in container engines.
+/// Ends what is left of an instance whose guardian was killed: processes and containers.
 pub(crate) fn rescue(fence: &mut Fence) -> Outcome {
     let (id, outcome) = (fence.id(), fence.end_processes());
     let Some((book, ways)) = fence.ways() else { return outcome };
@@ -219,18 +219,18 @@ fn end_processes(abandoned: &[Entry], limit: Duration) -> BTreeMap<InstanceId, O
     if all.is_empty() { BTreeMap::new() } else { remains::end(&all, limit) }
 }
 
-/// Whether something may be left of an open entry. The machine's restart has ended all processes, and not
-/// the containers that a note tells of.
+/// Whether something may be left of an open entry. A reboot ends all processes, but not the containers that a note
+/// names.
 pub(crate) fn is_owed(book: &Book, id: InstanceId, entry: &Entry) -> bool {
     !is_of_another_boot(book) || is_noted(&book.directory, id, &entry.intent.ways)
 }
 
-/// No process of it can be alive then, and its pids mean others.
+/// Whether the ledger is from another boot. Then no process of it is alive, and its pids belong to other processes.
 fn is_of_another_boot(book: &Book) -> bool {
     boot_id().is_ok_and(|boot| boot != book.owner.boot)
 }
 
-/// The leaf that the ledger names, if it is there and one that we would have made.
+/// The leaf that the ledger names, if it exists and has the name that we give.
 pub(crate) fn leaf_of(entry: &Entry) -> Option<Leaf> {
     Leaf::find(entry.intent.leaf.as_deref()?, entry.intent.instance)
 }

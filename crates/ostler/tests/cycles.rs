@@ -1,8 +1,8 @@
-//! Starting and stopping for a long time leaves no trace.
+//! Many cycles of starting and stopping leave no process, descriptor, thread or file behind.
 
 use ostler_testkit::{Host, Stage, fds_of, rows, threads_of, zombies_of};
 
-/// All that could grow.
+/// Everything that could grow.
 #[derive(Debug, PartialEq, Eq)]
 struct Holdings {
     descriptors: usize,

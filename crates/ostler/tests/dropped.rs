@@ -1,4 +1,4 @@
-//! Instances that a host has dropped end beside each other.
+//! Instances that a host has dropped end independently of each other.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn is_there(guardian: Pid) -> bool {
     is_alive(guardian.as_raw_pid().cast_unsigned())
 }
 
-/// Whether the thread that waits for dropped instances sleeps.
+/// Whether the thread that reaps dropped instances is sleeping.
 fn is_reaper_waiting() -> bool {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let mut stats =
@@ -40,23 +40,23 @@ fn is_reaper_waiting() -> bool {
     stats.any(|stat| stat.contains("(ostler-reaper) S"))
 }
 
-/// A guardian that does not come to an end, because it was stopped as here or because its engine does not
-/// answer, concerns no other request.
+/// A guardian may take long, because it was stopped as here or because an engine does not respond. It must not delay
+/// the others.
 #[test]
-fn one_that_does_not_end_keeps_no_other_from_being_buried() {
+fn an_instance_that_does_not_end_delays_the_reaping_of_no_other() {
     let directory = tempfile::tempdir().unwrap();
     let owner = Owner::new(Places::new([directory.path().to_owned()]), "dropped").unwrap();
     let (stuck, _pipe, stuck_guardian) = start(&owner);
     let others: Vec<_> = (0..3).map(|_| start(&owner)).collect();
     kill_process(stuck_guardian, Signal::STOP).unwrap();
     drop(stuck);
-    wait_until("the stuck one is waited for", PATIENCE, is_reaper_waiting);
+    wait_until("the reaper waits for the stuck guardian", PATIENCE, is_reaper_waiting);
     let guardians: Vec<Pid> = others.iter().map(|(_, _, guardian)| *guardian).collect();
     drop(others);
     wait_until("the guardians of the others have left", PATIENCE, || {
         guardians.iter().all(|guardian| !is_there(*guardian))
     });
-    // Neither alive nor zombies: their parent has waited for each of them.
+    // The reaper thread has reaped each of them.
     wait_until("no guardian is a zombie", PATIENCE, || zombies_of(std::process::id()).is_empty());
     assert!(is_there(stuck_guardian));
     kill_process(stuck_guardian, Signal::CONT).unwrap();
@@ -67,7 +67,7 @@ fn one_that_does_not_end_keeps_no_other_from_being_buried() {
 }
 
 #[test]
-fn one_that_loses_its_guardian_is_settled_as_well() {
+fn a_dropped_instance_that_loses_its_guardian_is_settled() {
     let directory = tempfile::tempdir().unwrap();
     let owner = Owner::new(Places::new([directory.path().to_owned()]), "dropped").unwrap();
     let (instance, _pipe, guardian) = start(&owner);

@@ -1,4 +1,4 @@
-//! What a host meets that puts the keeper into its own program.
+//! The keeper inside a host program.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn stub(guardian: &str) -> Server {
     };
     let mut server = Server::new(spec);
     server.terms.guardian = GuardianProgram::At(binary(guardian));
-    // A wire in somebody's hands is in use, so that its instance drains first.
+    // A held wire counts as use, so its instance drains before it ends.
     server.limits.drain = Duration::from_millis(100);
     server
 }
@@ -47,7 +47,7 @@ async fn a_host_that_becomes_a_guardian_too_late_is_told_so() {
     assert_eq!((books.started, books.gone), (1, 1));
 }
 
-/// The fourth report: clones of the SDK's client, held by detached tasks, kept the process.
+/// From a bug report: clones of the SDK's client, held by detached tasks, kept the process alive.
 #[tokio::test]
 async fn l25_s19_clones_of_an_sdk_client_keep_nothing_alive() {
     let server = Server { sharing: Sharing::Session, speech: Speech::Bytes, ..stub("ostler") };
@@ -68,7 +68,7 @@ async fn l25_s19_clones_of_an_sdk_client_keep_nothing_alive() {
     let (_, departure) = keeper.replace(config(changed));
     assert!(departure.settled().await.is_empty());
     assert!(!is_alive(u32::try_from(pid).unwrap()));
-    assert!(client.list_all_tools().await.is_err(), "a clone hears that it is over");
+    assert!(client.list_all_tools().await.is_err(), "a clone gets an error");
 
     detached.abort();
     let books = keeper.shutdown().await;
@@ -87,7 +87,7 @@ async fn the_pipes_of_an_instance_are_lent_once() {
     keeper.shutdown().await;
 }
 
-/// No destructor has to be waited for, and no runtime has to be there.
+/// The end needs neither a destructor nor a runtime.
 #[test]
 fn s21_the_end_of_a_runtime_ends_everything() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use ostler::{INSTANCE_VARIABLE, InstanceId, OwnerId, Process};
 
-/// What no such host has to compile.
+/// Packages that such a host must not need.
 const HEAVY: [&str; 3] = ["tokio", "hyper", "rustls"];
 
 fn cargo(arguments: &[&str]) -> Output {
@@ -38,10 +38,10 @@ fn heavy_packages(features: &[&str]) -> Vec<String> {
 fn a_host_that_only_fences_compiles_no_runtime() {
     let none: Vec<String> = Vec::new();
     assert_eq!(heavy_packages(&["--no-default-features"]), none);
-    assert_ne!(heavy_packages(&[]), none, "the test finds them where they are");
+    assert_ne!(heavy_packages(&[]), none, "the test would find them");
 }
 
-/// The host, built by itself: in one build with the tests it would get the features of all others.
+/// Builds the host separately: in one build with the tests, cargo would unify its features with all others.
 fn host() -> PathBuf {
     let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/fence-only");
     cargo(&["build", "--package", "ostler-fence-only", "--target-dir", target]);
@@ -74,7 +74,7 @@ fn a_host_without_the_engine_part_starts_servers_with_engine_off_only() {
     }
 }
 
-/// The ledger of a dead owner whose server had a way to an engine, and perhaps the note that it was used.
+/// Writes the ledger of a dead owner whose server had a Door, and optionally the note that the Door was used.
 fn dead_owner(directory: &Path, has_note: bool) -> PathBuf {
     let (owner, instance) = (OwnerId::random().unwrap(), InstanceId::random().unwrap());
     let owners = directory.join("state/owners");
@@ -104,7 +104,7 @@ fn dead_owner(directory: &Path, has_note: bool) -> PathBuf {
 }
 
 #[test]
-fn what_an_engine_may_have_stays_on_record_for_a_host_that_can_ask_it() {
+fn containers_stay_recorded_for_a_host_that_has_the_engine_part() {
     let host = host();
     for has_note in [true, false] {
         let directory = tempfile::tempdir().unwrap();

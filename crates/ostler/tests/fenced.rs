@@ -1,4 +1,4 @@
-//! What a host without a runtime can do with one server inside a fence.
+//! One server inside a fence, for a host without an async runtime.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::io::{Read, Write};
@@ -14,11 +14,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Servers of all kinds.
+/// The servers that the tests start.
 struct Candidate {
-    /// Repeats its input until that ends.
+    /// Echoes its input until end of file.
     echo: ServerSpec,
-    /// Says `up`, and heeds neither the end of its input nor TERM.
+    /// Prints `up`, and ignores both the end of its input and SIGTERM.
     stubborn: ServerSpec,
     /// Can't be started.
     missing: ServerSpec,
@@ -39,7 +39,7 @@ fn processes() -> Candidate {
     }
 }
 
-/// Each with an owner whose ledger is empty afterwards.
+/// Runs each test with an owner, whose ledger must be empty afterwards.
 macro_rules! fenced {
     ($backend:ident: $($clause:ident)*) => {
         mod $backend {
@@ -109,7 +109,7 @@ fn it_leaves_when_its_input_ends(of: &Candidate, owner: &Owner) {
         }
     }
     assert!(exited);
-    // Nothing happens to what is over.
+    // An instance that has ended has no further events.
     assert!(instance.next_event().unwrap().is_none());
 }
 
@@ -118,7 +118,7 @@ fn a_stubborn_one_is_ended_with_proof(of: &Candidate, owner: &Owner) {
     pipe.stdout.read_exact(&mut [0; 3]).unwrap();
     drop(pipe.stdin);
     assert!(matches!(instance.close(Step::Closing).unwrap(), Outcome::Gone(_)));
-    // Nobody holds its output any more.
+    // No process holds its stdout any more.
     assert_eq!(pipe.stdout.read(&mut [0; 1]).unwrap(), 0);
 }
 
@@ -132,7 +132,7 @@ fn dropping_it_ends_it(of: &Candidate, owner: &Owner) {
     let (instance, mut pipe) = start(of, owner, &of.stubborn);
     pipe.stdout.read_exact(&mut [0; 3]).unwrap();
     drop(instance);
-    // The end of its output: nothing of it is left. The ledger is settled a moment later.
+    // End of file on its stdout means that no process is left. The ledger is settled a moment later.
     assert_eq!(pipe.stdout.read(&mut [0; 1]).unwrap(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! What a host does beside its servers neither harms them nor is harmed by them.
+//! A host's own threads and children do not disturb its servers, and are not disturbed by them.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use ostler_testkit::{Stage, is_alive, rows, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The milliseconds that `stop` says it took.
+/// The duration in milliseconds from the output of `stop`.
 fn stop_time(said: &str) -> u64 {
     said.split_ascii_whitespace().rev().nth(1).unwrap().parse().unwrap()
 }
@@ -25,7 +25,7 @@ rows! {
         let switches = format!("--setsid-child --pid-file {}", pids.display());
         let mut host = stage.host(3, &[&switches], &["--from-thread"]);
         wait_until("all are up", PATIENCE, || stage.sandbox.pids().len() == 6);
-        // The host has answered from its main thread since, so that the threads are long gone.
+        // The host has replied from its main thread since, so the starting threads have ended.
         host.obey("own-child");
         assert!(stage.sandbox.pids().into_iter().all(is_alive));
         assert!(host.obey("stop").starts_with("gone: 3 "));
@@ -50,7 +50,7 @@ rows! {
         let mut host = stage.host(3, &[&switches], &["--grace-ms", "3600000"]);
         wait_until("all are up", PATIENCE, || stage.sandbox.pids().len() == 3);
         host.obey("close-first-input");
-        // The grace is an hour: only the end of its input can end it.
+        // The grace is an hour, so only the end of its input can end the server.
         wait_until("one server has seen the end of its input", PATIENCE, || {
             stage.sandbox.pids().into_iter().filter(|pid| is_alive(*pid)).count() == 2
         });
@@ -62,7 +62,7 @@ rows! {
     }
 }
 
-/// A fork of the owner would copy the page tables of its whole heap; a spawn shares them.
+/// A fork would copy the page tables of the owner's whole heap; a spawn shares them.
 #[test]
 fn f24_the_owner_never_forks() {
     let stage = Stage::leaf();

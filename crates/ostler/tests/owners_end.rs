@@ -1,4 +1,4 @@
-//! A host that embeds the library ends in every way: nothing of its servers is left.
+//! However a host that embeds the library ends, nothing of its servers is left.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -10,14 +10,14 @@ use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Gives the order that ends the host, and waits for its end.
+/// Sends the command that ends the host, and waits for its exit.
 fn end_by(stage: &Stage, host: &mut Host, order: &str) {
     host.order(order);
     stage.wait_exit(&mut host.0);
     stage.expect_empty();
 }
 
-/// A cgroup with a limit of memory, in whichever hierarchy has that controller.
+/// A cgroup with a memory limit, in the hierarchy that has the memory controller.
 struct SmallMemory(PathBuf);
 
 impl SmallMemory {
@@ -68,7 +68,7 @@ rows! {
     fn fifty_rude_servers_are_stopped_with_proof(stage) {
         let mut host = stage.host(50, &RUDE, &[]);
         assert!(host.obey("stop").starts_with("gone: 50 "));
-        // The host lives on, and has nothing left: neither children nor zombies.
+        // The host lives on, without children or zombies.
         let left = stage.sandbox.survivors();
         assert_eq!(left.pids(), [host.0.pid()], "{left}");
         end_by(&stage, &mut host, "exit");

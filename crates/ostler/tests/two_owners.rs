@@ -1,4 +1,4 @@
-//! A process may have several owners; the end of one is nothing to the others.
+//! A process may have several owners; the end of one does not affect the others.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(30);
 const NOTHING: &str = "nothing to reap: no dead owner has left anything\n";
 
-/// The servers that `ostler ps` shows as running: their pids, and their owner's ids.
+/// The running servers in `ostler ps`: pids, and ids of their owners.
 fn running(stage: &Stage) -> Vec<(u64, String)> {
     let shown = stage.ostler_json(&["ps", "--json"]);
     let is_running = |view: &&Value| view["state"] == "running";
@@ -45,7 +45,7 @@ rows! {
         assert_eq!(kept.len(), 2);
         assert_eq!(running(&stage), kept);
 
-        // Its life line still holds: nobody takes it for dead.
+        // Its lock still holds, so no sweep takes it for dead.
         assert_eq!(stage.ostler(&["reap", "--yes"]), NOTHING);
         assert_eq!(running(&stage), kept);
         assert!(second.iter().all(|pid| is_alive(*pid)));
@@ -65,7 +65,7 @@ rows! {
         assert!(stage.ledgers().is_empty());
     }
 
-    /// The lock of one must not fall because the other's directory is made or removed.
+    /// The lock of one owner must survive the creation and removal of the other's directory.
     fn two_owners_come_and_go_side_by_side(stage) {
         let mut host = stage.host(2, &[""], &["--owners", "2"]);
         for _ in 0..5 {

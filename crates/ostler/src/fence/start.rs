@@ -1,4 +1,4 @@
-//! Starting an instance.
+//! Starts a guardian and sends it the launch order.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,19 +19,19 @@ use crate::terms::{GuardianProgram, Terms};
 use crate::wire::guardian::{GuardianOrder, GuardianReport, Launch};
 use crate::wire::{Conn, Received};
 
-/// The server's own descriptors. They are closed here once the guardian has them.
+/// The server's standard streams. This process closes them once the guardian has them.
 #[derive(Debug)]
 pub struct ServerStdio {
-    /// What it reads.
+    /// The server's standard input.
     pub stdin: OwnedFd,
-    /// What it writes.
+    /// The server's standard output.
     pub stdout: OwnedFd,
-    /// Where it complains.
+    /// The server's standard error.
     pub stderr: OwnedFd,
 }
 
 impl ServerStdio {
-    /// Fresh pipes, and our ends of them.
+    /// Creates pipes, and returns the server's ends and ours.
     pub fn piped() -> io::Result<(Self, Pipe)> {
         let (stdin, our_stdin) = io::pipe()?;
         let (our_stdout, stdout) = io::pipe()?;
@@ -41,81 +41,81 @@ impl ServerStdio {
     }
 }
 
-/// The line to a server: our ends of its stdin, stdout and stderr.
+/// Our ends of a server's standard streams.
 ///
-/// They are ordinary pipes that turn into `OwnedFd` and so into those of any runtime. Dropping `stdin`
-/// is what ends the server's input.
+/// They are ordinary pipes that convert into `OwnedFd`, and so into the pipe types of any runtime. Dropping `stdin` ends
+/// the server's input.
 #[derive(Debug)]
 pub struct Pipe {
-    /// What we write, it reads.
+    /// The server reads what is written here.
     pub stdin: io::PipeWriter,
-    /// What it writes, we read.
+    /// The server's standard output.
     pub stdout: io::PipeReader,
-    /// Its complaints. If nobody reads them it stops writing, and working.
+    /// The server's standard error. It must be read: a server blocks once the pipe is full.
     pub stderr: io::PipeReader,
 }
 
-/// Why no attempt was made to start a server.
+/// Why a server could not be started, before any attempt to execute it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The machine does not offer the level that was asked for.
+    /// The machine does not offer the requested level.
     #[error("containment '{0}' can't be had here")]
     Containment(Level, #[source] NoLeaf),
-    /// The machine does not let us enforce a limit that was asked for.
+    /// This machine can't enforce a requested limit.
     #[error("a limit on {0} can't be enforced here")]
     Limit(&'static str, #[source] NoControl),
-    /// Nobody can say which engine its containers would be in.
-    #[error("its container engine is not known; choose another one, or off")]
+    /// ostler can't tell which engine the server's containers would be in.
+    #[error("its container engine can't be determined; choose another engine, or off")]
     Engine(#[source] NoEndpoint),
-    /// This program can't follow containers.
+    /// This program was built without the feature `engine`.
     #[error(
-        "engine '{0}' can't be had: this program was built without ostler's feature 'engine'; choose engine \
+        "engine '{0}' is not available: this program was built without ostler's feature 'engine'; choose engine \
          'off', or build it with that feature"
     )]
     WithoutEngine(Engine),
-    /// There is no place for its own socket to that engine.
+    /// No directory is suitable for the server's socket to its engine.
     #[error(
-        "no directory can hold its socket to a container engine; set OSTLER_RUNTIME_DIR to one"
+        "no directory can hold its socket to a container engine; set OSTLER_RUNTIME_DIR to one that can"
     )]
     Door(#[source] io::Error),
-    /// The program runs as a guardian and does not know it.
+    /// The host did not call [`run_if_asked`](crate::guardian::run_if_asked), so it can't become a guardian.
     #[error("call ostler::guardian::run_if_asked() first in main")]
     NoRole,
-    /// What is not written down is not started.
+    /// The start could not be recorded in the ledger.
     #[error(transparent)]
     Ledger(NoLedger),
     /// The guardian could not be started.
     #[error("the guardian could not be started")]
     Guardian(#[source] io::Error),
-    /// The guardian left before it was told what to start, and said why.
+    /// The guardian refused before it got the launch order.
     #[error(transparent)]
     Refused(Refusal),
-    /// The guardian died before it knew what to start.
-    #[error("the guardian could not be told what to start")]
+    /// The guardian died before it got the launch order.
+    #[error("the launch order could not be sent to the guardian")]
     Control(#[source] io::Error),
-    /// It names a backend that this program does not have.
+    /// The server names a backend that this program does not have.
     #[error("there is no backend '{0}'")]
     NoBackend(String),
-    /// This backend can't start what it was given.
-    #[error("the backend '{0}' starts nothing of this kind")]
+    /// This backend can't start targets of this kind.
+    #[error("the backend '{0}' can't start servers of this kind")]
     OtherTarget(&'static str),
-    /// Another backend could not start it, and why.
+    /// Another backend failed to start the server, for this reason.
     #[error("{0}")]
     Other(String),
 }
 
 impl Fence {
-    /// Starts a guardian, which leaves again if it is told nothing.
+    /// Spawns a guardian. It exits on its own if it gets no launch order.
     pub(crate) fn spawn(id: InstanceId, name: &str, terms: &Terms) -> Result<Self, StartError> {
-        // A host that forgot the role would start itself for ever.
+        // A host that does not call `run_if_asked` would start itself recursively.
         if std::env::args_os().next().is_some_and(|name| name == GUARDIAN) {
             return Err(StartError::NoRole);
         }
         Self::spawn_guarded(id, name, terms)
     }
 
-    /// The same from a process that may itself be a guardian or a porter.
+    /// The same for a caller that may itself be a guardian or a porter.
     pub(crate) fn spawn_guarded(
         id: InstanceId,
         name: &str,
@@ -143,12 +143,12 @@ impl Fence {
         })
     }
 
-    /// Something to say once the server has started.
+    /// Sets why containers can't be tracked, to be reported once the server has started.
     pub(crate) fn remark(&mut self, unfollowed: Option<String>) {
         self.unfollowed = unfollowed;
     }
 
-    /// Tells the guardian what to start, now that the intent is on record.
+    /// Sends the launch order, after the intent was recorded.
     pub(crate) fn tell(
         &mut self,
         launch: Launch,
@@ -163,7 +163,7 @@ impl Fence {
         let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let told = self.conn.send(&GuardianOrder::Start(Box::new(launch)), &fds);
         told.map_err(|error| match self.conn.receive() {
-            // It may have left a moment ago: what it said last explains more than a closed socket.
+            // The guardian may have refused and exited; its last report explains more than a closed socket.
             Ok(Received::Message(GuardianReport::Refused(refusal))) => StartError::Refused(refusal),
             _ => StartError::Control(error),
         })
@@ -173,12 +173,12 @@ impl Fence {
 fn spawn_guardian(id: InstanceId, name: &str, terms: &Terms) -> io::Result<(Conn, Child)> {
     let (conn, theirs) = Conn::pair()?;
     set_socket_timeout(&conn, Timeout::Send, Some(terms.limits.control))?;
-    // By its link in /proc it is the same file even after an upgrade replaced the name.
+    // The link in /proc leads to the running executable even after an upgrade replaced the file.
     let program = match &terms.guardian {
         GuardianProgram::Myself => "/proc/self/exe".as_ref(),
         GuardianProgram::At(path) => path.as_path(),
     };
-    // Nothing of the server's environment may reach the guardian's loader.
+    // Cleared, so that no variable of the server influences the guardian's dynamic loader.
     let guardian = Command::new(program)
         .arg0(GUARDIAN)
         .args([std::process::id().to_string(), id.to_string(), name.to_owned()])

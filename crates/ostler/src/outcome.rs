@@ -132,7 +132,7 @@ pub enum Refusal {
         errno: i32,
     },
     /// The machine does not offer the level of containment that was asked for.
-    #[error("containment '{level}' can't be had here: {reason}")]
+    #[error("containment '{level}' is not available here: {reason}")]
     Containment {
         /// What was asked for.
         level: Level,

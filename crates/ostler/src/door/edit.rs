@@ -18,16 +18,16 @@ use crate::engine::label::{self, ReservedLabel};
 /// Why a request can't be edited, and is therefore refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EditError {
-    #[error("the request body is not JSON that an engine accepts")]
+    #[error("the body is not a valid engine request")]
     Json(#[from] serde_json::Error),
-    #[error("the request body has '{0}' more than once, in different cases")]
+    #[error("the body has '{0}' more than once, in different cases")]
     Twice(String),
     #[error(transparent)]
     Reserved(#[from] ReservedLabel),
     #[error("the query names '{0}' more than once, or not in lower case")]
     Parameter(&'static str),
     #[error(
-        "a change must not continue in the next one: remove the '\\' or '`' at the end of its line"
+        "a change that continues in the next one ('\\' or '`' at the end of a line) is refused"
     )]
     OpenChange,
     #[error(
@@ -323,8 +323,7 @@ mod tests {
         ] {
             let said = refusal(body, ObjectKind::Container, Dialect::Docker);
             assert!(
-                said == "the request body is not JSON that an engine accepts"
-                    || said.contains("more than once"),
+                said == "the body is not a valid engine request" || said.contains("more than once"),
                 "{said}"
             );
         }

@@ -19,7 +19,7 @@ pub(super) enum ConnectionError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Chunk(#[from] InvalidChunk),
-    #[error("the engine's response is malformed")]
+    #[error("cannot parse the engine's response")]
     Response(#[from] InvalidHead),
     #[error("one side closed the connection in the middle of a message")]
     Gone,

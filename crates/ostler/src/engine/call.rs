@@ -27,7 +27,7 @@ const LONGEST_MESSAGE: usize = 500;
 pub(crate) enum CallError {
     #[error(transparent)]
     ConnectError(#[from] ConnectError),
-    #[error("the connection to the engine failed: {0}")]
+    #[error("the connection to the engine broke: {0}")]
     Broken(#[from] hyper::Error),
     #[error("the engine did not respond within {0:?}")]
     TooLate(Duration),

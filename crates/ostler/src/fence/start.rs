@@ -60,13 +60,13 @@ pub struct Pipe {
 #[non_exhaustive]
 pub enum StartError {
     /// The machine does not offer the requested level.
-    #[error("containment '{0}' can't be had here")]
+    #[error("containment '{0}' is not available here")]
     Containment(Level, #[source] NoLeaf),
     /// This machine can't enforce a requested limit.
     #[error("a limit on {0} can't be enforced here")]
     Limit(&'static str, #[source] NoControl),
     /// ostler can't tell which engine the server's containers would be in.
-    #[error("its container engine can't be determined; choose another engine, or off")]
+    #[error("cannot find its container engine; choose another one, or off")]
     Engine(#[source] NoEndpoint),
     /// This program was built without the feature `engine`.
     #[error(
@@ -92,7 +92,7 @@ pub enum StartError {
     #[error(transparent)]
     Refused(Refusal),
     /// The guardian died before it got the launch order.
-    #[error("the launch order could not be sent to the guardian")]
+    #[error("cannot send the start request to the guardian")]
     Control(#[source] io::Error),
     /// The server names a backend that this program does not have.
     #[error("there is no backend '{0}'")]

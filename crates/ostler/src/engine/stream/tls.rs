@@ -26,7 +26,7 @@ pub(crate) enum TlsError {
     #[error("{} can't be used: {error}", .path.display())]
     File { path: PathBuf, error: pem::Error },
     /// Verification is on, but no certificate authority is configured.
-    #[error("ca.pem is missing, so the engine's certificate can't be verified")]
+    #[error("no ca.pem to verify the engine's certificate with")]
     NoAuthority,
     /// Certificate and key don't match, or the host name is invalid.
     #[error("TLS can't be set up: {0}")]

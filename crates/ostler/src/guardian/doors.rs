@@ -55,7 +55,7 @@ pub(super) struct Doors {
     /// The control socket of the porter, while one runs.
     porter: Option<Conn>,
     usage: Usage,
-    /// Set once containers have to be removed: the grace that they get. A porter that starts later is told as well.
+    /// Set once containers have to be removed: the grace that they get. A porter that starts later gets the same order.
     clearing: Option<Duration>,
     /// When clearing began, in seconds since 1970; 0 before.
     since: i64,

@@ -1,7 +1,7 @@
 //! The channel from the init of a PID namespace to its guardian.
 //!
 //! It is a pair of packet sockets. The init knows the server only by its pid inside the namespace, which means
-//! nothing outside. So the init names the server in the SCM_CREDENTIALS of the packet: the kernel translates that pid
+//! nothing outside. So the init names the server in the `SCM_CREDENTIALS` of the packet: the kernel translates that pid
 //! into the guardian's namespace, also if the process has exited meanwhile.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -73,7 +73,7 @@ impl InitSender {
         self.send(&Packet::Exited(status), None)
     }
 
-    /// Whether the guardian is dead, whose parent-death signal may have come too early.
+    /// Whether the guardian is dead. Needed because the parent-death signal does not fire if the guardian died before it was set.
     pub(super) fn is_closed(&self) -> bool {
         let mut fds = [PollFd::new(&self.0, PollFlags::empty())];
         !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))

@@ -38,7 +38,7 @@ pub(super) enum NamespaceError {
     Engine(PathBuf, #[source] io::Error),
 }
 
-/// Which of the two processes has returned from [`fork`].
+/// Which of the two processes has returned from [`fork()`].
 pub(super) enum NamespaceFork {
     Guardian { init: Pid },
     Init(UserNamespace, ChildCgroup),

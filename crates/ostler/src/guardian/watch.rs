@@ -206,7 +206,7 @@ impl Guardian {
         for report in doors.supervise(tree, now) {
             match report {
                 PorterReport::Removed(container) => {
-                    self.report(&GuardianReport::Removed(container))
+                    self.report(&GuardianReport::Removed(container));
                 }
                 PorterReport::Remaining(residue) => self.report_residue(Residue::Engine(residue)),
                 PorterReport::Engine(state) => self.report(&GuardianReport::Clearing(state)),

@@ -32,7 +32,7 @@ const EXEC_RETRY: Duration = Duration::from_secs(5);
 /// Delay before another attempt if podman has not removed everything.
 const PODMAN_RETRY: Duration = Duration::from_secs(1);
 
-/// PendingCreates that an earlier porter forwarded and whose responses are lost.
+/// Creates that an earlier porter forwarded and whose responses are lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LostCreates {
     pub(super) count: usize,
@@ -153,7 +153,7 @@ impl ClearTask {
             let (slot, reports) = (&self.slot, &self.reports);
             let mut on_progress = |progress| match progress {
                 ClearProgress::Removed(container) => {
-                    send(reports, PorterReport::Removed(container))
+                    send(reports, PorterReport::Removed(container));
                 }
                 ClearProgress::State(state) => slot.set(state, reports),
             };

@@ -2,7 +2,7 @@
 //! porter](porter).
 //!
 //! A message is a frame on a unix stream socket: a 32-bit little-endian length and a [`postcard`] body. Descriptors
-//! travel as SCM_RIGHTS beside the first byte of a frame. Both ends are the same binary, so the format has no version.
+//! travel as `SCM_RIGHTS` beside the first byte of a frame. Both ends are the same binary, so the format has no version.
 
 pub(crate) mod guardian;
 pub(crate) mod porter;

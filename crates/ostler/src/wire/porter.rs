@@ -41,7 +41,7 @@ pub(crate) struct PorterConfig {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// How long clearing may take before the porter reports the rest as residue.
     pub(crate) limit: Duration,
-    /// How long a container may still appear from a create whose request was lost with an earlier porter.
+    /// How long a container may still appear from a create whose response was lost with an earlier porter.
     pub(crate) late_create: Duration,
 }
 

@@ -103,7 +103,7 @@ fn f17_one_removal_that_hangs_delays_no_other() {
             fake.engine.containers() == ["stuck"]
         });
         let tries = fake.engine.asked("DELETE /containers/stuck").len();
-        assert_eq!(tries, 1, "nobody has waited for the one that hangs");
+        assert_eq!(tries, 1, "no other removal waited for the one that hangs");
         assert_eq!(cleared.join().unwrap(), GONE);
     });
     assert!(fake.engine.containers().is_empty());

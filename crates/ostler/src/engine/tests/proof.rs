@@ -136,7 +136,7 @@ fn a_create_with_a_late_response_is_still_removed() {
     let made = removal.claim.made.clone();
     std::thread::scope(|scope| {
         let cleared = scope.spawn(|| removal.run());
-        wait_until("both were looked at", PATIENCE, || fake.engine.asked(IMAGE).len() >= 2);
+        wait_until("both images were inspected", PATIENCE, || fake.engine.asked(IMAGE).len() >= 2);
         made.note("own".to_owned());
         in_flight.store(0, Ordering::Release);
         assert_eq!(cleared.join().unwrap(), GONE);
@@ -153,9 +153,9 @@ fn a_users_container_does_not_count_as_an_awaited_create() {
         let cleared = scope.spawn(|| removal.run());
         wait_until("it looks", PATIENCE, || fake.engine.asked("GET /containers/json").len() > 1);
         fake.add("marked", "users");
-        wait_until("it was looked at", PATIENCE, || !fake.engine.asked(IMAGE).is_empty());
+        wait_until("its image was inspected", PATIENCE, || !fake.engine.asked(IMAGE).is_empty());
         let lists = fake.engine.asked("GET /containers/json").len();
-        wait_until("it goes on", PATIENCE, || {
+        wait_until("it continues", PATIENCE, || {
             fake.engine.asked("GET /containers/json").len() > lists + 3
         });
         assert!(!cleared.is_finished());

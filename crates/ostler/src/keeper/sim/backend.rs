@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::being::Being;
 use super::fate::{Beginning, Rescue};
-use super::flow::Found;
+use super::flow::{Flow, Found};
 use super::world::{Flaw, World};
 use crate::backend::{
     Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Whereabouts,
@@ -55,8 +56,9 @@ impl Backend for Simulated {
             }
             let id = id_of(index);
             let stdin = Box::new(Stdin { world: Arc::clone(&world), index, unread: 0 });
-            let stdout = Box::new(Stdout { world: Arc::clone(&world), index, timer: None });
-            let stderr = Box::new(tokio::io::empty());
+            let pipe = |of| Box::new(Pipe { world: Arc::clone(&world), index, of, timer: None });
+            let stdout = pipe(|being| &mut being.output);
+            let stderr = pipe(|being| &mut being.stderr);
             Ok(Started { id, hold: Box::new(held), stdin, stdout, stderr })
         })
     }
@@ -199,13 +201,15 @@ impl AsyncWrite for Stdin {
     }
 }
 
-struct Stdout {
+/// The keeper's end of a pipe that a being writes.
+struct Pipe {
     world: Arc<World>,
     index: usize,
+    of: fn(&mut Being) -> &mut Flow,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl AsyncRead for Stdout {
+impl AsyncRead for Pipe {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -213,8 +217,8 @@ impl AsyncRead for Stdout {
     ) -> Poll<io::Result<()>> {
         loop {
             let most = buffer.remaining();
-            let found =
-                self.world.of(self.index, |being| being.output.take(most, now(), cx.waker()));
+            let of = self.of;
+            let found = self.world.of(self.index, |being| of(being).take(most, now(), cx.waker()));
             match found {
                 Found::Bytes(bytes) => {
                     buffer.put_slice(&bytes);

@@ -14,14 +14,12 @@ use super::being::Being;
 use super::fate::{Beginning, Rescue};
 use super::flow::{Flow, Found};
 use super::world::{Flaw, World};
-use crate::backend::{
-    Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Whereabouts,
-};
+use crate::backend::{Backend, BoxFuture, Evidence, Hold, Part, StartOrder, Started, Target};
 use crate::event::Event;
 use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::ladder::Step;
-use crate::ledger::{Book, PROCESS};
+use crate::ledger::{Book, Entry, PROCESS};
 use crate::outcome::{Outcome, Proof, Residue};
 use crate::snapshot::View;
 
@@ -75,12 +73,12 @@ impl Backend for Simulated {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    fn ask(&self, _: &View) -> bool {
+    fn ask(&self, _: &Entry) -> bool {
         false
     }
 
-    fn is_part(&self, _: InstanceId, _: &Whereabouts, _: &str) -> bool {
-        false
+    fn part(&self, _: &Entry, _: &str) -> Option<Part> {
+        None
     }
 }
 

@@ -21,6 +21,7 @@ use crate::outcome::{Outcome, Proof, Residue};
 use crate::places::hidden;
 use crate::proctable::{Process, boot_id};
 use crate::remains::{self, Remains};
+use crate::shelf::Shelf;
 use crate::spec::ServerSpec;
 use crate::terms::{GuardianProgram, Terms};
 use crate::ways::{self, Found, Haste, Removal};
@@ -109,6 +110,12 @@ impl Post {
         let whose = (&self.intent, order.owner);
         let engine = self.found.service(whose, &order.book, &spec, &self.terms);
         if let Some(service) = &engine {
+            // Made here because the guardian, which the server waits for, still loads its program.
+            if let Err(refusal) = Shelf::make(service) {
+                guardian.dismiss();
+                ways::demolish(&self.intent.ways, self.intent.instance);
+                return Err(StartError::Refused(refusal));
+            }
             self.found.lead(&mut spec, &service.labels);
         }
         let Terms { containment, limits, descriptors, .. } = &self.terms;
@@ -130,6 +137,7 @@ impl Post {
         let told = guardian.tell(launch, &self.intent, order.stdio);
         if told.is_err() {
             see_off(&mut guardian);
+            ways::demolish(&self.intent.ways, self.intent.instance);
         }
         told.map(|()| guardian)
     }

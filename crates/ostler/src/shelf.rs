@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::containers::{Labels, Passage};
 use crate::id::InstanceId;
+use crate::outcome::Refusal;
 use crate::roles::PODMAN as ROLE;
-use crate::wire::porter::Podman;
+use crate::wire::porter::{Podman, Service};
 
 /// The name of the command, and of the wrapper.
 pub(crate) const PODMAN: &str = "podman";
@@ -54,15 +55,34 @@ impl Shelf {
         format!("{instance}.bin")
     }
 
+    /// Makes the shelf of a service, if podman is wrapped for it.
+    pub(crate) fn make(service: &Service) -> Result<(), Refusal> {
+        let (Some(place), Some(podman)) = (&service.ways.shelf, &service.podman) else {
+            return Ok(());
+        };
+        let orders = Orders {
+            program: podman.program.clone(),
+            podman: podman.podman.clone(),
+            labels: service.labels.clone(),
+            cap: service.cap,
+            engines: service.ways.engines.clone(),
+            is_local: podman.is_local,
+            book: service.book.clone(),
+        };
+        let filled = Self::at(place).fill(&podman.own, &orders);
+        filled.map_err(|error| Refusal::door(place, &error))
+    }
+
     /// Puts the wrapper there, which is a script whose interpreter is `own`, the program that we are. It
     /// is no link to that: whoever follows one would find us instead of podman.
-    pub(crate) fn fill(&self, own: &Path, orders: &Orders) -> io::Result<()> {
+    fn fill(&self, own: &Path, orders: &Orders) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(&self.0)?;
         fs::write(self.0.join(ORDERS), serde_json::to_vec(orders)?)?;
         symlink(own, self.0.join(ROLE))?;
         let mut script =
             File::options().write(true).create_new(true).mode(0o700).open(self.podman())?;
-        writeln!(script, "#!{}", self.0.join(ROLE).display())
+        let line = format!("#!{}\n", self.0.join(ROLE).display());
+        script.write_all(line.as_bytes())
     }
 
     /// Removes it, if its name is the instance's: another one is not ours.

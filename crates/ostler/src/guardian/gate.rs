@@ -15,12 +15,11 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
 use super::estate::Estate;
-use crate::containers::Ways;
 use crate::level::Level;
 use crate::notes::{is_podman_noted, make_podman_note, remove_unused_podman_note};
 use crate::poll::readable;
 use crate::roles::PORTER;
-use crate::shelf::{Orders, Shelf};
+use crate::shelf::Shelf;
 use crate::wire::porter::{Order, Report, Service};
 use crate::wire::{Conn, Received};
 
@@ -82,25 +81,9 @@ impl Gate {
                 listen(&way.socket).map_err(|error| NoGate(way.socket.clone(), error))?;
             self.listeners.push(listener);
         }
-        let Service { ways: Ways { shelf: Some(place), engines }, podman: Some(podman), .. } =
-            &self.service
-        else {
-            return Ok(());
-        };
-        let orders = Orders {
-            program: podman.program.clone(),
-            podman: podman.podman.clone(),
-            labels: self.service.labels.clone(),
-            cap: self.service.cap,
-            engines: engines.clone(),
-            is_local: podman.is_local,
-            book: self.service.book.clone(),
-        };
-        let filled = Shelf::at(place).fill(&podman.own, &orders);
-        filled.map_err(|error| NoGate(place.clone(), error))?;
+        let Service { podman, book, labels, .. } = &self.service;
         // The server sees the directory no more, only the note.
-        if podman.podman.level() == Level::Strict {
-            let Service { book, labels, .. } = &self.service;
+        if podman.as_ref().is_some_and(|podman| podman.podman.level() == Level::Strict) {
             make_podman_note(book, labels.instance).map_err(|error| NoGate(book.clone(), error))?;
         }
         Ok(())

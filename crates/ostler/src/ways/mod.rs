@@ -56,7 +56,7 @@ pub(crate) enum Haste {
 }
 
 /// Removes sockets without a listener, and the wrapper that no process calls any more. A name without the instance's id is not ours.
-fn demolish(ways: &Ways, instance: InstanceId) {
+pub(crate) fn demolish(ways: &Ways, instance: InstanceId) {
     for (number, Passage { socket, .. }) in ways.engines.iter().enumerate() {
         if socket.file_name().is_some_and(|name| name == socket_name(instance, number).as_str()) {
             let _ = fs::remove_file(socket);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use ostler::backend::{Backends, Evidence};
+use ostler::backend::{Backends, Evidence, Part, Role};
 use ostler::sweep::DeadOwner;
-use ostler::{InstanceId, Limits, Outcome, Places, View};
+use ostler::{InstanceId, Limits, Outcome, Places, Process, View};
 use tokio::runtime::{Builder, Runtime};
 
 /// All backends, each question of which is waited for.
@@ -43,6 +43,15 @@ impl BlockingBackends {
 
     /// Asks an instance of a living owner to end. Returns whether the instance still has a guardian to ask.
     pub(crate) fn ask(&self, view: &View) -> bool {
-        self.backends.ask(view)
+        self.backends.ask(&view.entry)
+    }
+
+    /// The part of an instance that people call `what`. Its owner is always a process.
+    pub(crate) fn part(&self, view: &View, what: &str) -> Option<Part> {
+        self.backends.part(&view.entry, what).or_else(|| {
+            let process = Process::with_pid(what.parse().ok()?)?;
+            let is_owner = process.identity() == view.owner.process;
+            is_owner.then(|| Part::process(&process, Role::Owner))
+        })
     }
 }

@@ -1,9 +1,16 @@
-//! What is found of an instance whose owner is dead.
+//! What a backend tells of an instance: to people in lines, to programs in fields of JSON.
+//!
+//! Only the backend knows what its instances are made of, so it chooses the words and the fields. Commands pass both
+//! on and understand neither.
 
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use crate::identity::Process;
 use crate::ledger::Entry;
+
+/// Fields of JSON, by name.
+pub type Fields = Map<String, Value>;
 
 /// What its backend knows of an instance of a dead owner, before anything is done about it.
 #[derive(Clone, Debug)]
@@ -14,19 +21,55 @@ pub struct Evidence {
     pub traces: Traces,
 }
 
-/// What there is of an instance. A backend fills in what it knows of.
-#[derive(Clone, Debug, Default, Serialize)]
+/// What there is of an instance whose owner is dead.
+#[derive(Clone, Debug, Default)]
 pub struct Traces {
-    /// The guardian that still works on it.
-    pub guardian: Option<Process>,
-    /// Whether its leaf is still there.
-    pub leaf: bool,
-    /// What carries its mark.
-    pub processes: Vec<Process>,
-    /// What else there is, in the words of its backend.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<String>,
+    /// For people: a label and its value.
+    pub lines: Vec<(&'static str, String)>,
+    /// The same for programs.
+    pub fields: Fields,
     /// Whether a guardian still works on its end; a sweep leaves the instance to that guardian.
-    #[serde(skip)]
     pub is_tended: bool,
+}
+
+impl Traces {
+    /// Traces that a sentence describes.
+    pub fn described(text: String) -> Self {
+        let fields = Fields::from_iter([("others".to_owned(), json!([text]))]);
+        Self { lines: vec![("also", text)], fields, is_tended: false }
+    }
+}
+
+/// Something that people can name and that belongs to an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What it is to the instance.
+    pub role: Role,
+    /// What it is called, for people.
+    pub title: String,
+    /// What it is, for programs.
+    pub fields: Fields,
+}
+
+impl Part {
+    /// A process.
+    pub fn process(process: &Process, role: Role) -> Self {
+        let title = format!("process {} ({})", process.pid, process.name);
+        Self { role, title, fields: Fields::from_iter([("process".to_owned(), json!(process))]) }
+    }
+}
+
+/// What a part is to its instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Role {
+    /// The server itself.
+    Server,
+    /// Caused by the server.
+    Descendant,
+    /// Holds the server, and ends what is left of it.
+    Guardian,
+    /// Has started the server.
+    Owner,
 }

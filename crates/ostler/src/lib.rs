@@ -129,7 +129,7 @@ pub use containers::{
     LeftExec, NoEndpoint, RemovedContainer, Tls, UnknownEngine, Unreachable,
 };
 pub use event::Event;
-pub use evidence::{Evidence, Traces};
+pub use evidence::{Evidence, Fields, Part, Role, Traces};
 pub use fence::{Leaving, Pipe, ServerStdio, StartError};
 #[cfg(feature = "keeper")]
 pub use frame::{CallId, Frame, InvalidFrame, Kind};
@@ -144,7 +144,7 @@ pub use outcome::{Outcome, Proof, Refusal, Residue};
 pub use places::{Places, RUNTIME_VARIABLE};
 pub use resources::{Bytes, Cpus, Excess, InvalidResource, Resources};
 pub use signals::Ignored;
-pub use snapshot::{State, View, snapshot};
+pub use snapshot::{Branch, State, View, snapshot};
 pub use spec::ServerSpec;
 pub use terms::{Descriptors, GuardianProgram, Terms};
 pub use whereabouts::Whereabouts;

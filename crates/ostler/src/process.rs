@@ -10,8 +10,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::cgroup::{Control, Leaf, is_limit_of};
-use crate::evidence::{Evidence, Traces};
+use crate::evidence::{Evidence, Fields, Traces};
 use crate::fence::{Fence, ServerStdio, StartError};
 use crate::guardians::{self, Claimants};
 use crate::id::{InstanceId, OwnerId};
@@ -21,8 +23,9 @@ use crate::limits::Limits;
 use crate::notes::is_noted;
 use crate::outcome::{Outcome, Proof, Residue};
 use crate::places::hidden;
-use crate::proctable::boot_id;
+use crate::proctable::{Process, boot_id};
 use crate::remains::{self, Remains};
+use crate::shelf::Shelf;
 use crate::spec::ServerSpec;
 use crate::terms::{GuardianProgram, Terms};
 use crate::ways::{self, Found, Haste, Removal};
@@ -107,6 +110,12 @@ impl Post {
         let whose = (&self.intent, order.owner);
         let engine = self.found.service(whose, &order.book, &spec, &self.terms);
         if let Some(service) = &engine {
+            // Made here because the guardian, which the server waits for, still loads its program.
+            if let Err(refusal) = Shelf::make(service) {
+                guardian.dismiss();
+                ways::remove_files(&self.intent.ways, self.intent.instance);
+                return Err(StartError::Refused(refusal));
+            }
             self.found.lead(&mut spec, &service.labels);
         }
         let Terms { containment, limits, descriptors, .. } = &self.terms;
@@ -128,6 +137,7 @@ impl Post {
         let told = guardian.tell(launch, &self.intent, order.stdio);
         if told.is_err() {
             see_off(&mut guardian);
+            ways::remove_files(&self.intent.ways, self.intent.instance);
         }
         told.map(|()| guardian)
     }
@@ -153,7 +163,8 @@ fn see_off(guardian: &mut Fence) {
 pub(crate) fn list(left: &Book) -> BTreeMap<InstanceId, Evidence> {
     if is_of_another_boot(left) {
         let owed = left.open_entries().filter(|(id, entry)| is_owed(left, *id, entry));
-        let evidence = |entry: &Entry| Evidence { entry: entry.clone(), traces: Traces::default() };
+        let evidence =
+            |entry: &Entry| Evidence { entry: entry.clone(), traces: traces(None, false, &[]) };
         return owed.map(|(id, entry)| (id, evidence(entry))).collect();
     }
     let (guarded, unclear): (Vec<&Entry>, Vec<&Entry>) = left
@@ -166,17 +177,31 @@ pub(crate) fn list(left: &Book) -> BTreeMap<InstanceId, Evidence> {
     let mut marked = if ids.is_empty() { BTreeMap::new() } else { remains::marked(&ids) };
     let evidence = |entry: &Entry| {
         let id = entry.intent.instance;
-        let guardian = claimants.guardian(entry);
-        let traces = Traces {
-            is_tended: guardian.is_some(),
-            guardian,
-            leaf: leaf_of(entry).is_some(),
-            processes: marked.remove(&id).unwrap_or_default(),
-            others: Vec::new(),
-        };
+        let marked = marked.remove(&id).unwrap_or_default();
+        let traces = traces(claimants.guardian(entry), leaf_of(entry).is_some(), &marked);
         (id, Evidence { entry: entry.clone(), traces })
     };
     guarded.into_iter().chain(unclear).map(evidence).collect()
+}
+
+fn traces(guardian: Option<Process>, has_leaf: bool, marked: &[Process]) -> Traces {
+    let pid = guardian.map(|guardian| guardian.pid);
+    let mut lines = vec![("guardian", pid.map_or("dead".into(), |pid| format!("{pid}, alive")))];
+    lines.extend(has_leaf.then(|| ("leaf", "there".to_owned())));
+    let line = |process: &Process| ("process", format!("{process}, carries the instance's mark"));
+    lines.extend(marked.iter().map(line));
+    let fields =
+        [("guardian", json!(pid)), ("leaf", json!(has_leaf)), ("processes", json!(marked))];
+    let fields = fields.map(|(name, value)| (name.to_owned(), value));
+    Traces { lines, fields: Fields::from_iter(fields), is_tended: pid.is_some() }
+}
+
+/// Asks the guardian of an instance to end its server. Returns whether the instance still has a guardian.
+#[cfg(feature = "keeper")]
+pub(crate) fn ask(entry: &Entry) -> bool {
+    let guardian = Claimants::of(std::iter::once(entry)).guardian(entry);
+    // A guardian that is gone meanwhile has ended its server.
+    guardian.as_ref().map(Process::ask).is_some()
 }
 
 /// Ends all that is left of a dead owner's instances and has no guardian, within `limit`.

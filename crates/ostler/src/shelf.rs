@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::containers::{EngineDoor, Labels};
 use crate::id::InstanceId;
+use crate::outcome::Refusal;
 use crate::roles::PODMAN as ROLE;
-use crate::wire::porter::Podman;
+use crate::wire::porter::{Podman, PorterConfig};
 
 /// File name of the wrapper, the name of the real command.
 pub(crate) const PODMAN: &str = "podman";
@@ -56,17 +57,36 @@ impl Shelf {
         format!("{instance}.bin")
     }
 
+    /// Creates the shelf of a server whose podman is wrapped.
+    pub(crate) fn make(config: &PorterConfig) -> Result<(), Refusal> {
+        let (Some(place), Some(podman)) = (&config.ways.shelf, &config.podman) else {
+            return Ok(());
+        };
+        let wrapper = WrapperConfig {
+            program: podman.program.clone(),
+            podman: podman.podman.clone(),
+            labels: config.labels.clone(),
+            cap: config.cap,
+            engines: config.ways.engines.clone(),
+            is_local: podman.is_local,
+            book: config.book.clone(),
+        };
+        let filled = Self::at(place).fill(&podman.own, &wrapper);
+        filled.map_err(|error| Refusal::door(place, &error))
+    }
+
     /// Creates the directory and the wrapper, with `own`, the path of our executable, as its interpreter.
     ///
     /// The wrapper is a script rather than a link, because a program that resolves the link would find us instead of
     /// podman.
-    pub(crate) fn fill(&self, own: &Path, config: &WrapperConfig) -> io::Result<()> {
+    fn fill(&self, own: &Path, config: &WrapperConfig) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(&self.0)?;
         fs::write(self.0.join(WRAPPER_CONFIG), serde_json::to_vec(config)?)?;
         symlink(own, self.0.join(ROLE))?;
         let mut script =
             File::options().write(true).create_new(true).mode(0o700).open(self.podman())?;
-        writeln!(script, "#!{}", self.0.join(ROLE).display())
+        let line = format!("#!{}\n", self.0.join(ROLE).display());
+        script.write_all(line.as_bytes())
     }
 
     /// Removes the directory if its name is that of the instance's shelf.

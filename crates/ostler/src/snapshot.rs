@@ -1,23 +1,32 @@
 //! What is there now: the ledgers of all owners, beside what the process table says of those that started processes.
+//!
+//! A [`View`] is the same for all backends. What only one of them knows is in its lines and fields, which commands pass
+//! on: here the pids of the server, its guardian and its processes.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
+use serde_json::json;
 
+use crate::evidence::Fields;
+#[cfg(feature = "keeper")]
+use crate::evidence::{Part, Role};
 use crate::guardians::{Claimants, is_porter};
+#[cfg(feature = "keeper")]
+use crate::id::INSTANCE_VARIABLE;
 use crate::id::InstanceId;
 use crate::ledger::{Book, End, Entry, OwnerRecord, PROCESS};
 use crate::level::Level;
 use crate::outcome::Residue;
 use crate::places::Places;
 use crate::process::{is_owed, leaf_of};
-use crate::proctable::{Process, boot_id};
+use crate::proctable::{Identity, Process, boot_id};
 use crate::remains;
 use crate::sweep::books;
 use crate::whereabouts::Whereabouts;
 
-/// An instance, as the ledger and the process table tell it.
+/// An instance, as the ledger and its backend tell it.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
     /// Which one.
@@ -35,18 +44,36 @@ pub struct View {
     pub state: State,
     /// How firmly it is held; unknown until it has started.
     pub containment: Option<Level>,
-    /// The server's pid, if it is a process.
-    pub pid: Option<i32>,
-    /// The guardian, if it lives.
-    pub guardian: Option<Process>,
-    /// All that it causes, the server included, the guardian not.
-    pub processes: Vec<Process>,
+    /// What people call the server where it runs: its pid, or its place.
+    #[serde(skip)]
+    pub handle: Option<String>,
+    /// What people call its guardian, if that lives.
+    #[serde(skip)]
+    pub guardian: Option<String>,
+    /// All that it causes, the server included, the guardian not; parents before their children.
+    #[serde(skip)]
+    pub tree: Vec<Branch>,
     /// Memory of the machine in use by them, in bytes.
     pub rss: u64,
+    /// What its backend adds for programs.
+    #[serde(flatten)]
+    pub fields: Fields,
     /// When it was started, in milliseconds since 1970.
     pub started_at: u64,
     /// Who started it.
     pub owner: OwnerRecord,
+    /// Its entry in the ledger, with which its backend can be asked about it.
+    #[serde(skip)]
+    pub entry: Entry,
+}
+
+/// Something that an instance causes, in its tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// How many others are above it.
+    pub depth: usize,
+    /// What it is, for people.
+    pub text: String,
 }
 
 /// Where an instance is in its life.
@@ -101,14 +128,14 @@ pub(crate) fn views(books: &[Book]) -> Vec<View> {
         let guardian = claimants.guardian(entry);
         let processes = processes_of(entry, guardian.as_ref(), marked);
         let state = state_of(entry, book.owner.process.is_alive(), guardian.as_ref());
-        let rss = processes.iter().map(Process::resident_memory).sum();
-        View { guardian, processes, rss, ..View::of(entry, &book.owner, state) }
+        View::of(entry, &book.owner, state).with(guardian.as_ref(), &processes)
     });
     // No process of another boot can be alive, and its pids mean others. Containers can.
     let noted =
         before.into_iter().flat_map(open_in).filter(|(id, entry, book)| is_owed(book, *id, entry));
-    let of_another =
-        noted.map(|(_, entry, book)| View::of(entry, &book.owner, state_of(entry, false, None)));
+    let of_another = noted.map(|(_, entry, book)| {
+        View::of(entry, &book.owner, state_of(entry, false, None)).with(None, &[])
+    });
     of_this_boot.chain(of_another).collect()
 }
 
@@ -129,14 +156,72 @@ impl View {
             place: whereabouts.and_then(Whereabouts::place).map(ToOwned::to_owned),
             state,
             containment: start.and_then(|start| start.level),
-            pid: whereabouts.and_then(Whereabouts::server).map(|server| server.pid),
-            rss: 0,
+            handle: whereabouts.and_then(Whereabouts::place).map(ToOwned::to_owned),
             guardian: None,
-            processes: Vec::new(),
+            tree: Vec::new(),
+            rss: 0,
+            fields: Fields::new(),
             started_at: entry.intent.at,
             owner: owner.clone(),
+            entry: entry.clone(),
         }
     }
+
+    /// The same with what the process table says of it.
+    fn with(self, guardian: Option<&Process>, processes: &[Process]) -> Self {
+        let pid = server_of(&self.entry).map(|server| server.pid);
+        let fields =
+            [("pid", json!(pid)), ("guardian", json!(guardian)), ("processes", json!(processes))];
+        Self {
+            handle: pid.map(|pid| pid.to_string()),
+            guardian: guardian.map(|guardian| guardian.pid.to_string()),
+            tree: tree_of(processes),
+            rss: processes.iter().map(Process::resident_memory).sum(),
+            fields: fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
+            ..self
+        }
+    }
+}
+
+fn tree_of(processes: &[Process]) -> Vec<Branch> {
+    let mut tree = Vec::new();
+    let known: BTreeSet<i32> = processes.iter().map(|process| process.pid).collect();
+    for top in processes.iter().filter(|process| !known.contains(&process.parent())) {
+        grow(&mut tree, processes, top, 0);
+    }
+    tree
+}
+
+fn grow(tree: &mut Vec<Branch>, processes: &[Process], process: &Process, depth: usize) {
+    let line = process.command_line();
+    let line = if line.is_empty() { &process.name } else { &line };
+    tree.push(Branch { depth, text: format!("{} {line}", process.pid) });
+    for child in processes.iter().filter(|child| child.parent() == process.pid) {
+        grow(tree, processes, child, depth + 1);
+    }
+}
+
+/// What the process with this pid is to an instance of processes, if it is part of it.
+#[cfg(feature = "keeper")]
+pub(crate) fn part(entry: &Entry, pid: i32) -> Option<Part> {
+    let process = Process::with_pid(pid)?;
+    let guardian = Claimants::of(std::iter::once(entry)).guardian(entry);
+    if guardian.as_ref().is_some_and(|guardian| guardian.identity() == process.identity()) {
+        return Some(Part::process(&process, Role::Guardian));
+    }
+    let mark = process.variable(INSTANCE_VARIABLE);
+    let is_marked = mark.is_some_and(|mark| mark == entry.intent.instance.to_string());
+    let marked = is_marked.then(|| process.clone()).into_iter().collect();
+    let processes = processes_of(entry, guardian.as_ref(), marked);
+    let is_seen = processes.iter().any(|seen| seen.identity() == process.identity());
+    let is_server = server_of(entry).is_some_and(|server| server.pid == pid);
+    let role = if is_server { Role::Server } else { Role::Descendant };
+    is_seen.then(|| Part::process(&process, role))
+}
+
+/// The server's own process, once it is on record.
+fn server_of(entry: &Entry) -> Option<Identity> {
+    entry.start.as_ref()?.whereabouts.server()
 }
 
 fn state_of(entry: &Entry, owner_lives: bool, guardian: Option<&Process>) -> State {
@@ -153,8 +238,7 @@ fn state_of(entry: &Entry, owner_lives: bool, guardian: Option<&Process>) -> Sta
 
 /// Whether the server itself has been started and is dead.
 fn has_exited(entry: &Entry) -> bool {
-    let server = entry.start.as_ref().and_then(|start| start.whereabouts.server());
-    server.is_some_and(|server| !server.is_alive())
+    server_of(entry).is_some_and(|server| !server.is_alive())
 }
 
 /// No process was left, and that is all that is known.

@@ -5,10 +5,10 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler::backend::Evidence;
+use ostler::backend::{Evidence, Fields};
 use ostler::ledger::PROCESS;
 use ostler::sweep::{DeadOwner, dead_owners};
-use ostler::{Census, Holding, InstanceId, Outcome, Places, Process};
+use ostler::{Census, Holding, InstanceId, Outcome, Places};
 use ostler_gateway::front::remove_stale;
 use serde::Serialize;
 
@@ -47,13 +47,11 @@ struct Finding {
     /// Which backend has started it.
     backend: String,
     owner: i32,
-    /// The guardian that still works on it.
-    guardian: Option<i32>,
-    leaf: bool,
-    processes: Vec<Process>,
-    /// What else its backend has found.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    others: Vec<String>,
+    /// What its backend has found, for people and for programs.
+    #[serde(skip)]
+    lines: Vec<(&'static str, String)>,
+    #[serde(flatten)]
+    traces: Fields,
     #[serde(flatten)]
     holding: Holding,
     outcome: Fate,
@@ -135,10 +133,8 @@ fn treat(
         program: evidence.entry.intent.program,
         backend: evidence.entry.intent.backend,
         owner: pid,
-        guardian: evidence.traces.guardian.map(|guardian| guardian.pid),
-        leaf: evidence.traces.leaf,
-        processes: evidence.traces.processes,
-        others: evidence.traces.others,
+        lines: evidence.traces.lines,
+        traces: evidence.traces.fields,
         holding: census.of(instance),
         left: left(instance),
     };
@@ -183,19 +179,11 @@ fn describe(page: &mut Page, finding: &Finding) {
     line("instance", &finding.instance);
     line("command", &finding.program);
     line("owner", &format_args!("{}, dead: its lock is free", finding.owner));
-    if finding.backend == PROCESS {
-        line("guardian", &finding.guardian.map_or("dead".into(), |pid| format!("{pid}, alive")));
-    } else {
+    if finding.backend != PROCESS {
         line("backend", &finding.backend);
     }
-    if finding.leaf {
-        line("leaf", &"there");
-    }
-    for process in &finding.processes {
-        line("process", &format_args!("{process}, carries the instance's mark"));
-    }
-    for other in &finding.others {
-        line("also", other);
+    for (label, value) in &finding.lines {
+        line(label, value);
     }
     for container in &finding.holding.containers {
         let container = render::container(container);

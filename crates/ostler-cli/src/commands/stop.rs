@@ -84,8 +84,9 @@ impl Target {
         Ok(here.chain(elsewhere).collect())
     }
 
-    fn is_called(&self, target: &str) -> bool {
-        self.name == target || self.view.as_ref().is_some_and(|view| has_pid(view, target))
+    fn is_called(&self, target: &str, backends: &BlockingBackends) -> bool {
+        let has_part = |view| backends.part(view, target).is_some();
+        self.name == target || self.view.as_ref().is_some_and(has_part)
     }
 }
 
@@ -110,7 +111,7 @@ fn stop(arguments: &StopArguments) -> Result<ExitCode, AskError> {
     let mut wanted = BTreeSet::new();
     let mut idle = BTreeSet::new();
     for target in &arguments.targets {
-        let meant = meant_by(target, &all);
+        let meant = meant_by(target, &all, &backends);
         if meant.is_empty() && is_configured(target, &arguments.which)? {
             idle.insert(target.clone());
         } else if meant.is_empty() {
@@ -133,22 +134,15 @@ fn is_configured(target: &str, which: &Which) -> Result<bool, AskError> {
 }
 
 /// A pid may by chance be the beginning of another server's id, so that names and pids come first.
-fn meant_by(target: &str, all: &[Target]) -> Vec<InstanceId> {
+fn meant_by(target: &str, all: &[Target], backends: &BlockingBackends) -> Vec<InstanceId> {
     let by = |is_meant: &dyn Fn(&Target) -> bool| -> Vec<InstanceId> {
         all.iter().filter(|one| is_meant(one)).map(|one| one.instance).collect()
     };
-    let exactly = by(&|one| one.is_called(target));
+    let exactly = by(&|one| one.is_called(target, backends));
     if !exactly.is_empty() || target.len() < SHORTEST_ID {
         return exactly;
     }
     by(&|one| one.instance.to_string().starts_with(target))
-}
-
-fn has_pid(view: &View, target: &str) -> bool {
-    let is_pid = |pid: i32| target == pid.to_string();
-    view.processes.iter().any(|process| is_pid(process.pid))
-        || view.guardian.as_ref().is_some_and(|guardian| is_pid(guardian.pid))
-        || is_pid(view.owner.process.pid)
 }
 
 fn ask(

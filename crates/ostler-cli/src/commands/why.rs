@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Args;
-use ostler::{Identity, Places, Process, View};
+use ostler::backend::{Fields, Part, Role};
+use ostler::{Places, Process, View};
 use ostler_gateway::admin::InstanceLine;
 use serde::Serialize;
 use serde_json::Value;
@@ -67,19 +68,11 @@ impl Target {
     }
 }
 
-/// What a process is to an instance.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Role {
-    Server,
-    Descendant,
-    Guardian,
-    Owner,
-}
-
 #[derive(Debug, Serialize)]
 struct Reply {
-    process: Process,
+    /// The fields of the part that was asked for.
+    #[serde(flatten)]
+    part: Fields,
     role: Role,
     instance: Value,
     /// What its gateway knows of it.
@@ -88,16 +81,16 @@ struct Reply {
 
 pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
     let places = Places::of_user();
-    let views = match BlockingBackends::new() {
-        Ok(backends) => backends.snapshot(&places),
+    let backends = match BlockingBackends::new() {
+        Ok(backends) => backends,
         Err(error) => return AskError::Backends(error).report(),
     };
-    let Some(process) = arguments.target.pid().and_then(Process::with_pid) else {
-        return container::run(arguments, &places, &views);
-    };
-    let identity = process.identity();
-    let found = views.iter().find_map(|view| role_in(view, identity).map(|role| (view, role)));
-    let Some((instance, role)) = found else {
+    let (views, Target(what)) = (backends.snapshot(&places), &arguments.target);
+    let found = views.iter().find_map(|view| backends.part(view, what).map(|part| (view, part)));
+    let Some((instance, part)) = found else {
+        let Some(process) = arguments.target.pid().and_then(Process::with_pid) else {
+            return container::run(arguments, &places, &views);
+        };
         say(format_args!("process {process} belongs to no server of ostler"));
         return exit::NOT_FOUND.into();
     };
@@ -108,12 +101,15 @@ pub(crate) fn run(arguments: &WhyArguments) -> ExitCode {
     if arguments.json {
         let instance = states::with_state(instance, &true_state(instance, gateway.as_ref()));
         return match instance {
-            Ok(instance) => out::json(&Reply { process, role, instance, gateway }),
+            Ok(instance) => {
+                let Part { role, fields: part, .. } = part;
+                out::json(&Reply { part, role, instance, gateway })
+            }
             Err(error) => exit::written(Err(error.into())),
         };
     }
-    let what = format!("process {} ({})", process.pid, process.name);
-    out::print(&explain(&what, &says(role, &instance.name), instance, gateway.as_ref()))
+    let role = says(part.role, &instance.name);
+    out::print(&explain(&part.title, &role, instance, gateway.as_ref()))
 }
 
 fn known_to_gateway(which: &Which, view: &View) -> Result<Option<InstanceLine>, AskError> {
@@ -130,39 +126,28 @@ fn on_behalf_of(line: &InstanceLine, page: &mut Page) {
     entry(page, "calls", line.calls);
 }
 
-fn role_in(view: &View, process: Identity) -> Option<Role> {
-    if view.processes.iter().any(|seen| seen.identity() == process) {
-        let is_server = view.pid == Some(process.pid);
-        return Some(if is_server { Role::Server } else { Role::Descendant });
-    }
-    if view.guardian.as_ref().is_some_and(|guardian| guardian.identity() == process) {
-        return Some(Role::Guardian);
-    }
-    (view.owner.process == process).then_some(Role::Owner)
-}
-
 fn says(role: Role, name: &str) -> String {
     match role {
         Role::Server => format!("is the server '{name}'"),
-        Role::Descendant => format!("was caused by the server '{name}'"),
         Role::Guardian => format!("is the guardian of the server '{name}'"),
         Role::Owner => format!("is the owner of the server '{name}'"),
+        _ => format!("was caused by the server '{name}'"),
     }
 }
 
 fn explain(what: &str, role: &str, view: &View, gateway: Option<&InstanceLine>) -> Page {
-    let guardian = view.guardian.as_ref().map_or("none".into(), |g| g.pid.to_string());
+    let guardian = view.guardian.as_deref().unwrap_or("none");
     let level = view.containment.map_or("not known yet".into(), |level| level.to_string());
     let owner = &view.owner;
     let life = if owner.process.is_alive() { "alive" } else { "dead" };
     let client = owner.client.as_ref();
     let client = client.map_or("unknown".into(), |c| format!("{} ({})", c.name, c.process.pid));
-    let (age, pid) = (render::age(view.started_at), view.pid);
-    let pid = pid.map_or("not started".into(), |pid| pid.to_string());
+    let (age, handle) = (render::age(view.started_at), view.handle.as_deref());
+    let handle = handle.unwrap_or("not started");
     let state = true_state(view, gateway);
     let mut page = Page::of(format_args!("{what} {role}"));
     entry(&mut page, "instance", format_args!("{}, {state}, started {age} ago", view.instance));
-    entry(&mut page, "server", format_args!("{} ({pid})", view.program));
+    entry(&mut page, "server", format_args!("{} ({handle})", view.program));
     entry(&mut page, "guardian", guardian);
     entry(&mut page, "containment", level);
     entry(&mut page, "owner", format_args!("{} ({}), {life}", owner.program, owner.process.pid));

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ostler::{GuardianProgram, Owner, Terms};
+use ostler::{Engine, GuardianProgram, Owner, Terms};
 use ostler_testkit::binary;
 
 use crate::Result;
@@ -30,11 +30,18 @@ const PLAIN: Way = Way { name: "plain `Command`", start: |_| plain(&mut Command:
 const FORKED: Way = Way { name: "plain `Command` that has to fork", start: |_| forked() };
 const GUARDED: Way = Way {
     name: "`Owner::start`, guardian is the host itself",
-    start: |owner| guarded(owner, GuardianProgram::Myself),
+    start: |owner| guarded(owner, &Terms::default()),
+};
+const WITHOUT_ENGINES: Way = Way {
+    name: "`Owner::start`, the same with engine `off`",
+    start: |owner| guarded(owner, &Terms { engine: Engine::Off, ..Terms::default() }),
 };
 const GUARDED_BY_OSTLER: Way = Way {
     name: "`Owner::start`, guardian is `ostler`",
-    start: |owner| guarded(owner, GuardianProgram::At(binary("ostler"))),
+    start: |owner| {
+        let guardian = GuardianProgram::At(binary("ostler"));
+        guarded(owner, &Terms { guardian, ..Terms::default() })
+    },
 };
 
 /// One start, in milliseconds from the call.
@@ -62,7 +69,7 @@ const REST: Duration = Duration::from_millis(100);
 
 pub(crate) fn small_owner(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
     let rounds = effort.choose(200, 10);
-    let ways = [PLAIN, GUARDED, GUARDED_BY_OSTLER];
+    let ways = [PLAIN, GUARDED, GUARDED_BY_OSTLER, WITHOUT_ENGINES];
     let rested = in_turns(owner, &ways, rounds, Pace::Rested)?;
     let succession = in_turns(owner, &ways, rounds, Pace::InSuccession)?;
 
@@ -161,11 +168,11 @@ fn forked() -> Result<Timing> {
     plain(Command::new(CAT).uid(rustix::process::getuid().as_raw()))
 }
 
-fn guarded(owner: &Owner, guardian: GuardianProgram) -> Result<Timing> {
+fn guarded(owner: &Owner, terms: &Terms) -> Result<Timing> {
     let (mut ends, stdio) = Ends::open()?;
-    let (spec, terms) = (cat(), Terms { guardian, ..Terms::default() });
+    let spec = cat();
     let begin = Instant::now();
-    let instance = owner.start(spec, stdio, &terms)?;
+    let instance = owner.start(spec, stdio, terms)?;
     let returned = begin.elapsed();
     ends.await_first_byte()?;
     let answered = begin.elapsed();

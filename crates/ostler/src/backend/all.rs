@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Backend, Evidence, Processes, Remotes, StartOrder, Started, Traces};
+use super::{Backend, Evidence, Part, Processes, Remotes, StartOrder, Started, Traces};
 use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::ledger::{Book, Entry};
@@ -110,8 +110,13 @@ impl Backends {
     }
 
     /// Asks an instance of another living owner to end. Returns whether the instance still has a guardian to ask.
-    pub fn ask(&self, view: &View) -> bool {
-        self.get(&view.backend).is_some_and(|backend| backend.ask(view))
+    pub fn ask(&self, entry: &Entry) -> bool {
+        self.get(&entry.intent.backend).is_some_and(|backend| backend.ask(entry))
+    }
+
+    /// Asks the backend of an instance for the part of it that people call `what`.
+    pub fn part(&self, entry: &Entry, what: &str) -> Option<Part> {
+        self.get(&entry.intent.backend)?.part(entry, what)
     }
 }
 
@@ -135,7 +140,7 @@ fn as_on_record(book: &Book) -> impl Iterator<Item = View> {
 }
 
 fn unknown(backend: &str, entry: Entry) -> (InstanceId, Evidence) {
-    let traces = Traces { others: vec![not_known(backend)], ..Traces::default() };
+    let traces = Traces::described(not_known(backend));
     (entry.intent.instance, Evidence { entry, traces })
 }
 

@@ -8,6 +8,12 @@
 //! A ledger entry names its backend, and only that backend is asked for the proof of its end: a process is
 //! gone when the machine was started again, a pod is not. [`Backends`] are all that a program knows.
 //!
+//! Commands have no hold on the instances that they show and end. They ask the backend with the ledger entry: what
+//! there is of a dead owner's instances ([`Backend::list`]), what to show ([`Backend::describe`]), whether a pid or
+//! another name is part of one ([`Backend::part`]). Answers are lines for people and fields for programs, in the
+//! backend's own terms. The proof that nothing is left comes with the end itself: as [`Event::Empty`], or as the
+//! [`Outcome`] of [`Hold::rescue`] and [`Backend::end`].
+//!
 //! `tests/contract` is the contract in executable form and takes any backend.
 
 mod all;
@@ -29,7 +35,7 @@ pub use all::Backends;
 pub use process::Processes;
 pub use remote::{Conversation, Remote, RemoteEnds, Remotes};
 
-pub use crate::evidence::{Evidence, Traces};
+pub use crate::evidence::{Evidence, Fields, Part, Role, Traces};
 pub use crate::whereabouts::Whereabouts;
 
 use crate::event::Event;
@@ -37,7 +43,7 @@ use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::instance::Owner;
 use crate::ladder::Step;
-use crate::ledger::{Book, PROCESS};
+use crate::ledger::{Book, Entry, PROCESS};
 use crate::outcome::Outcome;
 use crate::snapshot::View;
 use crate::spec::ServerSpec;
@@ -133,10 +139,10 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn describe(&self, books: Vec<Book>) -> BoxFuture<Vec<View>>;
 
     /// Asks an instance of another living owner to end. Returns whether the instance still has a guardian to ask.
-    fn ask(&self, view: &View) -> bool;
+    fn ask(&self, entry: &Entry) -> bool;
 
-    /// Whether `what` (a pid, or what else people can name) is part of this instance.
-    fn is_part(&self, instance: InstanceId, whereabouts: &Whereabouts, what: &str) -> bool;
+    /// Finds the part of an instance that people call `what`: the pid of a process, or another name of its own.
+    fn part(&self, entry: &Entry, what: &str) -> Option<Part>;
 }
 
 /// A keeper's hold on an instance. Dropping it ends the instance, without waiting.

@@ -11,16 +11,15 @@ use tokio::net::unix::pipe;
 use tokio::sync::Semaphore;
 
 use super::readiness::Readiness;
-use super::{Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Whereabouts};
+use super::{Backend, BoxFuture, Evidence, Hold, Part, StartOrder, Started, Target};
 use crate::event::Event;
 use crate::fence::{Pipe, ServerStdio, StartError};
-use crate::id::{INSTANCE_VARIABLE, InstanceId};
+use crate::id::InstanceId;
 use crate::instance::Instance;
 use crate::ladder::Step;
-use crate::ledger::{Book, PROCESS};
+use crate::ledger::{Book, Entry, PROCESS};
 use crate::outcome::{Outcome, Residue};
 use crate::process;
-use crate::proctable::{Identity, Process};
 use crate::snapshot::{self, View};
 
 /// As many starts and rescues are worked on at a time.
@@ -74,13 +73,12 @@ impl Backend for Processes {
         self.work(move || snapshot::views(&books))
     }
 
-    fn ask(&self, view: &View) -> bool {
-        // A guardian that is gone meanwhile has ended its server.
-        view.guardian.as_ref().map(Process::ask).is_some()
+    fn ask(&self, entry: &Entry) -> bool {
+        process::ask(entry)
     }
 
-    fn is_part(&self, instance: InstanceId, whereabouts: &Whereabouts, what: &str) -> bool {
-        what.parse().is_ok_and(|pid| is_part(instance, whereabouts.guardian(), pid))
+    fn part(&self, entry: &Entry, what: &str) -> Option<Part> {
+        snapshot::part(entry, what.parse().ok()?)
     }
 }
 
@@ -120,16 +118,6 @@ fn connect(instance: Instance, pipe: Pipe, hands: Arc<Semaphore>) -> io::Result<
         stdout: Box::new(stdout),
         stderr: Box::new(stderr),
     })
-}
-
-/// Whether a process carries the instance's mark, or is its guardian or below that.
-fn is_part(instance: InstanceId, guardian: Option<Identity>, pid: i32) -> bool {
-    let mark = Process::with_pid(pid).and_then(|process| process.variable(INSTANCE_VARIABLE));
-    let is_below = |guardian: Identity| {
-        guardian.pid == pid
-            || Process::descendants_of(guardian.pid).iter().any(|process| process.pid == pid)
-    };
-    mark.is_some_and(|mark| mark == instance.to_string()) || guardian.is_some_and(is_below)
 }
 
 /// An instance under the runtime's poll.

@@ -16,13 +16,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Whereabouts};
+use super::{Backend, BoxFuture, Evidence, Hold, Part, StartOrder, Started, Target, Whereabouts};
 use crate::event::Event;
 use crate::fence::StartError;
 use crate::fingerprint::Fingerprint;
 use crate::id::InstanceId;
 use crate::ladder::Step;
-use crate::ledger::Book;
+use crate::ledger::{Book, Entry};
 use crate::outcome::{Outcome, Proof};
 use crate::snapshot::View;
 
@@ -96,12 +96,12 @@ impl Backend for Remotes {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    fn ask(&self, _: &View) -> bool {
+    fn ask(&self, _: &Entry) -> bool {
         false
     }
 
-    fn is_part(&self, _: InstanceId, _: &Whereabouts, _: &str) -> bool {
-        false
+    fn part(&self, _: &Entry, _: &str) -> Option<Part> {
+        None
     }
 }
 

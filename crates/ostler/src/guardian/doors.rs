@@ -21,12 +21,11 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
 use super::tree::ProcessTree;
-use crate::containers::Ways;
 use crate::level::Level;
 use crate::notes::{is_podman_noted, make_podman_note, remove_unused_podman_note};
 use crate::poll::readable;
 use crate::roles::PORTER;
-use crate::shelf::{Shelf, WrapperConfig};
+use crate::shelf::Shelf;
 use crate::wire::porter::{PorterConfig, PorterOrder, PorterReport};
 use crate::wire::{Conn, Received};
 
@@ -66,7 +65,7 @@ pub(super) struct Doors {
 }
 
 impl Doors {
-    /// Creates the sockets, in a directory that only this user can enter, and fills the shelf.
+    /// Creates the sockets, in a directory that only this user can enter.
     pub(super) fn open(config: PorterConfig) -> Result<Self, DoorsError> {
         let mut doors = Self {
             config,
@@ -88,26 +87,9 @@ impl Doors {
                 listen(&way.socket).map_err(|error| DoorsError(way.socket.clone(), error))?;
             self.listeners.push(listener);
         }
-        let PorterConfig {
-            ways: Ways { shelf: Some(place), engines }, podman: Some(podman), ..
-        } = &self.config
-        else {
-            return Ok(());
-        };
-        let wrapper_config = WrapperConfig {
-            program: podman.program.clone(),
-            podman: podman.podman.clone(),
-            labels: self.config.labels.clone(),
-            cap: self.config.cap,
-            engines: engines.clone(),
-            is_local: podman.is_local,
-            book: self.config.book.clone(),
-        };
-        let filled = Shelf::at(place).fill(&podman.own, &wrapper_config);
-        filled.map_err(|error| DoorsError(place.clone(), error))?;
+        let PorterConfig { podman, book, labels, .. } = &self.config;
         // At `strict` the directory is hidden from the server and only the note is mounted back, so it must exist.
-        if podman.podman.level() == Level::Strict {
-            let PorterConfig { book, labels, .. } = &self.config;
+        if podman.as_ref().is_some_and(|podman| podman.podman.level() == Level::Strict) {
             make_podman_note(book, labels.instance)
                 .map_err(|error| DoorsError(book.clone(), error))?;
         }

@@ -21,6 +21,7 @@ use crate::limits::Limits;
 use crate::outcome::{Outcome, Proof, Residue};
 use crate::poll::readable;
 use crate::process;
+use crate::ways::remove_files;
 use crate::whereabouts::Whereabouts;
 
 /// A server with all that it causes.
@@ -132,7 +133,13 @@ impl Living {
         let event = self.hold.next_event()?;
         match &event {
             Some(Event::Started { whereabouts, level }) => self.note_start(whereabouts, *level),
-            Some(Event::Refused(_)) => self.note_end(End::Refused),
+            Some(Event::Refused(_)) => {
+                // A guardian that has refused early has not seen what was made for its server.
+                if let Some((_, ways)) = self.hold.ways() {
+                    remove_files(ways, self.hold.id());
+                }
+                self.note_end(End::Refused);
+            }
             Some(Event::Empty(proof)) => self.note_end(End::Gone(proof.clone())),
             Some(Event::Remaining(residue)) => {
                 let (instance, end) = (self.hold.id(), End::Unverified(residue.clone()));

@@ -9,6 +9,8 @@ use rustix::process::getppid;
 use super::Instance;
 use crate::fence::{ServerStdio, StartError};
 use crate::id::{InstanceId, OwnerId};
+#[cfg(feature = "keeper")]
+use crate::ledger::Entry;
 use crate::ledger::{Client, End, Intent, Ledger, OwnerRecord, Record};
 use crate::places::Places;
 use crate::process::{Post, StartOrder};
@@ -59,6 +61,12 @@ impl Owner {
     /// must not be started.
     pub fn intend(&self, intent: Intent) -> Result<PathBuf, StartError> {
         self.ledger.intend(intent).map_err(StartError::Ledger)
+    }
+
+    /// What is on record of an instance that it has started and that is not settled.
+    #[cfg(feature = "keeper")]
+    pub(crate) fn entry(&self, instance: InstanceId) -> Option<Entry> {
+        self.ledger.entry(instance)
     }
 
     /// Puts on record what became of an intent.

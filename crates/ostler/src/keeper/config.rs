@@ -82,6 +82,9 @@ pub struct ServerLimits {
     pub drain: Duration,
     /// For it to read any of what was written to it.
     pub write: Duration,
+    /// From its exit until the keeper stops waiting for the rest of its output: a process that it left behind may
+    /// hold its pipes open.
+    pub last_output: Duration,
     /// The waits after failures.
     pub backoff: BackoffLimits,
     /// The longest line that it may say, in bytes.
@@ -127,6 +130,7 @@ impl Default for ServerLimits {
             call: Duration::from_mins(10),
             drain: Duration::from_secs(5),
             write: Duration::from_secs(30),
+            last_output: Duration::from_millis(250),
             backoff: BackoffLimits::default(),
             line: 64 << 20,
             backlog: 16 << 20,

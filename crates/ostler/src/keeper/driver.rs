@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use tokio::sync::watch;
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
 
 use super::cause::{Cause, Ending, Fault};
 use super::config::{Server, ServerLimits, Speech};
@@ -117,10 +117,12 @@ impl Course {
                 () = complaints.next() => continue,
                 greeted = greeting.next() => News::Sign(Sign::Greeted(greeted)),
             };
-            if let News::Event(Event::Exited(_) | Event::Lost(_)) = &news {
-                // What it said last is still in its pipes.
-                hearing.poll_once().await;
-                complaints.poll_once().await;
+            if let News::Event(Event::Exited(_) | Event::Lost(_)) = &news
+                && self.ending.is_none()
+            {
+                // Its pipes hold its last output, which the runtime may not have seen yet.
+                let rest = async { tokio::join!(hearing.finish(), complaints.finish()) };
+                let _ = timeout(line.limits().last_output, rest).await;
             }
             if let News::Sign(Sign::Greeted(Err(_))) = &news
                 && let Some(fault) = writing.poll_once().await
@@ -345,6 +347,13 @@ impl<'a, T> Fused<'a, T> {
             result
         })
         .await
+    }
+
+    /// Waits until it has ended, if it has not yet.
+    async fn finish(&mut self) {
+        if self.0.is_some() {
+            self.next().await;
+        }
     }
 
     /// Goes on with it as far as it gets without waiting, and says what came of it.

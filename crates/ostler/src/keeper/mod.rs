@@ -243,12 +243,9 @@ impl Keeper {
     /// On whose behalf something exists: a process by its pid, or what else the backend of an instance can tell
     /// by name.
     pub fn why(&self, what: &str) -> Option<InstanceView> {
-        let is_cause = |view: &InstanceView| {
-            let (server, id) = (self.server(&view.key.server)?, view.id?);
-            let backend = self.shell.backends().get(server.target.backend())?;
-            Some(backend.is_part(id, view.whereabouts.as_ref()?, what))
-        };
-        self.snapshot().instances.into_iter().find(|view| is_cause(view) == Some(true))
+        let is_cause =
+            |view: &InstanceView| view.id.is_some_and(|id| self.shell.part(id, what).is_some());
+        self.snapshot().instances.into_iter().find(is_cause)
     }
 
     /// Ends everything, all at once, and waits until it is known what became of it. What is left then is

@@ -19,7 +19,7 @@ use super::line::Line;
 use super::plan::{AcquireError, Action, Plan};
 use super::principal::Principal;
 use super::scope::ScopeState;
-use crate::backend::{Backends, StartOrder, Started, Whereabouts};
+use crate::backend::{Backends, Part, StartOrder, Started, Whereabouts};
 use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::instance::Owner;
@@ -86,8 +86,9 @@ impl Shell {
         })
     }
 
-    pub(super) fn backends(&self) -> &Backends {
-        &self.backends
+    /// Asks the backend of an instance for the part of it that people call `what`.
+    pub(super) fn part(&self, instance: InstanceId, what: &str) -> Option<Part> {
+        self.backends.part(&self.owner.entry(instance)?, what)
     }
 
     /// Starts an instance on the backend of its server.

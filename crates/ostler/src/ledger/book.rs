@@ -69,28 +69,36 @@ impl Book {
     /// A line that can't be read, such as a torn last one, says nothing; the others still count.
     fn parse(directory: &Path, text: &[u8]) -> Option<Self> {
         let mut owner = None;
-        let mut entries: BTreeMap<InstanceId, Entry> = BTreeMap::new();
+        let mut entries = BTreeMap::new();
         let lines = text.split(|byte| *byte == b'\n');
         for record in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
             match record {
                 Record::Owner(record) => owner = owner.or(Some(record)),
-                Record::Intent(intent) => {
-                    let entry = Entry { intent, start: None, end: None };
-                    entries.entry(entry.intent.instance).or_insert(entry);
-                }
-                Record::Started(start) => {
-                    if let Some(entry) = entries.get_mut(&start.instance) {
-                        // An owner writes it once: what was added later is not the owner's.
-                        entry.start.get_or_insert(start);
-                    }
-                }
-                Record::Ended { instance, end } => {
-                    if let Some(entry) = entries.get_mut(&instance) {
-                        entry.end = Some(end);
-                    }
-                }
+                record => enter(&mut entries, record),
             }
         }
         Some(Self { directory: directory.to_owned(), owner: owner?, entries })
+    }
+}
+
+/// Adds what a record says to the entry of its instance.
+pub(super) fn enter(entries: &mut BTreeMap<InstanceId, Entry>, record: Record) {
+    match record {
+        Record::Owner(_) => {}
+        Record::Intent(intent) => {
+            let entry = Entry { intent, start: None, end: None };
+            entries.entry(entry.intent.instance).or_insert(entry);
+        }
+        Record::Started(start) => {
+            if let Some(entry) = entries.get_mut(&start.instance) {
+                // An owner writes it once: what was added later is not the owner's.
+                entry.start.get_or_insert(start);
+            }
+        }
+        Record::Ended { instance, end } => {
+            if let Some(entry) = entries.get_mut(&instance) {
+                entry.end = Some(end);
+            }
+        }
     }
 }

@@ -113,6 +113,18 @@ impl Ledger {
         pages.retain(|page| !page.open.is_empty());
     }
 
+    /// What is on record of an instance that is not settled.
+    #[cfg(feature = "keeper")]
+    pub(crate) fn entry(&self, instance: InstanceId) -> Option<Entry> {
+        let pages = self.lock();
+        let records = pages.iter().find_map(|page| page.open.get(&instance))?;
+        let mut entries = BTreeMap::new();
+        for record in records {
+            book::enter(&mut entries, record.clone());
+        }
+        entries.remove(&instance)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Page>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -56,7 +56,7 @@ pub(crate) enum Haste {
 
 /// Removes the sockets and the shelf of an instance that has ended. A path whose name lacks the instance's id is not
 /// touched.
-fn remove_files(ways: &Ways, instance: InstanceId) {
+pub(crate) fn remove_files(ways: &Ways, instance: InstanceId) {
     for (number, EngineDoor { socket, .. }) in ways.engines.iter().enumerate() {
         if socket.file_name().is_some_and(|name| name == socket_name(instance, number).as_str()) {
             let _ = fs::remove_file(socket);

@@ -7,7 +7,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler::backend::{Backend, Hold, Input, Output, StartOrder, Started, Target, Whereabouts};
+use ostler::backend::{
+    Backend, Hold, Input, Output, Role, StartOrder, Started, Target, Whereabouts,
+};
 use ostler::ledger::{Book, End};
 use ostler::sweep::books;
 use ostler::{Event, InstanceId, Outcome, Owner, Places, Step, Terms};
@@ -188,10 +190,26 @@ pub(crate) async fn its_entry_names_its_backend_until_its_end(of: &Candidate, st
     assert!(stage.books(of).is_empty());
 }
 
+pub(crate) async fn its_backend_knows_its_parts_by_name(of: &Candidate, stage: &Stage) {
+    let (one, other) = (start(of, stage, &of.polite).await, start(of, stage, &of.polite).await);
+    for view in of.backend.describe(stage.books(of)).await {
+        assert_eq!(view.entry.intent.instance, view.instance);
+        let handle = view.handle.expect("the server has a name where it runs");
+        let part = of.backend.part(&view.entry, &handle).expect("it is a part of itself");
+        assert_eq!(part.role, Role::Server, "{part:?}");
+        assert!(part.title.contains(&handle), "{part:?}");
+        assert_eq!(of.backend.part(&view.entry, "no-such-part"), None);
+        let others = stage.books(of).remove(0).entries;
+        let mut others = others.values().filter(|entry| entry.intent.instance != view.instance);
+        assert_eq!(of.backend.part(others.next().unwrap(), &handle), None);
+    }
+    one.end(Step::Closing).await;
+    other.end(Step::Closing).await;
+}
+
 pub(crate) async fn somebody_else_can_ask_it_to_end(of: &Candidate, stage: &Stage) {
     let mut running = start(of, stage, &of.polite).await;
-    let views = of.backend.describe(stage.books(of)).await;
-    assert!(of.backend.ask(&views[0]));
+    assert!(of.backend.ask(&stage.books(of)[0].entries[&running.id]));
     while !matches!(next(&mut *running.hold).await, Event::Empty(_)) {}
     running.hold.part().await;
 }
@@ -215,6 +233,8 @@ pub(crate) async fn what_nobody_holds_is_listed_and_ended(of: &Candidate, stage:
     });
     let listed = listed.await.expect("nobody tends to it any more");
     assert_eq!(listed[&id].entry.intent.instance, id);
+    let traces = &listed[&id].traces;
+    assert!(!traces.lines.is_empty() && !traces.fields.is_empty(), "{traces:?}");
     let ended = of.backend.end(book, PATIENCE).await;
     assert!(End::from(&ended[&id]).is_settled(), "{ended:?}");
     drop(stdin);
@@ -303,6 +323,7 @@ macro_rules! contract {
             dropping_its_hold_ends_it
             the_end_of_one_leaves_others_alone
             its_entry_names_its_backend_until_its_end
+            its_backend_knows_its_parts_by_name
             somebody_else_can_ask_it_to_end
             what_nobody_holds_is_listed_and_ended
             what_loses_its_holder_is_rescued

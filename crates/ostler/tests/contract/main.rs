@@ -114,6 +114,10 @@ fn remote_servers() -> Candidate {
                 "its connections end with their owner: nothing is on record",
             ),
             (
+                "its_backend_knows_its_parts_by_name",
+                "nothing is on record, so that only its keeper knows it",
+            ),
+            (
                 "somebody_else_can_ask_it_to_end",
                 "nothing is on record, so that only its owner can be asked",
             ),

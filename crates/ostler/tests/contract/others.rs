@@ -120,10 +120,10 @@ async fn entries_of_an_unknown_backend_are_shown_and_left_alone() {
     let view = &views[0];
     assert_eq!((view.instance, view.state), (inherited.thread, State::Orphaned));
     assert_eq!((view.backend.as_str(), view.place.as_deref()), ("thread", Some("thread-x")));
-    assert!(!backends.ask(view));
+    assert!(!backends.ask(&view.entry) && backends.part(&view.entry, "thread-x").is_none());
     let dead = dead_owners(&places).remove(0);
     let listed = backends.list(&dead).await;
-    assert!(listed[&inherited.thread].traces.others[0].contains("'thread'"), "{listed:?}");
+    assert!(listed[&inherited.thread].traces.lines[0].1.contains("'thread'"), "{listed:?}");
     let outcomes = backends.settle(dead, LIMIT).await;
     let Outcome::Unverified(Residue::Other(residue)) = &outcomes[&inherited.thread] else {
         panic!("{outcomes:?}")

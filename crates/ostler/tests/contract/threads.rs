@@ -15,7 +15,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ostler::backend::{
-    Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Traces, Whereabouts,
+    Backend, BoxFuture, Evidence, Fields, Hold, Part, Role, StartOrder, Started, Target, Traces,
+    Whereabouts,
 };
 use ostler::ledger::{Book, End, Entry, Intent, Record, Start};
 use ostler::{
@@ -170,7 +171,7 @@ impl Backend for Threads {
         let evidence = |entry: Entry| {
             let runs =
                 self.has(entry.intent.instance).map(|_| format!("{} runs", entry.intent.handle));
-            let traces = Traces { others: runs.into_iter().collect(), ..Traces::default() };
+            let traces = runs.map(Traces::described).unwrap_or_default();
             (entry.intent.instance, Evidence { entry, traces })
         };
         Box::pin(std::future::ready(left.entries.into_values().map(evidence).collect()))
@@ -205,12 +206,13 @@ impl Backend for Threads {
         Box::pin(std::future::ready(books.iter().flat_map(of).collect()))
     }
 
-    fn ask(&self, view: &View) -> bool {
-        self.has(view.instance).map(|switch| switch.ask()).is_some()
+    fn ask(&self, entry: &Entry) -> bool {
+        self.has(entry.intent.instance).map(|switch| switch.ask()).is_some()
     }
 
-    fn is_part(&self, _: InstanceId, whereabouts: &Whereabouts, what: &str) -> bool {
-        whereabouts.place() == Some(what)
+    fn part(&self, entry: &Entry, what: &str) -> Option<Part> {
+        let (role, title, fields) = (Role::Server, what.to_owned(), Fields::new());
+        (entry.intent.handle == what).then_some(Part { role, title, fields })
     }
 }
 

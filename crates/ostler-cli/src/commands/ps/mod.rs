@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler::sweep::books;
-use ostler::{Census, Holding, InstanceId, Places, Process, View};
+use ostler::{Branch, Census, Holding, InstanceId, Places, View};
 use ostler_gateway::admin::{InstanceLine, LoggedEvent, Overview, ServerLine};
 use ostler_gateway::front::GatewaySocket;
 use serde::Serialize;
@@ -178,25 +178,14 @@ fn trouble(page: &mut Page, server: &ServerLine, is_wide: bool) {
 fn tree(page: &mut Page, row: &Row) {
     let Row { view, holding, .. } = row;
     page.line(format_args!("{} ({}, {})", view.name, row.state(), view.instance));
-    let guardian = view.guardian.as_ref().map_or(0, |guardian| guardian.pid);
-    let known: Vec<i32> = view.processes.iter().map(|process| process.pid).collect();
-    let tops = view.processes.iter().filter(|p| !known.contains(&p.parent()));
-    for top in tops {
-        branch(page, view, top, 1);
+    for Branch { depth, text } in &view.tree {
+        let indent = "  ".repeat(depth + 1);
+        page.line(format_args!("{indent}{text}"));
     }
     for line in render::holding(holding) {
         page.line(format_args!("  {line}"));
     }
-    if guardian != 0 {
+    if let Some(guardian) = &view.guardian {
         page.line(format_args!("  held by guardian {guardian}"));
-    }
-}
-
-fn branch(page: &mut Page, view: &View, process: &Process, depth: usize) {
-    let (indent, line) = ("  ".repeat(depth), process.command_line());
-    let line = if line.is_empty() { &process.name } else { &line };
-    page.line(format_args!("{indent}{} {line}", process.pid));
-    for child in view.processes.iter().filter(|child| child.parent() == process.pid) {
-        branch(page, view, child, depth + 1);
     }
 }

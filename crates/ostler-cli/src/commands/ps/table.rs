@@ -122,8 +122,8 @@ impl From<&Row> for Cells {
             name: view.name.clone(),
             state: row.state(),
             level: view.containment.map_or("-".into(), |level| level.to_string()),
-            pid: view.pid.map_or("-".into(), |pid| pid.to_string()),
-            processes: view.processes.len().to_string(),
+            pid: view.handle.clone().unwrap_or_else(|| "-".into()),
+            processes: view.tree.len().to_string(),
             containers: match &holding.unreachable {
                 Some(_) => "?".into(),
                 None => holding.containers.len().to_string(),

@@ -154,7 +154,7 @@ impl From<WantedLimits> for ServerLimits {
             line: wanted.line.unwrap_or(base.line),
             backlog: wanted.backlog.unwrap_or(base.backlog),
             backoff: wanted.backoff_ms.map_or(base.backoff, backoff),
-            stderr: base.stderr,
+            ..base
         }
     }
 }

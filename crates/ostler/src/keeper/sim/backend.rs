@@ -10,17 +10,16 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::being::Being;
 use super::fate::{Beginning, Rescue};
-use super::flow::Found;
+use super::flow::{Flow, Found};
 use super::world::{Flaw, World};
-use crate::backend::{
-    Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Whereabouts,
-};
+use crate::backend::{Backend, BoxFuture, Evidence, Hold, Part, StartOrder, Started, Target};
 use crate::event::Event;
 use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::ladder::Step;
-use crate::ledger::{Book, PROCESS};
+use crate::ledger::{Book, Entry, PROCESS};
 use crate::outcome::{Outcome, Proof, Residue};
 use crate::snapshot::View;
 
@@ -55,8 +54,9 @@ impl Backend for Simulated {
             }
             let id = id_of(index);
             let stdin = Box::new(Stdin { world: Arc::clone(&world), index, unread: 0 });
-            let stdout = Box::new(Stdout { world: Arc::clone(&world), index, timer: None });
-            let stderr = Box::new(tokio::io::empty());
+            let pipe = |of| Box::new(Pipe { world: Arc::clone(&world), index, of, timer: None });
+            let stdout = pipe(|being| &mut being.output);
+            let stderr = pipe(|being| &mut being.stderr);
             Ok(Started { id, hold: Box::new(held), stdin, stdout, stderr })
         })
     }
@@ -73,12 +73,12 @@ impl Backend for Simulated {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    fn ask(&self, _: &View) -> bool {
+    fn ask(&self, _: &Entry) -> bool {
         false
     }
 
-    fn is_part(&self, _: InstanceId, _: &Whereabouts, _: &str) -> bool {
-        false
+    fn part(&self, _: &Entry, _: &str) -> Option<Part> {
+        None
     }
 }
 
@@ -199,13 +199,15 @@ impl AsyncWrite for Stdin {
     }
 }
 
-struct Stdout {
+/// The keeper's end of a pipe that a being writes.
+struct Pipe {
     world: Arc<World>,
     index: usize,
+    of: fn(&mut Being) -> &mut Flow,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl AsyncRead for Stdout {
+impl AsyncRead for Pipe {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -213,8 +215,8 @@ impl AsyncRead for Stdout {
     ) -> Poll<io::Result<()>> {
         loop {
             let most = buffer.remaining();
-            let found =
-                self.world.of(self.index, |being| being.output.take(most, now(), cx.waker()));
+            let of = self.of;
+            let found = self.world.of(self.index, |being| of(being).take(most, now(), cx.waker()));
             match found {
                 Found::Bytes(bytes) => {
                     buffer.put_slice(&bytes);

@@ -14,6 +14,9 @@ use crate::outcome::{Proof, Refusal, Residue};
 use crate::proctable::Identity;
 use crate::whereabouts::Whereabouts;
 
+/// What a server writes to stderr when it exits.
+pub(super) const LAST_WORDS: &[u8] = b"out of memory";
+
 /// A server that exists, or has existed.
 #[derive(Debug)]
 pub(super) struct Being {
@@ -28,6 +31,7 @@ pub(super) struct Being {
     /// What its guardian will report, in order.
     pub(super) agenda: VecDeque<(Instant, Deed)>,
     pub(super) output: Flow,
+    pub(super) stderr: Flow,
     pub(super) heard: Vec<u8>,
     /// How many handshakes it has seen.
     pub(super) greetings: usize,
@@ -60,6 +64,7 @@ impl Being {
             exit: None,
             agenda: VecDeque::new(),
             output: Flow::default(),
+            stderr: Flow::default(),
             heard: Vec::new(),
             greetings: 0,
             waker: None,
@@ -121,7 +126,7 @@ impl Being {
             return;
         }
         self.exit = Some(at);
-        self.output.close(at);
+        self.close_pipes(at);
         if self.is_released {
             self.gone = Some(at);
             return;
@@ -148,7 +153,7 @@ impl Being {
         self.agenda.retain(|(_, deed)| *deed == Deed::Started);
         self.agenda.push_back((now, Deed::Remaining));
         self.exit = Some(now + GRACE);
-        self.output.close(now + GRACE);
+        self.close_pipes(now + GRACE);
         self.agenda.push_back((now + GRACE, Deed::Exited(9)));
         self.agenda.push_back((now + GRACE, Deed::Empty));
         self.gone = Some(now + GRACE);
@@ -199,7 +204,7 @@ impl Being {
         if self.gone.is_none_or(|gone| gone > end) {
             self.gone = Some(end);
             self.exit = Some(self.exit.map_or(end, |exit| exit.min(end)));
-            self.output.close(end);
+            self.close_pipes(end);
         }
     }
 
@@ -207,9 +212,18 @@ impl Being {
     pub(super) fn rescued(&mut self, rescue: Rescue, now: Instant) {
         self.is_released = true;
         self.exit = Some(self.exit.map_or(now, |exit| exit.min(now)));
-        self.output.close(now);
+        self.close_pipes(now);
         let stays = matches!(rescue, Rescue::Stays(_));
         self.gone = Some(if stays { now + LINGER } else { now });
+    }
+
+    /// Its output ends with it. Its last words may become readable later, as they do when the runtime is slow.
+    fn close_pipes(&mut self, at: Instant) {
+        self.output.close(at);
+        if let Some(lag) = self.fate.stderr {
+            self.stderr.say(at + lag, LAST_WORDS);
+            self.stderr.close(at + lag);
+        }
     }
 
     /// What its guardian has to report now, or when it will.

@@ -46,6 +46,7 @@ fn simulated() -> Candidate {
                 "what a being does is drawn, and not up to its target",
             ),
             ("its_entry_names_its_backend_until_its_end", "its beings are in no ledger"),
+            ("its_backend_knows_its_parts_by_name", "its beings are in no ledger"),
             ("somebody_else_can_ask_it_to_end", "its beings are in no ledger"),
             ("what_nobody_holds_is_listed_and_ended", "its beings are in no ledger"),
         ],

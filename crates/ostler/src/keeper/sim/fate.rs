@@ -24,6 +24,8 @@ pub(super) struct Fate {
     /// From the order to stop until it exits.
     pub(super) leave: Duration,
     pub(super) burial: Burial,
+    /// From its exit until its last words are readable; `None`: a process that it left holds stderr open.
+    pub(super) stderr: Option<Duration>,
     /// Its guardian is killed.
     pub(super) guardian: Option<(Duration, Rescue)>,
     /// From a request to its answer; `None`: never.
@@ -136,6 +138,7 @@ impl Fate {
             exit: None,
             leave: steps.leave,
             burial: Burial::After(steps.burial),
+            stderr: Some(Duration::ZERO),
             guardian: None,
             answer: Some(steps.answer),
             notify: None,
@@ -154,6 +157,7 @@ impl Fate {
             leave: moment(dice).min(GRACE),
             burial: Burial::After(moment(dice)),
             answer: Some(moment(dice)),
+            stderr: (!one_of(dice, 8)).then(|| moment(dice)),
             notify: one_of(dice, 8).then(|| moment(dice) * 4),
             ..Self::even(Steps::all(Duration::ZERO))
         };

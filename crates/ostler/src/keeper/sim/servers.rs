@@ -18,8 +18,11 @@ pub(super) const QUEUE: Duration = Duration::from_millis(150);
 /// How long a start may take.
 const START: Duration = Duration::from_millis(120);
 /// How long callers wait in all: also for a start that was under way when they had waited long enough,
-/// and for the exit that may explain how that went.
-pub(super) const ACQUIRE: Duration = QUEUE.saturating_add(START).saturating_add(EXIT_LAG);
+/// and for the exit and the last output that may explain how that went.
+pub(super) const ACQUIRE: Duration =
+    QUEUE.saturating_add(START).saturating_add(EXIT_LAG).saturating_add(LAST_OUTPUT);
+/// How long the output of a server is read after its exit.
+pub(super) const LAST_OUTPUT: Duration = Duration::from_millis(15);
 /// How long a call may take.
 pub(super) const CALL: Duration = Duration::from_millis(80);
 /// The same for all: the rules need not follow who had which.
@@ -68,6 +71,7 @@ pub(super) fn server(name: &str, sharing: Sharing, version: usize) -> Server {
         call: CALL,
         drain: Duration::from_millis(30),
         write: Duration::from_millis(40),
+        last_output: LAST_OUTPUT,
         backoff: BACKOFF,
         line: 256,
         backlog: 4096,

@@ -9,7 +9,7 @@ use super::backend::now;
 use super::fate::{Fate, Rescue, Steps, Temper};
 use super::play::Play;
 use super::run;
-use super::servers::{self, CALL, request};
+use super::servers::{self, CALL, LAST_OUTPUT, request};
 use crate::keeper::{Caps, Config, Server, Sharing};
 
 const STEP: Duration = Duration::from_millis(2);
@@ -169,6 +169,29 @@ fn starts_are_as_many_as_keys() {
         assert_eq!((play.world.starts(), play.world.handshakes()), (90, 90));
         end(play).await;
     });
+}
+
+/// The runtime may report the exit of a server before it has seen that stderr is readable.
+#[test]
+fn an_exit_is_explained_by_last_words_that_are_readable_later() {
+    let cases = [(Some(STEP), "out of memory"), (Some(LAST_OUTPUT * 2), ""), (None, "")];
+    for (lag, expected) in cases {
+        run(async {
+            let mut play = play(servers::caps(), [servers::server("all", Sharing::All, 0)]);
+            let scope = play.keeper.as_ref().unwrap().session();
+            play.world.rules().ask("all", scope.who(), now() + LONG);
+            let lease = scope.acquire("all").await.unwrap();
+            play.world.of(0, |being| {
+                being.fate.stderr = lag;
+                being.exits(now(), 9);
+            });
+            play.world.pass(LAST_OUTPUT + STEP).await;
+            assert_eq!(lease.ending().unwrap().stderr, expected, "{lag:?}");
+            drop((lease, scope));
+            play.scopes.clear();
+            end(play).await;
+        });
+    }
 }
 
 /// Nothing is known of what is left, so nothing is kept; a successor has to wait for what is known.

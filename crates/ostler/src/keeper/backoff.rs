@@ -66,7 +66,7 @@ impl Backoff {
         self.until
     }
 
-    pub(super) fn take_note(&mut self, now: Instant) {
+    pub(super) fn clear_expired(&mut self, now: Instant) {
         self.until = self.until(now);
     }
 
@@ -116,7 +116,7 @@ mod tests {
         let later = now + Duration::from_secs(2);
         assert_eq!(backoff.until(later), None);
         assert_eq!(backoff.pending(), Some(now + Duration::from_secs(1)));
-        backoff.take_note(later);
+        backoff.clear_expired(later);
         assert_eq!(backoff.pending(), None);
     }
 

@@ -1,4 +1,4 @@
-//! The right to use an instance.
+//! The state to use an instance.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,26 +13,32 @@ use super::scope::ScopeState;
 use super::wire::Wire;
 use crate::frame::{CallId, Frame};
 
-/// The right of one scope to use one instance.
+/// The state of one scope to use one instance.
 ///
 /// It owns nothing: clones may be kept anywhere for as long as anybody likes, and the instance ends
 /// all the same. They only hear that it has. The lease is given back when its last clone is dropped, or
 /// when its scope is closed.
 #[derive(Clone, Debug)]
-pub struct Lease(Arc<Right>);
+pub struct Lease(Arc<LeaseState>);
 
-struct Right {
+struct LeaseState {
     scope: Arc<ScopeState>,
     line: Arc<Line>,
     number: u64,
     lease: u64,
     /// It was lent and not used yet, so that its instance is kept for it.
-    is_promised: AtomicBool,
+    is_reserved: AtomicBool,
 }
 
 impl Lease {
     pub(super) fn new(scope: Arc<ScopeState>, line: Arc<Line>, number: u64, lease: u64) -> Self {
-        Self(Arc::new(Right { scope, line, number, lease, is_promised: AtomicBool::new(true) }))
+        Self(Arc::new(LeaseState {
+            scope,
+            line,
+            number,
+            lease,
+            is_reserved: AtomicBool::new(true),
+        }))
     }
 
     /// The number of its instance within its keeper.
@@ -59,7 +65,7 @@ impl Lease {
 
     /// The same, but no use: it does not keep an idle instance.
     pub async fn probe(&self, request: &Frame) -> Result<Frame, CallError> {
-        if self.0.redeem() {
+        if self.0.claim() {
             // From now on it is as idle as any other, and somebody may wait for that.
             self.0.scope.shell.use_ended();
         }
@@ -118,15 +124,15 @@ impl Lease {
     /// Something of the server's is in use that is no call, such as a subscription, until this is
     /// dropped.
     pub fn hold(&self) -> Result<Use, CallError> {
-        let right = &self.0;
-        if right.scope.is_closed() {
+        let state = &self.0;
+        if state.scope.is_closed() {
             return Err(CallError::ScopeClosed);
         }
-        if right.line.usage().is_suspect() {
-            right.scope.shell.with(|plan, _| plan.replace_if_suspect(right.number));
+        if state.line.usage().is_suspect() {
+            state.scope.shell.with(|plan, _| plan.replace_if_suspect(state.number));
         }
-        let has_begun = right.line.usage().begin(now());
-        right.redeem();
+        let has_begun = state.line.usage().begin(now());
+        state.claim();
         if has_begun { Ok(Use(self.clone())) } else { Err(CallError::Closed) }
     }
 
@@ -139,7 +145,7 @@ impl Lease {
     }
 
     async fn talk(&self, request: &Frame) -> Result<Frame, CallError> {
-        let Right { scope, line, .. } = &*self.0;
+        let LeaseState { scope, line, .. } = &*self.0;
         if scope.is_closed() {
             return Err(CallError::ScopeClosed);
         }
@@ -152,28 +158,28 @@ impl Lease {
     }
 }
 
-impl Right {
+impl LeaseState {
     /// Whether it was still to be used for the first time.
-    fn redeem(&self) -> bool {
+    fn claim(&self) -> bool {
         // Looked at first, because this is done for every call.
-        let is_first = self.is_promised.load(Ordering::Relaxed)
-            && self.is_promised.swap(false, Ordering::Relaxed);
+        let is_first = self.is_reserved.load(Ordering::Relaxed)
+            && self.is_reserved.swap(false, Ordering::Relaxed);
         if is_first {
-            self.line.usage().redeem();
+            self.line.usage().claim();
         }
         is_first
     }
 }
 
-impl fmt::Debug for Right {
+impl fmt::Debug for LeaseState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Right").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("LeaseState").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
-impl Drop for Right {
+impl Drop for LeaseState {
     fn drop(&mut self) {
-        self.redeem();
+        self.claim();
         let (number, lease) = (self.number, self.lease);
         self.scope.shell.with(|plan, now| plan.release(number, lease, now));
     }
@@ -191,10 +197,10 @@ impl Use {
 
 impl Drop for Use {
     fn drop(&mut self) {
-        let right = &self.0.0;
-        right.line.usage().end(now());
-        if right.line.usage().count() == 0 {
-            right.scope.shell.use_ended();
+        let state = &self.0.0;
+        state.line.usage().end(now());
+        if state.line.usage().count() == 0 {
+            state.scope.shell.use_ended();
         }
     }
 }

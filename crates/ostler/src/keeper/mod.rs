@@ -132,21 +132,21 @@ impl Keeper {
     /// The agent with this name of a principal; an agent of another principal with the same name is another agent.
     pub fn agent_of(&self, principal: &Principal, name: &str) -> Scope {
         let agent = (principal.clone(), Arc::from(name));
-        let state = self.shell.at_desk(|desk, _| {
-            desk.agents.retain(|_, agent| agent.strong_count() > 0);
-            let known = desk.agents.get(&agent).and_then(std::sync::Weak::upgrade);
+        let scope = self.shell.with_state(|state, _| {
+            state.agents.retain(|_, agent| agent.strong_count() > 0);
+            let known = state.agents.get(&agent).and_then(std::sync::Weak::upgrade);
             if let Some(known) = known.filter(|known| !known.is_closed()) {
                 return known;
             }
-            let number = desk.plan.number();
+            let number = state.plan.next_number();
             let (principal, name) = agent.clone();
             let who = Who { principal, agent: Some(name), session: 0 };
             let caller = Caller { number, who, parent: None, surroundings: None };
-            let state = ScopeState::new(&self.shell, caller, self.closed.child_token(), None);
-            desk.agents.insert(agent, Arc::downgrade(&state));
-            state
+            let scope = ScopeState::new(&self.shell, caller, self.closed.child_token(), None);
+            state.agents.insert(agent, Arc::downgrade(&scope));
+            scope
         });
-        Scope::new(state)
+        Scope::new(scope)
     }
 
     /// A session of an agent without a name, which ends with it.
@@ -169,7 +169,7 @@ impl Keeper {
         principal: &Principal,
         surroundings: Option<Arc<dyn Surroundings>>,
     ) -> Scope {
-        let number = self.shell.with(|plan, _| plan.number());
+        let number = self.shell.with(|plan, _| plan.next_number());
         let who = Who { principal: principal.clone(), agent: None, session: number };
         let caller = Caller { number, who, parent: None, surroundings };
         Scope::new(ScopeState::new(&self.shell, caller, self.closed.child_token(), None))
@@ -227,12 +227,12 @@ impl Keeper {
 
     /// How a server is configured.
     pub fn server(&self, name: &str) -> Option<Arc<Server>> {
-        self.shell.desk().plan.server(name)
+        self.shell.state().plan.server(name)
     }
 
     /// The books, which balance at every moment.
     pub fn books(&self) -> Books {
-        self.shell.desk().plan.books()
+        self.shell.state().plan.books()
     }
 
     /// What there is now.
@@ -270,5 +270,5 @@ impl Drop for Keeper {
 }
 
 fn snapshot_of(shell: &Shell) -> Snapshot {
-    Snapshot::of(&shell.desk(), tokio::time::Instant::now().into_std())
+    Snapshot::of(&shell.state(), tokio::time::Instant::now().into_std())
 }

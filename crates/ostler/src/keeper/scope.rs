@@ -11,7 +11,7 @@ use super::ambient::Surroundings;
 use super::key::{Caller, Demand, Who};
 use super::lease::Lease;
 use super::line::CallError;
-use super::plan::{AcquireError, Ask, Asked, Purpose};
+use super::plan::{AcquireDecision, AcquireError, AcquireRequest, Purpose};
 use super::shell::Shell;
 use super::{Departure, ServeError};
 use crate::frame::Frame;
@@ -57,27 +57,28 @@ impl ScopeState {
         self.closed.cancelled().await;
     }
 
-    fn ask(
+    fn acquire(
         self: &Arc<Self>,
         server: &str,
         demand: &Demand,
         purpose: Purpose,
-    ) -> Result<Place, AcquireError> {
-        self.shell.at_desk(|desk, now| {
+    ) -> Result<Acquisition, AcquireError> {
+        self.shell.with_state(|state, now| {
             if self.is_closed() {
                 return Err(AcquireError::ScopeClosed);
             }
-            let ask = Ask { server, demand, caller: &self.caller, purpose };
-            match desk.plan.ask(&ask, now)? {
-                Asked::Granted { number, lease } => {
-                    let line = desk.reins.get(&number).map(|reins| Arc::clone(&reins.line));
+            let request = AcquireRequest { server, demand, caller: &self.caller, purpose };
+            match state.plan.acquire(&request, now)? {
+                AcquireDecision::Granted { number, lease } => {
+                    let line = state.drivers.get(&number).map(|driver| Arc::clone(&driver.line));
                     let line = line.ok_or(AcquireError::KeeperClosed)?;
-                    Ok(Place::Lease(Lease::new(Arc::clone(self), line, number, lease)))
+                    Ok(Acquisition::Granted(Lease::new(Arc::clone(self), line, number, lease)))
                 }
-                Asked::Waiting { ticket } => {
-                    let answer = Shell::wait(desk, ticket, Arc::clone(self));
-                    let place = Waiting { shell: Arc::clone(&self.shell), ticket, is_open: true };
-                    Ok(Place::Queue(place, answer))
+                AcquireDecision::Queued { ticket } => {
+                    let answer = Shell::wait(state, ticket, Arc::clone(self));
+                    let place =
+                        QueuePlace { shell: Arc::clone(&self.shell), ticket, is_open: true };
+                    Ok(Acquisition::Queued(place, answer))
                 }
             }
         })
@@ -107,7 +108,7 @@ impl Scope {
 
     /// How long callers wait for what they ask for: [`Caps::queue_timeout`](super::Caps::queue_timeout) as it is now.
     pub fn queue_timeout(&self) -> Duration {
-        self.state.shell.desk().plan.queue_timeout()
+        self.state.shell.state().plan.queue_timeout()
     }
 
     /// A session of this agent.
@@ -132,7 +133,7 @@ impl Scope {
         surroundings: Option<Arc<dyn Surroundings>>,
     ) -> Self {
         let parent = &self.state;
-        let number = parent.shell.with(|plan, _| plan.number());
+        let number = parent.shell.with(|plan, _| plan.next_number());
         let who = who(&parent.caller.who, number);
         let above = Some(Arc::clone(&parent.caller));
         let caller = Caller { number, who, parent: above, surroundings };
@@ -149,7 +150,7 @@ impl Scope {
 
     /// The same for an instance that the caller demands more of.
     pub async fn acquire_with(&self, server: &str, demand: &Demand) -> Result<Lease, AcquireError> {
-        self.state.ask(server, demand, Purpose::Call)?.lease().await
+        self.state.acquire(server, demand, Purpose::Call)?.lease().await
     }
 
     /// A lease on an instance of `server` for asking it what it offers; it is started if there is none to share.
@@ -163,28 +164,28 @@ impl Scope {
         server: &str,
         demand: &Demand,
     ) -> impl Future<Output = Result<Lease, AcquireError>> + Send + use<> {
-        let place = self.state.ask(server, demand, Purpose::Listing);
-        async move { place?.lease().await }
+        let acquisition = self.state.acquire(server, demand, Purpose::Listing);
+        async move { acquisition?.lease().await }
     }
 
     /// Whether there is an instance of `server` without calls, or one can be started now.
     pub fn has_undivided(&self, server: &str, demand: &Demand) -> bool {
-        self.state.shell.at_desk(|desk, now| {
+        self.state.shell.with_state(|state, now| {
             let (caller, purpose) = (&self.state.caller, Purpose::Call);
-            desk.plan.has_undivided(&Ask { server, demand, caller, purpose }, now)
+            state.plan.has_undivided(&AcquireRequest { server, demand, caller, purpose }, now)
         })
     }
 
     /// A lease on an instance that is there and ready; nothing is started.
     pub fn peek(&self, server: &str) -> Option<Lease> {
-        self.state.shell.at_desk(|desk, now| {
+        self.state.shell.with_state(|state, now| {
             if self.state.is_closed() {
                 return None;
             }
             let (caller, purpose) = (&self.state.caller, Purpose::Call);
-            let ask = Ask { server, demand: &Demand::default(), caller, purpose };
-            let (number, lease) = desk.plan.peek(&ask, now)?;
-            let line = Arc::clone(&desk.reins.get(&number)?.line);
+            let request = AcquireRequest { server, demand: &Demand::default(), caller, purpose };
+            let (number, lease) = state.plan.peek(&request, now)?;
+            let line = Arc::clone(&state.drivers.get(&number)?.line);
             Some(Lease::new(Arc::clone(&self.state), line, number, lease))
         })
     }
@@ -210,7 +211,7 @@ impl Scope {
             return Ok(lease);
         }
         let lease = self.acquire(server).await?;
-        let is_for_one_call = self.state.shell.desk().plan.is_for_one_call(lease.instance());
+        let is_for_one_call = self.state.shell.state().plan.is_for_one_call(lease.instance());
         if !is_for_one_call {
             self.leases().insert(server.to_owned(), lease.clone());
         }
@@ -253,17 +254,17 @@ impl fmt::Debug for ScopeState {
 }
 
 /// What somebody has who asked.
-enum Place {
-    Lease(Lease),
-    Queue(Waiting, tokio::sync::oneshot::Receiver<Result<Lease, AcquireError>>),
+enum Acquisition {
+    Granted(Lease),
+    Queued(QueuePlace, tokio::sync::oneshot::Receiver<Result<Lease, AcquireError>>),
 }
 
-impl Place {
+impl Acquisition {
     /// Waits for the instance, if it has to be waited for.
     async fn lease(self) -> Result<Lease, AcquireError> {
         match self {
-            Self::Lease(lease) => Ok(lease),
-            Self::Queue(mut place, answer) => {
+            Self::Granted(lease) => Ok(lease),
+            Self::Queued(mut place, answer) => {
                 let answer = answer.await;
                 place.is_open = false;
                 answer.unwrap_or(Err(AcquireError::KeeperClosed))
@@ -273,13 +274,13 @@ impl Place {
 }
 
 /// Gives up a place in the queue, if it is still one.
-struct Waiting {
+struct QueuePlace {
     shell: Arc<Shell>,
     ticket: u64,
     is_open: bool,
 }
 
-impl Drop for Waiting {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         if self.is_open {
             self.shell.withdraw(self.ticket);

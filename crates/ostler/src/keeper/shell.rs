@@ -29,7 +29,7 @@ const EVENTS: usize = 1024;
 
 /// What all parts of a keeper share. It owns no process: the tasks do.
 pub(super) struct Shell {
-    desk: Mutex<Desk>,
+    state: Mutex<ShellState>,
     backends: Backends,
     owner: Owner,
     runtime: Handle,
@@ -40,16 +40,16 @@ pub(super) struct Shell {
 }
 
 /// What is under one lock.
-pub(super) struct Desk {
+pub(super) struct ShellState {
     pub(super) plan: Plan,
-    pub(super) reins: HashMap<u64, Reins>,
+    pub(super) drivers: HashMap<u64, DriverHandle>,
     pub(super) agents: HashMap<(Principal, Arc<str>), Weak<ScopeState>>,
-    tickets: HashMap<u64, Ticket>,
+    pending: HashMap<u64, PendingAcquire>,
     tasks: JoinSet<()>,
 }
 
 /// Our hold on one instance's driver.
-pub(super) struct Reins {
+pub(super) struct DriverHandle {
     pub(super) orders: watch::Sender<Orders>,
     pub(super) line: Arc<Line>,
     pub(super) id: Option<InstanceId>,
@@ -57,7 +57,7 @@ pub(super) struct Reins {
 }
 
 /// Somebody who waits.
-struct Ticket {
+struct PendingAcquire {
     scope: Arc<ScopeState>,
     reply: oneshot::Sender<Result<Lease, AcquireError>>,
 }
@@ -68,15 +68,15 @@ impl Shell {
         (backends, owner): (Backends, Owner),
         runtime: Handle,
     ) -> Arc<Self> {
-        let desk = Desk {
+        let state = ShellState {
             plan,
-            reins: HashMap::new(),
+            drivers: HashMap::new(),
             agents: HashMap::new(),
-            tickets: HashMap::new(),
+            pending: HashMap::new(),
             tasks: JoinSet::new(),
         };
         Arc::new(Self {
-            desk: Mutex::new(desk),
+            state: Mutex::new(state),
             backends,
             owner,
             runtime,
@@ -102,51 +102,54 @@ impl Shell {
         self.events.subscribe()
     }
 
-    pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, ShellState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Decides, and does what follows before anybody else can decide.
     pub(super) fn with<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Plan, Instant) -> T) -> T {
-        self.at_desk(|desk, now| decide(&mut desk.plan, now))
+        self.with_state(|state, now| decide(&mut state.plan, now))
     }
 
     /// The same with everything that is under the lock.
-    pub(super) fn at_desk<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Desk, Instant) -> T) -> T {
-        let mut desk = self.desk();
-        let result = decide(&mut desk, tokio::time::Instant::now().into_std());
+    pub(super) fn with_state<T>(
+        self: &Arc<Self>,
+        decide: impl FnOnce(&mut ShellState, Instant) -> T,
+    ) -> T {
+        let mut state = self.state();
+        let result = decide(&mut state, tokio::time::Instant::now().into_std());
         // Also if nothing is done about it: whoever ends a use has to know.
-        self.is_short.store(desk.plan.is_short(), Ordering::Relaxed);
-        let actions = desk.plan.take_actions();
+        self.is_short.store(state.plan.is_short(), Ordering::Relaxed);
+        let actions = state.plan.take_actions();
         if actions.is_empty() {
             return result;
         }
         let unwanted: Vec<Lease> =
-            actions.into_iter().filter_map(|action| desk.carry_out(self, action)).collect();
-        drop(desk);
+            actions.into_iter().filter_map(|action| state.carry_out(self, action)).collect();
+        drop(state);
         self.changed.notify_waiters();
-        // They come back to the desk.
+        // They come back to the state.
         drop(unwanted);
         result
     }
 
     /// Waits in the queue with this ticket.
     pub(super) fn wait(
-        desk: &mut Desk,
+        state: &mut ShellState,
         ticket: u64,
         scope: Arc<ScopeState>,
     ) -> oneshot::Receiver<Result<Lease, AcquireError>> {
         let (reply, answer) = oneshot::channel();
-        desk.tickets.insert(ticket, Ticket { scope, reply });
+        state.pending.insert(ticket, PendingAcquire { scope, reply });
         answer
     }
 
     pub(super) fn withdraw(self: &Arc<Self>, ticket: u64) {
-        let ticket_was_open = self.at_desk(|desk, now| {
-            desk.plan.withdraw(ticket, now);
-            desk.tickets.remove(&ticket)
+        let withdrawn = self.with_state(|state, now| {
+            state.plan.withdraw(ticket, now);
+            state.pending.remove(&ticket)
         });
-        drop(ticket_was_open);
+        drop(withdrawn);
     }
 
     /// A use has ended: somebody may wait for the place of what is idle now.
@@ -160,14 +163,14 @@ impl Shell {
 
     /// An instance is on record under this id; its program may not run yet.
     pub(super) fn recorded(&self, number: u64, id: InstanceId) {
-        if let Some(reins) = self.desk().reins.get_mut(&number) {
-            reins.id = Some(id);
+        if let Some(handle) = self.state().drivers.get_mut(&number) {
+            handle.id = Some(id);
         }
     }
 
     pub(super) fn whereabouts(&self, number: u64, whereabouts: Whereabouts) {
-        if let Some(reins) = self.desk().reins.get_mut(&number) {
-            reins.whereabouts = Some(whereabouts);
+        if let Some(handle) = self.state().drivers.get_mut(&number) {
+            handle.whereabouts = Some(whereabouts);
         }
     }
 
@@ -176,10 +179,10 @@ impl Shell {
     }
 
     pub(super) fn lost(self: &Arc<Self>, number: u64) {
-        let lost = self.at_desk(|desk, now| {
-            let server = desk.plan.member(number)?.key.server.to_string();
-            desk.plan.lost(number, now);
-            Some((server, desk.reins.remove(&number)?.line))
+        let lost = self.with_state(|state, now| {
+            let server = state.plan.member(number)?.key.server.to_string();
+            state.plan.lost(number, now);
+            Some((server, state.drivers.remove(&number)?.line))
         });
         self.changed.notify_waiters();
         if let Some((server, line)) = lost {
@@ -204,8 +207,8 @@ impl Shell {
     }
 
     fn are_settled(&self, numbers: &[u64]) -> bool {
-        let desk = self.desk();
-        numbers.iter().all(|number| desk.plan.is_settled(*number))
+        let state = self.state();
+        numbers.iter().all(|number| state.plan.is_settled(*number))
     }
 
     /// Decides what only time decides, for as long as the keeper lives.
@@ -214,7 +217,7 @@ impl Shell {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let wake = self.desk().plan.next_wake();
+            let wake = self.state().plan.next_wake();
             let time = async {
                 match wake {
                     Some(wake) => sleep_until(wake.into()).await,
@@ -231,15 +234,15 @@ impl Shell {
 
     /// Starts the task that keeps time.
     pub(super) fn begin(self: &Arc<Self>) {
-        self.desk().tasks.spawn_on(Arc::clone(self).keep_time(), &self.runtime);
+        self.state().tasks.spawn_on(Arc::clone(self).keep_time(), &self.runtime);
     }
 
     /// Ends all tasks, and with them everything that they hold.
     pub(super) fn abandon(self: &Arc<Self>) {
-        let mut tasks = std::mem::take(&mut self.desk().tasks);
+        let mut tasks = std::mem::take(&mut self.state().tasks);
         tasks.abort_all();
         // A task that never ran can't say that its instance is lost.
-        let all: Vec<u64> = self.desk().plan.members().map(|(number, _)| number).collect();
+        let all: Vec<u64> = self.state().plan.members().map(|(number, _)| number).collect();
         for number in all {
             self.lost(number);
         }
@@ -251,7 +254,7 @@ impl Shell {
     }
 }
 
-impl Desk {
+impl ShellState {
     /// Returns a lease that nobody waits for any more.
     fn carry_out(&mut self, shell: &Arc<Shell>, action: Action) -> Option<Lease> {
         match action {
@@ -267,8 +270,8 @@ impl Desk {
                     line: Arc::clone(&line),
                     orders,
                 };
-                let reins = Reins { orders: sender, line, id: None, whereabouts: None };
-                self.reins.insert(number, reins);
+                let handle = DriverHandle { orders: sender, line, id: None, whereabouts: None };
+                self.drivers.insert(number, handle);
                 while self.tasks.try_join_next().is_some() {}
                 self.tasks.spawn_on(driver.drive(), &shell.runtime);
             }
@@ -279,13 +282,13 @@ impl Desk {
                 self.order(number, |orders| orders.limits = limits);
             }
             Action::Grant { ticket, number } => {
-                let Ticket { scope, reply } = self.tickets.remove(&ticket)?;
-                let line = Arc::clone(&self.reins.get(&number)?.line);
+                let PendingAcquire { scope, reply } = self.pending.remove(&ticket)?;
+                let line = Arc::clone(&self.drivers.get(&number)?.line);
                 let lease = Lease::new(scope, line, number, ticket);
                 return reply.send(Ok(lease)).err().and_then(Result::ok);
             }
             Action::Refuse { ticket, error } => {
-                if let Some(ticket) = self.tickets.remove(&ticket) {
+                if let Some(ticket) = self.pending.remove(&ticket) {
                     // Who has given up needs no answer.
                     drop(ticket.reply.send(Err(error)));
                 }
@@ -293,7 +296,7 @@ impl Desk {
             Action::Tell { number, what } => {
                 // Nothing is to be said any more to what the plan has forgotten.
                 if self.plan.member(number).is_none() {
-                    self.reins.remove(&number);
+                    self.drivers.remove(&number);
                 }
                 shell.tell(number, what);
             }
@@ -302,8 +305,8 @@ impl Desk {
     }
 
     fn order(&mut self, number: u64, change: impl FnOnce(&mut Orders)) {
-        if let Some(reins) = self.reins.get(&number) {
-            reins.orders.send_modify(change);
+        if let Some(handle) = self.drivers.get(&number) {
+            handle.orders.send_modify(change);
         }
     }
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::books::Books;
 use super::key::{Key, Sharing, Who};
-use super::plan::{Member, State};
-use super::shell::{Desk, Reins};
+use super::plan::{Member, MemberState};
+use super::shell::{DriverHandle, ShellState};
 use crate::backend::Whereabouts;
 use crate::id::InstanceId;
 
@@ -76,13 +76,12 @@ pub enum InstanceState {
 }
 
 impl Snapshot {
-    pub(super) fn of(desk: &Desk, now: Instant) -> Self {
-        let instances = desk
-            .plan
-            .members()
-            .map(|(number, member)| InstanceView::of(number, member, desk.reins.get(&number), now));
-        let servers = desk.plan.servers().into_iter().map(|(name, server)| {
-            let (failures, until) = desk.plan.failures(name, now);
+    pub(super) fn of(state: &ShellState, now: Instant) -> Self {
+        let instances = state.plan.members().map(|(number, member)| {
+            InstanceView::of(number, member, state.drivers.get(&number), now)
+        });
+        let servers = state.plan.servers().into_iter().map(|(name, server)| {
+            let (failures, until) = state.plan.failures(name, now);
             ServerView {
                 name: name.to_owned(),
                 sharing: server.sharing,
@@ -91,29 +90,29 @@ impl Snapshot {
             }
         });
         Self {
-            books: desk.plan.books(),
+            books: state.plan.books(),
             servers: servers.collect(),
             instances: instances.collect(),
-            waiting: desk.plan.waiting(),
+            waiting: state.plan.waiting(),
         }
     }
 }
 
 impl InstanceView {
-    fn of(number: u64, member: &Member, reins: Option<&Reins>, now: Instant) -> Self {
+    fn of(number: u64, member: &Member, driver: Option<&DriverHandle>, now: Instant) -> Self {
         Self {
             number,
-            id: reins.and_then(|reins| reins.id),
-            whereabouts: reins.and_then(|reins| reins.whereabouts.clone()),
+            id: driver.and_then(|driver| driver.id),
+            whereabouts: driver.and_then(|driver| driver.whereabouts.clone()),
             key: member.key.clone(),
             state: match &member.state {
-                State::Starting => InstanceState::Starting,
-                State::Ready => InstanceState::Ready,
-                State::Leaving(cause) if member.is_stopping => {
+                MemberState::Starting => InstanceState::Starting,
+                MemberState::Ready => InstanceState::Ready,
+                MemberState::Leaving(cause) if member.is_stopping => {
                     InstanceState::Stopping(cause.clone())
                 }
-                State::Leaving(cause) => InstanceState::Draining(cause.clone()),
-                State::Unverified => InstanceState::Unverified,
+                MemberState::Leaving(cause) => InstanceState::Draining(cause.clone()),
+                MemberState::Unverified => InstanceState::Unverified,
             },
             by: member.by.who.clone(),
             leases: member.leases.values().map(|caller| caller.who.clone()).collect(),

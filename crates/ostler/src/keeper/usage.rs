@@ -19,7 +19,7 @@ pub(super) struct Usage {
     /// Microseconds from `born` to the last sign of use.
     last: AtomicU64,
     /// Leases that were lent and not used yet.
-    promises: AtomicU64,
+    reservations: AtomicU64,
     quiet: Notify,
     /// A call has timed out, and nothing was heard since.
     suspect: AtomicBool,
@@ -31,7 +31,7 @@ impl Usage {
             state: AtomicU64::new(0),
             born: now,
             last: AtomicU64::new(0),
-            promises: AtomicU64::new(0),
+            reservations: AtomicU64::new(0),
             quiet: Notify::new(),
             suspect: AtomicBool::new(false),
         }
@@ -60,18 +60,18 @@ impl Usage {
     }
 
     /// Somebody gets a lease, and is about to use it.
-    pub(super) fn promise(&self) {
-        self.promises.fetch_add(1, Ordering::AcqRel);
+    pub(super) fn reserve(&self) {
+        self.reservations.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The first use of a lease has begun, or will never.
-    pub(super) fn redeem(&self) {
-        self.promises.fetch_sub(1, Ordering::AcqRel);
+    pub(super) fn claim(&self) {
+        self.reservations.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Whether somebody has a lease and has not used it yet.
-    pub(super) fn is_promised(&self) -> bool {
-        self.promises.load(Ordering::Acquire) > 0
+    pub(super) fn is_reserved(&self) -> bool {
+        self.reservations.load(Ordering::Acquire) > 0
     }
 
     /// How many uses there are.
@@ -139,12 +139,12 @@ mod tests {
     #[test]
     fn a_promise_holds_until_each_is_redeemed() {
         let usage = Usage::new(Instant::now());
-        usage.promise();
-        usage.promise();
-        usage.redeem();
-        assert!(usage.is_promised());
-        usage.redeem();
-        assert!(!usage.is_promised());
+        usage.reserve();
+        usage.reserve();
+        usage.claim();
+        assert!(usage.is_reserved());
+        usage.claim();
+        assert!(!usage.is_reserved());
     }
 
     #[test]

@@ -8,9 +8,9 @@ use crate::frame::CallId;
 
 /// Numbers of ours need no protection against chosen ones.
 #[derive(Default)]
-struct Identity(u64);
+struct CallIdHasher(u64);
 
-impl Hasher for Identity {
+impl Hasher for CallIdHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -30,7 +30,7 @@ impl Hasher for Identity {
 /// Who waits for which answer.
 #[derive(Default)]
 pub(super) struct Calls {
-    pending: HashMap<CallId, Reply, BuildHasherDefault<Identity>>,
+    pending: HashMap<CallId, Reply, BuildHasherDefault<CallIdHasher>>,
     last: u64,
     heard: u64,
     is_closed: bool,

@@ -30,7 +30,7 @@ use crate::frame::{CallId, Frame, Kind};
 use crate::pipe::{Outbox, SendError, Stuck};
 
 /// With so many calls a server has always something to do.
-const MANY: usize = 16;
+const BUSY_CALLS: usize = 16;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -179,7 +179,7 @@ impl Line {
             (id, calls.count())
         };
         // A server that has much to do need not be woken for each of its calls.
-        let way = if count < MANY { Outbox::send } else { Outbox::send_along };
+        let way = if count < BUSY_CALLS { Outbox::send } else { Outbox::send_along };
         let sent = self.send_by(way, line(id));
         if let Err(error) = sent {
             self.forget(id);

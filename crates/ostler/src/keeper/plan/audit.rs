@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::shares::Candidate;
-use super::{Member, Obstacle, Plan, Purpose, State};
+use super::{Member, MemberState, Obstacle, Plan, Purpose};
 use crate::keeper::key::Key;
 use crate::keeper::principal::Principal;
 
@@ -28,8 +28,8 @@ impl Plan {
         self.pools.is_empty() && self.members.is_empty()
     }
 
-    pub(in crate::keeper) fn is_divided(&self) -> bool {
-        self.is_divided
+    pub(in crate::keeper) fn has_named_principals(&self) -> bool {
+        self.has_named_principals
     }
 
     /// What this principal wants most urgently of this key, and the first ticket for that.
@@ -66,7 +66,8 @@ impl Plan {
 
     fn audit_books(&self) -> Result<(), String> {
         let books = self.books();
-        let unverified = self.members.values().filter(|m| m.state == State::Unverified).count();
+        let unverified =
+            self.members.values().filter(|m| m.state == MemberState::Unverified).count();
         let live = self.members.len() - unverified;
         if !books.balance() || books.live != live as u64 || books.unverified < unverified as u64 {
             return Err(format!("{books:?} with {live} live and {unverified} unverified"));
@@ -80,7 +81,7 @@ impl Plan {
     fn audit_pools(&self) -> Result<(), String> {
         for (key, pool) in &self.pools {
             let members = || pool.members.iter().filter_map(|number| self.members.get(number));
-            let starting = members().filter(|m| m.state == State::Starting).count();
+            let starting = members().filter(|m| m.state == MemberState::Starting).count();
             let waits = !pool.waiters.is_empty();
             let queued = self.queue.iter().filter(|one| *one == key).count();
             let tickets: Vec<u64> = pool.waiters.iter().map(|waiter| waiter.ticket).collect();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{AcquireError, Ask, Plan, Purpose};
+use super::{AcquireError, AcquireRequest, Plan, Purpose};
 use crate::fingerprint::Fingerprint;
 use crate::keeper::backoff::{Backoff, BackoffLimits};
 use crate::keeper::cause::Ending;
@@ -57,9 +57,9 @@ impl Failures {
         self.record(key, principal)?.backoff.pending()
     }
 
-    pub(super) fn take_note(&mut self, now: Instant) {
+    pub(super) fn clear_expired(&mut self, now: Instant) {
         let records = self.0.values_mut().flat_map(BTreeMap::values_mut);
-        records.for_each(|record| record.backoff.take_note(now));
+        records.for_each(|record| record.backoff.clear_expired(now));
     }
 
     /// Forgets the failures of servers with these names.
@@ -144,7 +144,7 @@ impl Ended<'_> {
 
 impl Plan {
     /// Whether an end counts against the principal that caused the start.
-    pub(super) fn judge(&mut self, ended: &Ended<'_>, now: Instant) {
+    pub(super) fn record_end(&mut self, ended: &Ended<'_>, now: Instant) {
         if !ended.ending.cause.is_failure() {
             return self.failures.succeed(ended);
         }
@@ -160,13 +160,13 @@ impl Plan {
     pub(super) fn refuse_backing_off(
         &self,
         key: &Key,
-        ask: &Ask<'_>,
+        request: &AcquireRequest<'_>,
         now: Instant,
     ) -> Result<(), AcquireError> {
-        let Some(record) = self.failures.record(key, &ask.caller.who.principal) else {
+        let Some(record) = self.failures.record(key, &request.caller.who.principal) else {
             return Ok(());
         };
-        let patience = match ask.purpose {
+        let patience = match request.purpose {
             Purpose::Call => self.caps.queue_timeout,
             Purpose::Listing => Duration::ZERO,
         };

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Manner, Member, Plan, State, Waiter};
+use super::{Manner, Member, MemberState, Plan, Waiter};
 use crate::keeper::cause::Cause;
 use crate::keeper::key::{Caller, Demand, Key};
 
@@ -90,7 +90,7 @@ impl Member {
     pub(super) fn lend(&mut self, lease: u64, caller: &Arc<Caller>, now: Instant) {
         self.leases.insert(lease, Arc::clone(caller));
         self.listings.is_wanted = true;
-        self.promise(now);
+        self.reserve(now);
     }
 
     /// A listing gets a lease on it. It counts as use, so that the instance is neither idle nor evicted meanwhile.
@@ -98,7 +98,7 @@ impl Member {
         if self.usage.begin(now) {
             self.listings.add(waiter.ticket, waiter);
         }
-        self.promise(now);
+        self.reserve(now);
     }
 
     /// Whether nothing keeps it: it was started to be listed, that is done, and its callers have left.
@@ -183,7 +183,7 @@ impl Plan {
         let waiters = self.pools.get(&member.key).map(|pool| pool.waiters.iter());
         let mut waiters = waiters.into_iter().flatten();
         member.listings.count() > 0
-            || member.state == State::Starting
+            || member.state == MemberState::Starting
                 && waiters.any(|waiter| waiter.purpose == Purpose::Listing)
     }
 
@@ -194,7 +194,7 @@ impl Plan {
             let mut waiters = pool.into_iter().flat_map(|pool| &pool.waiters);
             waiters.all(|waiter| waiter.purpose == Purpose::Listing)
         };
-        let starting = self.members.values().filter(|member| member.state == State::Starting);
+        let starting = self.members.values().filter(|member| member.state == MemberState::Starting);
         starting.filter(is_for_listings).count()
     }
 

@@ -12,11 +12,11 @@ use crate::keeper::principal::Principal;
 use crate::keeper::usage::Usage;
 
 /// Who has just got a lease has this long to begin to use it before the place is given to others.
-const PROMISE: Duration = Duration::from_secs(1);
+const RESERVATION: Duration = Duration::from_secs(1);
 
 /// Where it is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::keeper) enum State {
+pub(in crate::keeper) enum MemberState {
     /// Not to be used yet.
     Starting,
     /// To be used.
@@ -32,7 +32,7 @@ pub(in crate::keeper) enum State {
 pub(in crate::keeper) struct Member {
     pub(in crate::keeper) key: Key,
     pub(in crate::keeper) server: Arc<Server>,
-    pub(in crate::keeper) state: State,
+    pub(in crate::keeper) state: MemberState,
     pub(in crate::keeper) usage: Arc<Usage>,
     pub(in crate::keeper) leases: BTreeMap<u64, Arc<Caller>>,
     pub(in crate::keeper) listings: Listings,
@@ -43,7 +43,7 @@ pub(in crate::keeper) struct Member {
     /// Its driver has begun to stop it: calls in flight are not waited for any more.
     pub(in crate::keeper) is_stopping: bool,
     /// Until when it is kept for those who have a lease and have not used it yet.
-    pub(in crate::keeper) promised_until: Option<Instant>,
+    pub(in crate::keeper) reserved_until: Option<Instant>,
 }
 
 impl Member {
@@ -53,16 +53,16 @@ impl Member {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        self.state == State::Ready
+        self.state == MemberState::Ready
     }
 
     /// Whether it is or will be of use.
     pub(super) fn stays(&self) -> bool {
-        matches!(self.state, State::Starting | State::Ready)
+        matches!(self.state, MemberState::Starting | MemberState::Ready)
     }
 
     pub(super) fn is_leaving(&self) -> bool {
-        matches!(self.state, State::Leaving(_))
+        matches!(self.state, MemberState::Leaving(_))
     }
 
     /// Whether it can take another call now.
@@ -79,14 +79,14 @@ impl Member {
     pub(super) fn is_evictable(&self) -> bool {
         let is_idle = self.is_ready() && self.usage.count() == 0;
         // Else whoever gets it loses it again before the first call, for ever.
-        let is_promised = self.promised_until.is_some() && self.usage.is_promised();
-        is_idle && self.server.limits.idle.is_some() && !is_promised
+        let is_reserved = self.reserved_until.is_some() && self.usage.is_reserved();
+        is_idle && self.server.limits.idle.is_some() && !is_reserved
     }
 
     /// Keeps it for a lease that was lent and not used yet.
-    pub(super) fn promise(&mut self, now: Instant) {
-        self.usage.promise();
-        self.promised_until = Some(now + PROMISE);
+    pub(super) fn reserve(&mut self, now: Instant) {
+        self.usage.reserve();
+        self.reserved_until = Some(now + RESERVATION);
     }
 
     pub(super) fn uptime(&self, now: Instant) -> Duration {
@@ -100,8 +100,8 @@ impl Member {
         let mut users: Vec<String> = users.map(ToString::to_string).collect();
         users.dedup();
         match (&self.state, users.is_empty()) {
-            (State::Leaving(cause), _) => format!("{} (ending: {cause})", self.key),
-            (State::Unverified, _) => format!("{} (not proven to be gone)", self.key),
+            (MemberState::Leaving(cause), _) => format!("{} (ending: {cause})", self.key),
+            (MemberState::Unverified, _) => format!("{} (not proven to be gone)", self.key),
             (_, true) => self.key.to_string(),
             (_, false) => format!("{}, used by {}", self.key, users.join(" and ")),
         }

@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 pub use error::{AcquireError, Holders, Obstacle};
 use failures::{Ended, Failures};
 pub(super) use listing::Purpose;
-pub(super) use member::{Member, State};
+pub(super) use member::{Member, MemberState};
 pub use replace::Changes;
-pub(super) use requests::{Ask, Asked};
+pub(super) use requests::{AcquireDecision, AcquireRequest};
 
 use super::books::Books;
 use super::cause::{Cause, Ending};
@@ -108,7 +108,7 @@ pub(super) struct Plan {
     /// The number of the last start of each principal that waits for one.
     served: BTreeMap<Principal, u64>,
     /// Whether a named principal has ever asked for anything.
-    is_divided: bool,
+    has_named_principals: bool,
     books: Books,
     /// Numbers instances, leases and tickets alike.
     last_number: u64,
@@ -133,7 +133,7 @@ impl Plan {
             queue: VecDeque::new(),
             failures: Failures::default(),
             served: BTreeMap::new(),
-            is_divided: false,
+            has_named_principals: false,
             books: Books::default(),
             last_number: 0,
             dice,
@@ -162,7 +162,7 @@ impl Plan {
 
     /// Whether it is known what became of an instance.
     pub(super) fn is_settled(&self, number: u64) -> bool {
-        self.members.get(&number).is_none_or(|member| member.state == State::Unverified)
+        self.members.get(&number).is_none_or(|member| member.state == MemberState::Unverified)
     }
 
     pub(super) fn is_for_one_call(&self, number: u64) -> bool {
@@ -179,7 +179,7 @@ impl Plan {
         self.pools.values().map(|pool| pool.waiters.len()).sum()
     }
 
-    pub(super) fn number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }
@@ -190,15 +190,15 @@ impl Plan {
         let deadlines = queued.flat_map(|pool| &pool.waiters).filter_map(|w| w.deadline);
         let candidates = self.candidates().into_iter();
         let backoffs = candidates.filter_map(|one| self.failures.pending(&one.key, &one.principal));
-        let promises = self.members.values().filter_map(|member| member.promised_until);
-        deadlines.chain(backoffs).chain(promises.filter(|_| self.is_short)).min()
+        let reservations = self.members.values().filter_map(|member| member.reserved_until);
+        deadlines.chain(backoffs).chain(reservations.filter(|_| self.is_short)).min()
     }
 
     /// Whether an instance of this pool is on its way. Who waits for it waits for no place in the
     /// queue any more: the start has a limit of its own.
     fn is_starting(&self, pool: &Pool) -> bool {
         let state = |number| self.members.get(number).map(|member| &member.state);
-        pool.members.iter().any(|number| state(number) == Some(&State::Starting))
+        pool.members.iter().any(|number| state(number) == Some(&MemberState::Starting))
     }
 
     /// Time has passed.
@@ -209,10 +209,10 @@ impl Plan {
     /// An instance can be used.
     pub(super) fn ready(&mut self, number: u64, now: Instant) {
         let Some(member) = self.members.get_mut(&number) else { return };
-        if member.state != State::Starting {
+        if member.state != MemberState::Starting {
             return;
         }
-        (member.state, member.ready) = (State::Ready, Some(now));
+        (member.state, member.ready) = (MemberState::Ready, Some(now));
         member.usage.mark(now);
         let (key, after) = (member.key.clone(), now.saturating_duration_since(member.since));
         self.tell(number, What::Ready { after });
@@ -223,17 +223,17 @@ impl Plan {
     /// An instance goes by itself, or has to: its driver has begun to end it.
     pub(super) fn leaving(&mut self, number: u64, ending: &Arc<Ending>, now: Instant) {
         let Some(member) = self.members.get_mut(&number) else { return };
-        let was_starting = member.state == State::Starting;
+        let was_starting = member.state == MemberState::Starting;
         member.is_stopping = true;
         if member.stays() {
             member.usage.close();
-            member.state = State::Leaving(ending.cause.clone());
+            member.state = MemberState::Leaving(ending.cause.clone());
         }
         let (key, uptime, server) =
             (member.key.clone(), member.uptime(now), Arc::clone(&member.server));
         let by = member.principal().clone();
         self.tell(number, What::Stopping(ending.cause.clone()));
-        self.judge(&Ended { key: &key, by: &by, server: &server, uptime, ending }, now);
+        self.record_end(&Ended { key: &key, by: &by, server: &server, uptime, ending }, now);
         if was_starting && ending.cause.is_failure() {
             // Callers of other principals get an attempt of their own.
             self.refuse_waiters(&key, &by, &AcquireError::Failed(Arc::clone(ending)), now);
@@ -247,7 +247,7 @@ impl Plan {
         let Some(member) = self.members.get_mut(&number) else { return false };
         let is_idle = member.is_ready() && member.usage.close_if_idle();
         if is_idle {
-            member.state = State::Leaving(Cause::Idle);
+            member.state = MemberState::Leaving(Cause::Idle);
         }
         is_idle
     }
@@ -261,12 +261,12 @@ impl Plan {
         now: Instant,
     ) {
         let Some(member) = self.members.get_mut(&number) else { return };
-        let was_unverified = member.state == State::Unverified;
+        let was_unverified = member.state == MemberState::Unverified;
         let ending = Arc::clone(ending);
         match outcome {
             Some(Outcome::Unverified(_)) if was_unverified => return,
             Some(Outcome::Unverified(residue)) => {
-                member.state = State::Unverified;
+                member.state = MemberState::Unverified;
                 self.books.unverified();
                 let (ending, residue) = (ending, residue.clone());
                 // Nothing is to be found any more that a place could be kept for.
@@ -299,7 +299,7 @@ impl Plan {
         let Some(member) = self.members.get(&number) else { return };
         member.usage.close();
         let key = member.key.clone();
-        if member.state != State::Unverified {
+        if member.state != MemberState::Unverified {
             self.books.unverified();
         }
         self.forget(number);
@@ -313,7 +313,7 @@ impl Plan {
             return;
         };
         member.usage.close();
-        member.state = State::Leaving(cause.clone());
+        member.state = MemberState::Leaving(cause.clone());
         let key = member.key.clone();
         if manner == Manner::Drain {
             self.tell(number, What::Draining(cause.clone()));
@@ -398,7 +398,7 @@ impl Plan {
     /// What drains ends at once.
     pub(super) fn hurry(&mut self) {
         for (number, member) in &self.members {
-            if let State::Leaving(cause) = &member.state {
+            if let MemberState::Leaving(cause) = &member.state {
                 let (number, cause) = (*number, cause.clone());
                 self.actions.push(Action::End { number, cause, manner: Manner::Now });
             }

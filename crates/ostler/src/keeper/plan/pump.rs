@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::listing::Listings;
 use super::shares::{Candidate, Need};
-use super::{AcquireError, Action, Manner, Member, Obstacle, Plan, Purpose, State, Waiter};
+use super::{AcquireError, Action, Manner, Member, MemberState, Obstacle, Plan, Purpose, Waiter};
 use crate::keeper::cause::Cause;
 use crate::keeper::event::What;
 use crate::keeper::key::Key;
@@ -15,32 +15,32 @@ use crate::keeper::usage::Usage;
 
 /// A key that is not started for want of something: any of these would do.
 #[derive(Debug)]
-struct Wish {
+struct BlockedStart {
     key: Key,
     needs: Vec<Need>,
 }
 
 impl Plan {
-    /// Starts what can be started: principals take turns, and the callers of each come in order. Who waits for
+    /// Starts what can be started: principals take queues, and the callers of each come in order. Who waits for
     /// something of its own lets others pass.
     pub(super) fn pump(&mut self, now: Instant) {
         self.expire(now);
-        self.failures.take_note(now);
+        self.failures.clear_expired(now);
         for member in self.members.values_mut() {
-            member.promised_until = member.promised_until.filter(|until| *until > now);
+            member.reserved_until = member.reserved_until.filter(|until| *until > now);
         }
-        let wishes = self.start_in_turn(now);
+        let blocked = self.start_in_turn(now);
         self.serve_queued(now);
-        self.is_short = !wishes.is_empty();
-        self.make_room(wishes);
+        self.is_short = !blocked.is_empty();
+        self.make_room(blocked);
     }
 
     /// Starts what can be started now. Returns what the rest lacks, in the order in which it is wanted.
-    fn start_in_turn(&mut self, now: Instant) -> Vec<Wish> {
-        let mut wishes: Vec<Wish> = Vec::new();
-        let mut turns = self.turns();
-        self.served.retain(|principal, _| turns.has(principal));
-        while let Some(next) = turns.next(&self.served) {
+    fn start_in_turn(&mut self, now: Instant) -> Vec<BlockedStart> {
+        let mut blocked: Vec<BlockedStart> = Vec::new();
+        let mut queues = self.queues();
+        self.served.retain(|principal, _| queues.has(principal));
+        while let Some(next) = queues.next(&self.served) {
             let Candidate { key, principal, purpose, .. } = next;
             if self.pools.get(&key).is_some_and(|pool| self.is_starting(pool)) {
                 continue;
@@ -49,18 +49,18 @@ impl Plan {
                 continue;
             }
             if let Some(need) = self.need(&key, &principal, purpose) {
-                match wishes.iter_mut().find(|wish| wish.key == key) {
-                    Some(wish) => wish.needs.push(need),
-                    None => wishes.push(Wish { key, needs: vec![need] }),
+                match blocked.iter_mut().find(|start| start.key == key) {
+                    Some(start) => start.needs.push(need),
+                    None => blocked.push(BlockedStart { key, needs: vec![need] }),
                 }
-            } else if !self.has_starts(&principal, purpose) {
+            } else if !self.is_start_limited(&principal, purpose) {
                 let number = self.start(&key, &principal, now);
                 self.served.extend(number.map(|number| (principal.clone(), number)));
-                turns.started(&principal);
-                wishes.retain(|wish| wish.key != key);
+                queues.started(&principal);
+                blocked.retain(|start| start.key != key);
             }
         }
-        wishes
+        blocked
     }
 
     /// Whoever still waits shares a busy instance, if there is one, or stays in the queue.
@@ -106,7 +106,7 @@ impl Plan {
         if let Some(need) = self.need(key, principal, purpose) {
             return Some(self.obstacle_of(&need, principal));
         }
-        self.has_starts(principal, purpose).then_some(Obstacle::Starts)
+        self.is_start_limited(principal, purpose).then_some(Obstacle::Starts)
     }
 
     /// The same, as far as it has nothing to do with other instances' places.
@@ -142,12 +142,12 @@ impl Plan {
         let values = by.surroundings.as_ref().and_then(|its| its.of(&key.server));
         let run =
             values.map_or_else(|| Arc::clone(&server), |values| Arc::new(server.amid(values)));
-        let number = self.number();
+        let number = self.next_number();
         let usage = Arc::new(Usage::new(now));
         let member = Member {
             key: key.clone(),
             server,
-            state: State::Starting,
+            state: MemberState::Starting,
             usage: Arc::clone(&usage),
             leases: std::collections::BTreeMap::new(),
             listings: Listings::default(),
@@ -155,7 +155,7 @@ impl Plan {
             since: now,
             ready: None,
             is_stopping: false,
-            promised_until: None,
+            reserved_until: None,
         };
         self.members.insert(number, member);
         self.pools.entry(key.clone()).or_default().members.push(number);
@@ -166,10 +166,10 @@ impl Plan {
     }
 
     /// Ends idle ones for those who wait, as far as what is on its way out does not suffice.
-    fn make_room(&mut self, wishes: Vec<Wish>) {
+    fn make_room(&mut self, blocked: Vec<BlockedStart>) {
         let leaving = self.members.iter().filter(|(_, member)| member.is_leaving());
         let mut coming_free: Vec<u64> = leaving.map(|(number, _)| *number).collect();
-        for Wish { needs, .. } in wishes {
+        for BlockedStart { needs, .. } in blocked {
             // One that is met is enough.
             let _ = needs.iter().any(|need| self.meet(need, &mut coming_free));
         }

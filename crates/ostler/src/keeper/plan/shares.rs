@@ -5,26 +5,28 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{AcquireError, Ask, Holders, Member, Obstacle, Plan, Purpose, State, Waiter};
+use super::{
+    AcquireError, AcquireRequest, Holders, Member, MemberState, Obstacle, Plan, Purpose, Waiter,
+};
 use crate::keeper::key::Key;
 use crate::keeper::principal::Principal;
 
 /// One part of so many of each cap is kept for other principals.
-const RESERVED: usize = 4;
+const RESERVED_PART: usize = 4;
 
 /// What there is only so much of.
 #[derive(Clone, Debug)]
-enum Scarce {
-    Place,
+enum Slot {
+    Instance,
     Container,
     /// A place among the servers of this name.
-    PlaceOf(String),
+    InstanceOf(String),
 }
 
 /// What a start lacks that the end of another instance could give.
 #[derive(Clone, Debug)]
 pub(super) struct Need {
-    what: Scarce,
+    what: Slot,
     /// How much of it.
     pub(super) amount: usize,
     /// Set if this principal has its share already, so that only its own instances can make room.
@@ -44,19 +46,19 @@ pub(super) struct Candidate {
 
 /// Starts that wait: for each principal first those that callers wait for, then listings, each in the order of tickets.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct StartQueues {
     queues: BTreeMap<Principal, VecDeque<Candidate>>,
     /// How many instances are being started for each principal.
     starting: BTreeMap<Principal, usize>,
 }
 
-impl Scarce {
+impl Slot {
     /// How much of it an instance takes.
     fn taken_by(&self, member: &Member) -> usize {
         match self {
-            Self::Place => 1,
+            Self::Instance => 1,
             Self::Container => member.server.containers,
-            Self::PlaceOf(server) => usize::from(member.server.name() == server),
+            Self::InstanceOf(server) => usize::from(member.server.name() == server),
         }
     }
 }
@@ -68,7 +70,7 @@ impl Need {
     }
 }
 
-impl Turns {
+impl StartQueues {
     /// The next start to look at: what a caller waits for comes before every listing. Then it is the turn of the
     /// principal with the fewest starts under way; among equals of the one whose last start is longest ago.
     pub(super) fn next(&mut self, served: &BTreeMap<Principal, u64>) -> Option<Candidate> {
@@ -96,7 +98,7 @@ impl Turns {
 
 impl Plan {
     /// All starts that wait, those of one principal in the order of its callers.
-    pub(super) fn turns(&self) -> Turns {
+    pub(super) fn queues(&self) -> StartQueues {
         let mut queues: BTreeMap<Principal, VecDeque<Candidate>> = BTreeMap::new();
         for candidate in self.candidates() {
             queues.entry(candidate.principal.clone()).or_default().push_back(candidate);
@@ -104,10 +106,10 @@ impl Plan {
         for queue in queues.values_mut() {
             queue.make_contiguous().sort_by_key(|one| (one.purpose, one.ticket));
         }
-        let mut turns = Turns { queues, starting: BTreeMap::new() };
-        let starting = self.members.values().filter(|m| m.state == State::Starting);
-        starting.for_each(|member| turns.started(member.principal()));
-        turns
+        let mut queues = StartQueues { queues, starting: BTreeMap::new() };
+        let starting = self.members.values().filter(|m| m.state == MemberState::Starting);
+        starting.for_each(|member| queues.started(member.principal()));
+        queues
     }
 
     /// Each principal that waits for a queued key.
@@ -135,9 +137,9 @@ impl Plan {
         let server = &self.servers.get(&key.server)?.server;
         let cap = server.cap.map_or(usize::MAX, std::num::NonZero::get);
         let all = [
-            (Scarce::PlaceOf(server.name().to_owned()), 1, cap),
-            (Scarce::Container, server.containers, purpose.part_of(self.caps.containers)),
-            (Scarce::Place, 1, purpose.part_of(self.caps.instances)),
+            (Slot::InstanceOf(server.name().to_owned()), 1, cap),
+            (Slot::Container, server.containers, purpose.part_of(self.caps.containers)),
+            (Slot::Instance, 1, purpose.part_of(self.caps.instances)),
         ];
         all.into_iter().filter(|(_, amount, _)| *amount > 0).find_map(|(what, amount, cap)| {
             let members = || self.members.values();
@@ -156,32 +158,32 @@ impl Plan {
         let holders = self.holders(principal, |member| need.is_met_by(member));
         match need {
             Need { from: Some(_), .. } => Obstacle::Share(holders),
-            Need { what: Scarce::Place, .. } => Obstacle::Instances(holders),
-            Need { what: Scarce::Container, .. } => Obstacle::Containers(holders),
-            Need { what: Scarce::PlaceOf(_), .. } => Obstacle::ServerCap(holders),
+            Need { what: Slot::Instance, .. } => Obstacle::Instances(holders),
+            Need { what: Slot::Container, .. } => Obstacle::Containers(holders),
+            Need { what: Slot::InstanceOf(_), .. } => Obstacle::ServerCap(holders),
         }
     }
 
     /// Whether as many are being started as may be, for this principal or in all.
-    pub(super) fn has_starts(&self, principal: &Principal, purpose: Purpose) -> bool {
+    pub(super) fn is_start_limited(&self, principal: &Principal, purpose: Purpose) -> bool {
         let part = purpose.part_of_starts(self.caps.starting);
         if purpose == Purpose::Listing && self.starts_for_listings() >= part {
             return true;
         }
-        let starting = || self.members.values().filter(|m| m.state == State::Starting);
+        let starting = || self.members.values().filter(|m| m.state == MemberState::Starting);
         let own = starting().filter(|member| member.principal() == principal).count();
         starting().count() >= self.caps.starting || own >= self.share_of(self.caps.starting)
     }
 
     /// How much of a cap one principal may take.
     fn share_of(&self, cap: usize) -> usize {
-        if self.is_divided { cap - cap / RESERVED } else { cap }
+        if self.has_named_principals { cap - cap / RESERVED_PART } else { cap }
     }
 
     /// How many instances the principal of this one has; only counted if there are several principals.
     pub(super) fn weight_of(&self, member: &Member) -> usize {
         let is_fellow = |other: &&Member| other.principal() == member.principal();
-        if self.is_divided { self.members.values().filter(is_fellow).count() } else { 0 }
+        if self.has_named_principals { self.members.values().filter(is_fellow).count() } else { 0 }
     }
 
     /// Makes room in a full queue: a caller takes the place of a listing if there is one. Otherwise the principal with
@@ -189,18 +191,18 @@ impl Plan {
     pub(super) fn make_room_in_queue(
         &mut self,
         key: &Key,
-        ask: &Ask<'_>,
+        request: &AcquireRequest<'_>,
     ) -> Result<(), AcquireError> {
         let waiters = || self.queue.iter().filter_map(|key| Some((key, self.pools.get(key)?)));
         let waiting: usize = waiters().map(|(_, pool)| pool.waiters.len()).sum();
         if waiting < self.caps.queue {
             return Ok(());
         }
-        if ask.purpose == Purpose::Call && self.displace_listing() {
+        if request.purpose == Purpose::Call && self.displace_listing() {
             return Ok(());
         }
         let waiters = || self.queue.iter().filter_map(|key| Some((key, self.pools.get(key)?)));
-        let principal = &ask.caller.who.principal;
+        let principal = &request.caller.who.principal;
         // Callers of each principal: how many, and the latest with the key that it waits for.
         let mut all: BTreeMap<&Principal, (usize, u64, &Key)> = BTreeMap::new();
         for (key, pool) in waiters() {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::being::Being;
 use super::rules::{Batch, Rules, Track};
 use crate::keeper::cause::Cause;
-use crate::keeper::plan::{Member, Obstacle, Plan, State};
+use crate::keeper::plan::{Member, MemberState, Obstacle, Plan};
 use crate::keeper::principal::Principal;
 
 /// What lives, in truth: its number, and how many containers it is.
@@ -76,7 +76,7 @@ impl Rules {
         if living.len() > caps.instances {
             return Err(format!("{} instances, {} allowed", living.len(), caps.instances));
         }
-        let starting = plan.members().filter(|(_, m)| m.state == State::Starting).count();
+        let starting = plan.members().filter(|(_, m)| m.state == MemberState::Starting).count();
         if starting > caps.starting {
             return Err(format!("{starting} are being started, {} allowed", caps.starting));
         }
@@ -111,9 +111,9 @@ impl Rules {
         let Some(Track { principal, .. }) = self.tracks.get(&number) else { return Ok(()) };
         let caps = self.config.caps;
         let own = || plan.members().map(|(_, m)| m).filter(|m| m.principal() == principal);
-        let starting = own().filter(|m| m.state == State::Starting).count();
+        let starting = own().filter(|m| m.state == MemberState::Starting).count();
         for (has, cap) in [(own().count(), caps.instances), (starting, caps.starting)] {
-            if plan.is_divided() && has > 1 && has > cap - cap / 4 {
+            if plan.has_named_principals() && has > 1 && has > cap - cap / 4 {
                 return Err(format!("{principal} has {has} of {cap}"));
             }
         }
@@ -156,7 +156,7 @@ impl Rules {
         let Some(Track { key, principal, .. }) = self.tracks.get(&number) else { return Ok(()) };
         let Some(first) = plan.first_waiter(key, principal) else { return Ok(()) };
         let starting = |of: &Principal| {
-            let starting = plan.members().filter(|(_, m)| m.state == State::Starting);
+            let starting = plan.members().filter(|(_, m)| m.state == MemberState::Starting);
             starting.filter(|(_, m)| m.principal() == of).count()
         };
         let queued = plan.queued(now);
@@ -175,7 +175,7 @@ impl Rules {
             }
         }
         if queued.iter().any(|queued| queued.principal != *principal) {
-            self.saw("turns of two principals");
+            self.saw("queues of two principals");
         }
         Ok(())
     }
@@ -184,11 +184,11 @@ impl Rules {
     fn check_evictions(&mut self, plan: &Plan) -> Result<(), String> {
         let rank = |m: &Member| (!m.leases.is_empty(), m.usage.last());
         let is_idle = |m: &Member| {
-            let is_free = m.usage.count() == 0 && !m.usage.is_promised();
-            m.state == State::Ready && m.server.limits.idle.is_some() && is_free
+            let is_free = m.usage.count() == 0 && !m.usage.is_reserved();
+            m.state == MemberState::Ready && m.server.limits.idle.is_some() && is_free
         };
         for (number, gone) in plan.members() {
-            if gone.state != State::Leaving(Cause::Evicted) || !self.evicted.insert(number) {
+            if gone.state != MemberState::Leaving(Cause::Evicted) || !self.evicted.insert(number) {
                 continue;
             }
             let is_as_good = |m: &Member| {
@@ -209,5 +209,5 @@ impl Rules {
 }
 
 fn stays(member: &Member) -> bool {
-    matches!(member.state, State::Starting | State::Ready)
+    matches!(member.state, MemberState::Starting | MemberState::Ready)
 }

@@ -17,7 +17,7 @@ use crate::instance::Owner;
 use crate::keeper::cause::Cause;
 use crate::keeper::dice::Dice;
 use crate::keeper::key::Key;
-use crate::keeper::plan::State;
+use crate::keeper::plan::MemberState;
 use crate::keeper::{Config, Keeper};
 use crate::places::Places;
 
@@ -221,7 +221,7 @@ impl Play {
         let before = self.members();
         let owns: Vec<(u64, bool)> = before
             .iter()
-            .filter(|(_, (_, state))| matches!(state, State::Starting | State::Ready))
+            .filter(|(_, (_, state))| matches!(state, MemberState::Starting | MemberState::Ready))
             .filter_map(|(number, (key, _))| Some((*number, closing.owns(&key.whose)?)))
             .collect();
         let being_listed = self.being_listed();
@@ -229,9 +229,9 @@ impl Play {
         let after = self.members();
         for (number, is_own) in owns {
             let state = after.get(&number).map(|(_, state)| state);
-            let goes = matches!(state, Some(State::Leaving(Cause::ScopeClosed)));
+            let goes = matches!(state, Some(MemberState::Leaving(Cause::ScopeClosed)));
             // What nobody waits for any more has another reason to go.
-            let abandoned = matches!(state, Some(State::Leaving(Cause::Abandoned)));
+            let abandoned = matches!(state, Some(MemberState::Leaving(Cause::Abandoned)));
             // What is being listed ends when that is done.
             let listed = is_own && being_listed.contains(&number);
             if goes != is_own && !abandoned && !listed {
@@ -245,15 +245,15 @@ impl Play {
 
     fn being_listed(&self) -> BTreeSet<u64> {
         let Some(keeper) = &self.keeper else { return BTreeSet::new() };
-        let desk = keeper.shell.desk();
-        let members = desk.plan.members().filter(|(_, member)| desk.plan.is_being_listed(member));
+        let state = keeper.shell.state();
+        let members = state.plan.members().filter(|(_, member)| state.plan.is_being_listed(member));
         members.map(|(number, _)| number).collect()
     }
 
-    fn members(&self) -> BTreeMap<u64, (Key, State)> {
+    fn members(&self) -> BTreeMap<u64, (Key, MemberState)> {
         let Some(keeper) = &self.keeper else { return BTreeMap::new() };
-        let desk = keeper.shell.desk();
-        let members = desk.plan.members();
+        let state = keeper.shell.state();
+        let members = state.plan.members();
         members.map(|(number, m)| (number, (m.key.clone(), m.state.clone()))).collect()
     }
 
@@ -281,10 +281,10 @@ impl Play {
                 _ => false,
             };
             let after = self.members().remove(&number).map(|(_, state)| state);
-            let replaced = State::Leaving(Cause::Replaced);
-            let removed = State::Leaving(Cause::Removed);
+            let replaced = MemberState::Leaving(Cause::Replaced);
+            let removed = MemberState::Leaving(Cause::Removed);
             let goes = after.as_ref().is_some_and(|after| [replaced, removed].contains(after));
-            let stayed = matches!(state, State::Starting | State::Ready);
+            let stayed = matches!(state, MemberState::Starting | MemberState::Ready);
             if stayed && goes == is_kept || changes.kept.iter().any(|kept| kept == name) != is_kept
             {
                 self.world.rules().broken(format!("{number} ({key}) is {after:?}: {changes:?}"));
@@ -340,7 +340,7 @@ impl Play {
         if tasks > 0 || open > 0 {
             self.world.rules().broken(format!("{tasks} callers have no end, {open} wait"));
         }
-        let is_empty = self.world.shell().is_none_or(|shell| shell.desk().plan.is_empty());
+        let is_empty = self.world.shell().is_none_or(|shell| shell.state().plan.is_empty());
         if !is_empty {
             self.world.rules().broken("the plan remembers something".into());
         }

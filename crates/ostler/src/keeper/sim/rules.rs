@@ -15,7 +15,7 @@ use crate::keeper::event::{Event, What};
 use crate::keeper::key::{Key, Who};
 use crate::keeper::plan::Plan;
 use crate::keeper::principal::Principal;
-use crate::keeper::shell::Desk;
+use crate::keeper::shell::ShellState;
 
 /// Timers are as fine as this.
 const TICK: Duration = Duration::from_millis(2);
@@ -171,16 +171,28 @@ impl Rules {
         self.violation.get_or_insert(what);
     }
 
-    pub(super) fn check(&mut self, desk: &Desk, beings: &[Being], starts: &[usize], now: Instant) {
+    pub(super) fn check(
+        &mut self,
+        state: &ShellState,
+        beings: &[Being],
+        starts: &[usize],
+        now: Instant,
+    ) {
         if self.violation.is_none() {
-            let verdict = self.judge(desk, beings, starts, now);
+            let verdict = self.judge(state, beings, starts, now);
             if let Err(what) = verdict {
                 self.broken(what);
             }
         }
     }
 
-    fn judge(&mut self, desk: &Desk, beings: &[Being], starts: &[usize], now: Instant) -> Verdict {
+    fn judge(
+        &mut self,
+        state: &ShellState,
+        beings: &[Being],
+        starts: &[usize],
+        now: Instant,
+    ) -> Verdict {
         let being = |rules: &Self, number: u64| {
             let index = rules.order.iter().position(|one| *one == number)?;
             beings.get(*starts.get(index)?)
@@ -189,19 +201,20 @@ impl Rules {
         while let Some(event) = self.next_event()? {
             self.note(now, || format!("{} {:?}", event.number, event.what));
             batch.take(&event);
-            self.hear(&event, &desk.plan, now)?;
+            self.hear(&event, &state.plan, now)?;
             let is_over = matches!(event.what, What::Gone { .. } | What::Paid);
             if is_over && being(self, event.number).is_some_and(|being| being.is_alive(now)) {
                 return Err(format!("{} is said to be gone, and lives", event.number));
             }
         }
-        desk.plan.audit(now)?;
-        let held = desk.reins.keys().filter(|number| desk.plan.member(**number).is_none()).min();
+        state.plan.audit(now)?;
+        let held =
+            state.drivers.keys().filter(|number| state.plan.member(**number).is_none()).min();
         if let Some(number) = held {
             return Err(format!("{number} is forgotten, and its line is not"));
         }
         self.check_waits(now)?;
-        self.check_moment(&desk.plan, beings, starts, &batch, now)
+        self.check_moment(&state.plan, beings, starts, &batch, now)
     }
 
     fn next_event(&mut self) -> Result<Option<Event>, String> {

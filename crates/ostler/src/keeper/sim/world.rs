@@ -92,9 +92,9 @@ impl World {
     /// Checks every rule, before anything else happens.
     pub(super) fn audit(&self) {
         let Some(shell) = self.shell() else { return };
-        let desk = shell.desk();
+        let state = shell.state();
         let inner = self.inner();
-        self.rules().check(&desk, &inner.beings, &inner.starts, now());
+        self.rules().check(&state, &inner.beings, &inner.starts, now());
     }
 
     pub(super) fn violation(&self) -> Option<String> {

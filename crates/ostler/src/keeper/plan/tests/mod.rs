@@ -13,7 +13,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{AcquireError, Action, Ask, Asked, Changes, Manner, Plan, Purpose, State};
+use super::{
+    AcquireDecision, AcquireError, AcquireRequest, Action, Changes, Manner, MemberState, Plan,
+    Purpose,
+};
 use crate::keeper::cause::{Cause, Ending};
 use crate::keeper::config::{Caps, Config, Server};
 use crate::keeper::dice::Dice;
@@ -23,7 +26,7 @@ use crate::outcome::{Outcome, Proof};
 use crate::spec::ServerSpec;
 
 /// A plan with a clock that stands still unless somebody moves it.
-struct Desk {
+struct Fixture {
     plan: Plan,
     now: Instant,
     config: Config,
@@ -57,7 +60,7 @@ fn caps(instances: usize) -> Caps {
     Caps { instances, ..Caps::default() }
 }
 
-impl Desk {
+impl Fixture {
     fn new(caps: Caps, servers: impl IntoIterator<Item = (&'static str, Server)>) -> Self {
         let servers: BTreeMap<String, Server> = servers
             .into_iter()
@@ -65,10 +68,10 @@ impl Desk {
             .collect();
         let config = Config { servers, caps };
         let (plan, now) = (Plan::new(Dice::new(1)), Instant::now());
-        let mut desk = Self { plan, now, config: config.clone(), actions: Vec::new() };
-        desk.replace(config);
-        desk.actions.clear();
-        desk
+        let mut fixture = Self { plan, now, config: config.clone(), actions: Vec::new() };
+        fixture.replace(config);
+        fixture.actions.clear();
+        fixture
     }
 
     /// A session of an agent without a name.
@@ -78,24 +81,24 @@ impl Desk {
 
     /// The same of a principal.
     fn session_by(&mut self, principal: &Principal) -> Arc<Caller> {
-        let number = self.plan.number();
+        let number = self.plan.next_number();
         let who = Who { principal: principal.clone(), agent: None, session: number };
         Arc::new(Caller { number, who, parent: None, surroundings: None })
     }
 
     fn agent(&mut self, name: &str) -> Arc<Caller> {
         let who = Who { principal: Principal::default(), agent: Some(name.into()), session: 0 };
-        Arc::new(Caller { number: self.plan.number(), who, parent: None, surroundings: None })
+        Arc::new(Caller { number: self.plan.next_number(), who, parent: None, surroundings: None })
     }
 
     fn session_of(&mut self, agent: &Arc<Caller>) -> Arc<Caller> {
-        let number = self.plan.number();
+        let number = self.plan.next_number();
         let who = Who { session: number, ..agent.who.clone() };
         Arc::new(Caller { number, who, parent: Some(Arc::clone(agent)), surroundings: None })
     }
 
     fn part_of(&mut self, scope: &Arc<Caller>) -> Arc<Caller> {
-        let number = self.plan.number();
+        let number = self.plan.next_number();
         Arc::new(Caller {
             number,
             who: scope.who.clone(),
@@ -104,53 +107,58 @@ impl Desk {
         })
     }
 
-    fn ask(&mut self, server: &str, caller: &Arc<Caller>) -> Result<Asked, AcquireError> {
-        self.ask_with(server, caller, "")
+    fn acquire(
+        &mut self,
+        server: &str,
+        caller: &Arc<Caller>,
+    ) -> Result<AcquireDecision, AcquireError> {
+        self.acquire_with(server, caller, "")
     }
 
-    fn ask_with(
+    fn acquire_with(
         &mut self,
         server: &str,
         caller: &Arc<Caller>,
         profile: &str,
-    ) -> Result<Asked, AcquireError> {
-        self.ask_for(Purpose::Call, server, caller, profile)
+    ) -> Result<AcquireDecision, AcquireError> {
+        self.acquire_for(Purpose::Call, server, caller, profile)
     }
 
-    fn ask_for(
+    fn acquire_for(
         &mut self,
         purpose: Purpose,
         server: &str,
         caller: &Arc<Caller>,
         profile: &str,
-    ) -> Result<Asked, AcquireError> {
-        self.ask_demanding(&Demand::profile(profile), purpose, server, caller)
+    ) -> Result<AcquireDecision, AcquireError> {
+        self.acquire_demanding(&Demand::profile(profile), purpose, server, caller)
     }
 
-    fn ask_demanding(
+    fn acquire_demanding(
         &mut self,
         demand: &Demand,
         purpose: Purpose,
         server: &str,
         caller: &Arc<Caller>,
-    ) -> Result<Asked, AcquireError> {
-        let asked = self.plan.ask(&Ask { server, demand, caller, purpose }, self.now);
+    ) -> Result<AcquireDecision, AcquireError> {
+        let decision =
+            self.plan.acquire(&AcquireRequest { server, demand, caller, purpose }, self.now);
         self.look();
-        asked
+        decision
     }
 
     /// Begins a listing that has to wait. Returns its ticket.
     fn list(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
-        match self.ask_for(Purpose::Listing, server, caller, "") {
-            Ok(Asked::Waiting { ticket }) => ticket,
+        match self.acquire_for(Purpose::Listing, server, caller, "") {
+            Ok(AcquireDecision::Queued { ticket }) => ticket,
             other => panic!("not in the queue: {other:?}"),
         }
     }
 
     /// Asks, and has to wait. Says with which ticket.
     fn queue(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
-        match self.ask(server, caller) {
-            Ok(Asked::Waiting { ticket }) => ticket,
+        match self.acquire(server, caller) {
+            Ok(AcquireDecision::Queued { ticket }) => ticket,
             other => panic!("not in the queue: {other:?}"),
         }
     }
@@ -224,7 +232,7 @@ impl Desk {
         self.plan.audit(self.now).unwrap();
     }
 
-    /// What was started since somebody last asked for anything of this kind.
+    /// What was started since somebody last decision for anything of this kind.
     fn started(&mut self) -> Vec<u64> {
         self.take(|action| match action {
             Action::Start { number, .. } => Some(*number),
@@ -259,7 +267,7 @@ impl Desk {
         picked
     }
 
-    fn state(&self, number: u64) -> Option<State> {
+    fn state(&self, number: u64) -> Option<MemberState> {
         self.plan.member(number).map(|member| member.state.clone())
     }
 }

@@ -113,7 +113,7 @@ rows! {
         }
         host.ask("stop bad");
         let error = host.failed("flight");
-        assert!(error.contains("somebody asked for its end"), "{error}");
+        assert!(error.contains("it was stopped on request"), "{error}");
         stage.assert_servers(&host, 1);
         let after = rss_of(host.0.pid());
         assert!(after < before + SOME_MEMORY, "{before} KiB before, {after} KiB after");

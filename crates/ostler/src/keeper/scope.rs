@@ -1,4 +1,7 @@
-//! Who uses servers, and for how long.
+//! Scopes: agents, sessions and calls that use servers, as a tree.
+//!
+//! Each scope has a cancellation token that is a child of its parent's. Closing a scope cancels the token first, which
+//! fails calls and refuses requests, and then lets the plan retire the instances that belong to it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,25 +19,24 @@ use super::shell::Shell;
 use super::{Departure, ServeError};
 use crate::frame::Frame;
 
-/// An agent, a session or a call: the right to use servers until it is closed, and everything
-/// under it with it.
+/// An agent, a session or a call that uses servers until it is closed, with everything under it.
 ///
-/// Dropping a session or a call closes it, without waiting. A named agent survives that: what is its
-/// own ends when nobody has used it for its idle limit, or when the agent is closed.
+/// Dropping a session or a call closes it, without waiting. A named agent outlives its handles: its
+/// instances stop after their idle limit, or when the agent is closed.
 #[derive(Debug)]
 #[must_use = "a scope that is dropped is closed"]
 pub struct Scope {
     state: Arc<ScopeState>,
-    /// Leases that [`Scope::call`] uses again.
+    /// Leases that [`Scope::call`] reuses, by server.
     leases: Mutex<HashMap<String, Lease>>,
 }
 
-/// A scope, as its leases know it.
+/// State of a scope, shared with its leases and child scopes.
 pub(super) struct ScopeState {
     pub(super) shell: Arc<Shell>,
     pub(super) caller: Arc<Caller>,
     closed: CancellationToken,
-    /// Keeps a named agent known as long as it has sessions.
+    /// Keeps a named agent registered as long as it has sessions.
     parent: Option<Arc<ScopeState>>,
 }
 
@@ -84,9 +86,9 @@ impl ScopeState {
         })
     }
 
-    /// Ends everything under it. Says which instances go.
+    /// Closes the scope and everything under it. Returns the instances that stop.
     fn close(&self) -> Vec<u64> {
-        // Whoever asks from now on is refused before the plan looks for what has to go.
+        // Cancelled first: a request that comes now is refused and cannot start another instance.
         self.closed.cancel();
         self.shell.with(|plan, now| plan.close_scope(&self.caller, now))
     }
@@ -101,28 +103,28 @@ impl Scope {
         Self { state, leases: Mutex::default() }
     }
 
-    /// Who it is.
+    /// The agent and session that this scope belongs to.
     pub fn who(&self) -> &Who {
         &self.state.caller.who
     }
 
-    /// How long callers wait for what they ask for: [`Caps::queue_timeout`](super::Caps::queue_timeout) as it is now.
+    /// How long a request may wait in the queue: the current [`Caps::queue_timeout`](super::Caps::queue_timeout).
     pub fn queue_timeout(&self) -> Duration {
         self.state.shell.state().plan.queue_timeout()
     }
 
-    /// A session of this agent.
+    /// Opens a session of this agent.
     pub fn session(&self) -> Self {
         let surroundings = self.state.caller.surroundings.clone();
         self.part(|who, number| Who { session: number, ..who.clone() }, surroundings)
     }
 
-    /// The same for a client with these ambient variables.
+    /// Like [`Scope::session`], for a client with these ambient variables.
     pub fn session_amid(&self, surroundings: Arc<dyn Surroundings>) -> Self {
         self.part(|who, number| Who { session: number, ..who.clone() }, Some(surroundings))
     }
 
-    /// A part of this session that can be closed by itself, such as a single call.
+    /// Opens a part of this session that can be closed alone, such as a single call.
     pub fn nested(&self) -> Self {
         self.part(|who, _| who.clone(), self.state.caller.surroundings.clone())
     }
@@ -142,23 +144,23 @@ impl Scope {
         Self::new(ScopeState::new(&self.state.shell, caller, closed, parent))
     }
 
-    /// A lease on an instance of `server`, which is started if there is none to share. Waits in
-    /// line if there may not be one more now. Dropping the wait gives up the place.
+    /// Acquires a lease on an instance of `server`, and starts one if none can be shared. Waits in the
+    /// queue while a cap or a backoff prevents the start. Dropping the future gives up the place.
     pub async fn acquire(&self, server: &str) -> Result<Lease, AcquireError> {
         self.acquire_with(server, &Demand::default()).await
     }
 
-    /// The same for an instance that the caller demands more of.
+    /// Like [`Scope::acquire`], with further demands on the instance.
     pub async fn acquire_with(&self, server: &str, demand: &Demand) -> Result<Lease, AcquireError> {
         self.state.acquire(server, demand, Purpose::Call)?.lease().await
     }
 
-    /// A lease on an instance of `server` for asking it what it offers; it is started if there is none to share.
+    /// Acquires a lease on an instance of `server` to list what it offers, and starts one if none can be shared.
     ///
-    /// The listing is begun on behalf of this scope and outlives it: the start goes on if the scope is closed, and the
-    /// instance ends when the lease is dropped, unless a scope that is open may use it. Callers come before listings,
-    /// which wait without a deadline and leave a part of each cap to callers. A server that backs off is refused at
-    /// once. The returned future waits for the instance; dropping it gives up the place.
+    /// The listing outlives this scope: if the scope closes, the start goes on, and the instance stops when the lease is
+    /// dropped, unless an open scope may use it. Calls come before listings; listings wait without a deadline and leave
+    /// a part of each cap to calls. A server in backoff is refused at once. The returned future waits for the instance;
+    /// dropping it gives up the place.
     pub fn acquire_to_list(
         &self,
         server: &str,
@@ -168,7 +170,7 @@ impl Scope {
         async move { acquisition?.lease().await }
     }
 
-    /// Whether there is an instance of `server` without calls, or one can be started now.
+    /// Whether `server` has a ready instance without calls, or can start one now.
     pub fn has_undivided(&self, server: &str, demand: &Demand) -> bool {
         self.state.shell.with_state(|state, now| {
             let (caller, purpose) = (&self.state.caller, Purpose::Call);
@@ -176,7 +178,7 @@ impl Scope {
         })
     }
 
-    /// A lease on an instance that is there and ready; nothing is started.
+    /// Acquires a lease on a ready instance, if there is one. Never starts an instance.
     pub fn peek(&self, server: &str) -> Option<Lease> {
         self.state.shell.with_state(|state, now| {
             if self.state.is_closed() {
@@ -190,8 +192,8 @@ impl Scope {
         })
     }
 
-    /// One call to a server, which is started if need be. An instance that ended before it got the call
-    /// is replaced by another one; a call that was sent is never repeated.
+    /// Makes one call to a server, and starts it if necessary. If the instance stops before the call
+    /// was sent, the call goes to another one; a call that was sent is never repeated.
     pub async fn call(&self, server: &str, request: &Frame) -> Result<Frame, ServeError> {
         loop {
             let lease = self.lease(server).await?;
@@ -231,8 +233,8 @@ impl Scope {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends everything under it: waits are refused, calls fail, and instances that are its own go.
-    /// What is shared stays. The result can be waited for.
+    /// Closes the scope and everything under it: queued requests are refused, calls fail, and instances
+    /// that belong to it stop. Instances shared with other scopes stay.
     pub fn close(self) -> Departure {
         let going = self.state.close();
         Departure::new(Arc::clone(&self.state.shell), going)
@@ -253,14 +255,14 @@ impl fmt::Debug for ScopeState {
     }
 }
 
-/// What somebody has who asked.
+/// A lease, or a place in the queue for one.
 enum Acquisition {
     Granted(Lease),
     Queued(QueuePlace, tokio::sync::oneshot::Receiver<Result<Lease, AcquireError>>),
 }
 
 impl Acquisition {
-    /// Waits for the instance, if it has to be waited for.
+    /// Waits for the lease.
     async fn lease(self) -> Result<Lease, AcquireError> {
         match self {
             Self::Granted(lease) => Ok(lease),
@@ -273,7 +275,7 @@ impl Acquisition {
     }
 }
 
-/// Gives up a place in the queue, if it is still one.
+/// Place in the queue; withdraws the request when dropped before the answer.
 struct QueuePlace {
     shell: Arc<Shell>,
     ticket: u64,

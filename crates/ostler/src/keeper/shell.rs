@@ -1,4 +1,11 @@
-//! Where decisions become deeds: the plan under its lock, and what is done about it.
+//! Runs the plan under one mutex and carries out its actions.
+//!
+//! Every event enters through [`Shell::with`]: it locks the state, lets the plan decide, and carries the actions out
+//! before it unlocks. So an instance has a driver and a [`DriverHandle`] as soon as the plan knows it. Nothing waits
+//! while the mutex is held: actions spawn tasks, send on channels and publish events. Leases that no caller receives
+//! are dropped after unlocking, because dropping a lease locks again.
+//!
+//! One timer task calls [`Plan::tick`] at [`Plan::next_wake`] and recomputes it whenever `changed` fires.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +31,10 @@ use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::instance::Owner;
 
-/// Who listens late misses the oldest.
+/// Capacity of the event channel; a subscriber that lags further loses the oldest events.
 const EVENTS: usize = 1024;
 
-/// What all parts of a keeper share. It owns no process: the tasks do.
+/// State and services shared by a keeper, its scopes, leases and drivers. Owns no process: the drivers do.
 pub(super) struct Shell {
     state: Mutex<ShellState>,
     backends: Backends,
@@ -35,11 +42,11 @@ pub(super) struct Shell {
     runtime: Handle,
     events: broadcast::Sender<Event>,
     changed: Notify,
-    /// Whether somebody waits for a place that an idle instance could give.
+    /// Copy of [`Plan::is_short`] that the end of every use reads without the lock.
     is_short: AtomicBool,
 }
 
-/// What is under one lock.
+/// Everything that the mutex protects.
 pub(super) struct ShellState {
     pub(super) plan: Plan,
     pub(super) drivers: HashMap<u64, DriverHandle>,
@@ -48,7 +55,7 @@ pub(super) struct ShellState {
     tasks: JoinSet<()>,
 }
 
-/// Our hold on one instance's driver.
+/// Handle to one instance's driver.
 pub(super) struct DriverHandle {
     pub(super) orders: watch::Sender<Orders>,
     pub(super) line: Arc<Line>,
@@ -56,7 +63,7 @@ pub(super) struct DriverHandle {
     pub(super) whereabouts: Option<Whereabouts>,
 }
 
-/// Somebody who waits.
+/// Answer channel of a queued request.
 struct PendingAcquire {
     scope: Arc<ScopeState>,
     reply: oneshot::Sender<Result<Lease, AcquireError>>,
@@ -106,19 +113,19 @@ impl Shell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides, and does what follows before anybody else can decide.
+    /// Lets the plan decide about an event, and carries its actions out before the lock is released.
     pub(super) fn with<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Plan, Instant) -> T) -> T {
         self.with_state(|state, now| decide(&mut state.plan, now))
     }
 
-    /// The same with everything that is under the lock.
+    /// Like [`Shell::with`], with access to all locked state.
     pub(super) fn with_state<T>(
         self: &Arc<Self>,
         decide: impl FnOnce(&mut ShellState, Instant) -> T,
     ) -> T {
         let mut state = self.state();
         let result = decide(&mut state, tokio::time::Instant::now().into_std());
-        // Also if nothing is done about it: whoever ends a use has to know.
+        // Updated even without actions: `use_ended` depends on it.
         self.is_short.store(state.plan.is_short(), Ordering::Relaxed);
         let actions = state.plan.take_actions();
         if actions.is_empty() {
@@ -128,12 +135,12 @@ impl Shell {
             actions.into_iter().filter_map(|action| state.carry_out(self, action)).collect();
         drop(state);
         self.changed.notify_waiters();
-        // They come back to the state.
+        // Dropping a lease locks the state again.
         drop(unwanted);
         result
     }
 
-    /// Waits in the queue with this ticket.
+    /// Registers a queued request and returns the channel for its answer.
     pub(super) fn wait(
         state: &mut ShellState,
         ticket: u64,
@@ -152,16 +159,16 @@ impl Shell {
         drop(withdrawn);
     }
 
-    /// A use has ended: somebody may wait for the place of what is idle now.
+    /// A use has ended: lets the plan evict the idle instance if a request waits for its slot.
     pub(super) fn use_ended(self: &Arc<Self>) {
         if self.is_short.load(Ordering::Relaxed) {
             self.with(Plan::tick);
-            // What is kept for somebody who does not use it has to be looked at again.
+            // Reservations may have changed the next wake-up of the timer task.
             self.changed.notify_waiters();
         }
     }
 
-    /// An instance is on record under this id; its program may not run yet.
+    /// The backend has put an instance on record under this id. Its program may not run yet.
     pub(super) fn recorded(&self, number: u64, id: InstanceId) {
         if let Some(handle) = self.state().drivers.get_mut(&number) {
             handle.id = Some(id);
@@ -188,12 +195,12 @@ impl Shell {
         if let Some((server, line)) = lost {
             let stderr = line.stderr();
             let ending = Ending { server, cause: Cause::KeeperClosed, status: None, stderr };
-            // Nobody else tells those who wait for its answers.
+            // The driver is gone, so its pending calls are failed here.
             line.end(&Arc::new(ending));
         }
     }
 
-    /// Waits until none of these instances is on its way any more.
+    /// Waits until each of these instances is proven gone, or unverified.
     pub(super) async fn settled(&self, numbers: &[u64]) {
         loop {
             let changed = self.changed.notified();
@@ -211,7 +218,7 @@ impl Shell {
         numbers.iter().all(|number| state.plan.is_settled(*number))
     }
 
-    /// Decides what only time decides, for as long as the keeper lives.
+    /// Timer task: calls [`Plan::tick`] whenever a deadline of the plan passes.
     pub(super) async fn keep_time(self: Arc<Self>) {
         loop {
             let changed = self.changed.notified();
@@ -232,16 +239,16 @@ impl Shell {
         }
     }
 
-    /// Starts the task that keeps time.
+    /// Starts the timer task.
     pub(super) fn begin(self: &Arc<Self>) {
         self.state().tasks.spawn_on(Arc::clone(self).keep_time(), &self.runtime);
     }
 
-    /// Ends all tasks, and with them everything that they hold.
+    /// Aborts all tasks. Dropping a driver stops its instance through the guardian.
     pub(super) fn abandon(self: &Arc<Self>) {
         let mut tasks = std::mem::take(&mut self.state().tasks);
         tasks.abort_all();
-        // A task that never ran can't say that its instance is lost.
+        // A task that was aborted before its first poll has not reported its instance as lost.
         let all: Vec<u64> = self.state().plan.members().map(|(number, _)| number).collect();
         for number in all {
             self.lost(number);
@@ -249,13 +256,13 @@ impl Shell {
     }
 
     pub(super) fn tell(&self, number: u64, what: What) {
-        // Nobody has to listen.
+        // There may be no subscriber.
         let _ = self.events.send(Event { at: SystemTime::now(), number, what });
     }
 }
 
 impl ShellState {
-    /// Returns a lease that nobody waits for any more.
+    /// Carries out one action. Returns a lease whose caller has given up; the caller drops it after unlocking.
     fn carry_out(&mut self, shell: &Arc<Shell>, action: Action) -> Option<Lease> {
         match action {
             Action::Start { number, server, usage } => {
@@ -289,12 +296,12 @@ impl ShellState {
             }
             Action::Refuse { ticket, error } => {
                 if let Some(ticket) = self.pending.remove(&ticket) {
-                    // Who has given up needs no answer.
+                    // The caller may have given up.
                     drop(ticket.reply.send(Err(error)));
                 }
             }
             Action::Tell { number, what } => {
-                // Nothing is to be said any more to what the plan has forgotten.
+                // The plan has forgotten the instance, so no order can follow.
                 if self.plan.member(number).is_none() {
                     self.drivers.remove(&number);
                 }

@@ -1,4 +1,8 @@
-//! What callers ask for, wait for and give back.
+//! Requests for instances: granting, queueing, withdrawing and releasing leases.
+//!
+//! A request gets the least used ready instance of its pool. If that instance is at its limit of concurrent calls
+//! and the pool may grow, the request waits for a new instance instead; if the pool may not grow, it shares the busy
+//! one. A granted ticket becomes the number of the lease.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +14,7 @@ use crate::keeper::event::What;
 use crate::keeper::key::{Caller, Demand, Key, Whose};
 use crate::keeper::principal::Principal;
 
-/// Somebody asks for an instance of a server.
+/// A caller's request for an instance of a server.
 #[derive(Debug)]
 pub(in crate::keeper) struct AcquireRequest<'a> {
     pub(in crate::keeper) server: &'a str,
@@ -19,17 +23,17 @@ pub(in crate::keeper) struct AcquireRequest<'a> {
     pub(in crate::keeper) purpose: Purpose,
 }
 
-/// What somebody gets who asked.
+/// Outcome of an [`AcquireRequest`].
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::keeper) enum AcquireDecision {
-    /// The right to use this instance.
+    /// The request has a lease on this instance.
     Granted { number: u64, lease: u64 },
-    /// A place in the queue.
+    /// The request waits; [`Action::Grant`] or [`Action::Refuse`] answers the ticket.
     Queued { ticket: u64 },
 }
 
 impl Plan {
-    /// Somebody asks, and gets a lease at once or waits for one.
+    /// Grants a lease at once, queues the request, or refuses it.
     pub(in crate::keeper) fn acquire(
         &mut self,
         request: &AcquireRequest<'_>,
@@ -64,7 +68,7 @@ impl Plan {
         Ok(AcquireDecision::Queued { ticket })
     }
 
-    /// Somebody asks for what is there already; nothing is started.
+    /// Grants a lease on a ready instance, if there is one. Never starts an instance.
     pub(in crate::keeper) fn peek(
         &mut self,
         request: &AcquireRequest<'_>,
@@ -77,7 +81,7 @@ impl Plan {
         Some((number, lease))
     }
 
-    /// Whether there is an instance without calls, or one can be started now.
+    /// Whether there is a ready instance without calls, or one can be started now.
     pub(in crate::keeper) fn has_undivided(
         &mut self,
         request: &AcquireRequest<'_>,
@@ -90,7 +94,7 @@ impl Plan {
             || self.can_grow(&key) && self.obstacle(&key, principal, request.purpose, now).is_none()
     }
 
-    /// Somebody waits no longer.
+    /// Withdraws a queued request.
     pub(in crate::keeper) fn withdraw(&mut self, ticket: u64, now: Instant) {
         let keys: Vec<Key> = self.pools.keys().cloned().collect();
         for key in keys {
@@ -104,7 +108,7 @@ impl Plan {
         }
     }
 
-    /// A lease is given back.
+    /// Releases a lease. An instance that was started for one call stops with it.
     pub(in crate::keeper) fn release(&mut self, number: u64, lease: u64, now: Instant) {
         let is_listing = self.release_listing(number, lease, now);
         let Some(member) = self.members.get_mut(&number) else { return };
@@ -113,13 +117,13 @@ impl Plan {
         if is_for_one_call {
             self.retire(number, Cause::Returned, Manner::Now);
         }
-        // A lease that was never used has kept its instance from others until now.
+        // An unused lease has protected its instance from eviction until now.
         if is_for_one_call || is_listing || self.is_short {
             self.pump(now);
         }
     }
 
-    /// An instance that hangs goes as soon as somebody needs it.
+    /// Stops an instance that has stopped answering, because a caller needs it now.
     pub(in crate::keeper) fn replace_if_suspect(&mut self, number: u64) {
         let Some(member) = self.members.get(&number) else { return };
         if member.is_ready() && member.usage.is_suspect() {
@@ -144,7 +148,7 @@ impl Plan {
         })
     }
 
-    /// The instance for somebody who asks now, if there is one and no better one can be started.
+    /// The instance that a request gets now; `None` if there is none, or a new one is better and can be started.
     fn choose(&mut self, key: &Key, request: &AcquireRequest<'_>, now: Instant) -> Option<u64> {
         let number = self.least_used(key)?;
         let member = self.members.get(&number)?;
@@ -181,19 +185,19 @@ impl Plan {
         request: &AcquireRequest<'_>,
         now: Instant,
     ) -> Result<(), AcquireError> {
-        // A start that is under way can be waited for, also if another principal has caused it.
+        // A start under way may succeed, even if it was begun for another principal.
         if self.pools.get(key).is_none_or(|pool| !self.is_starting(pool)) {
             self.refuse_backing_off(key, request, now)?;
         }
         self.make_room_in_queue(key, request)
     }
 
-    /// Those who wait get what has become ready.
+    /// Grants ready instances to waiters, up to each instance's limit of concurrent calls.
     pub(super) fn serve_waiters(&mut self, key: &Key, now: Instant) {
         loop {
             let Some(number) = self.least_used(key) else { return };
             let Some(member) = self.members.get(&number) else { return };
-            // Who waits is about to call: each takes the place of a call.
+            // A waiter is about to call, so each new lease counts as a call.
             let waiting_here = member.calls().max(member.leases.len());
             let most = member.server.max_concurrency.map_or(usize::MAX, std::num::NonZero::get);
             let first = self.pools.get(key).and_then(|pool| pool.waiters.front());
@@ -208,13 +212,13 @@ impl Plan {
         }
     }
 
-    /// A caller or a listing that waited gets this instance.
+    /// Gives a waiter its lease and answers its ticket.
     pub(super) fn grant(&mut self, number: u64, waiter: &Waiter, now: Instant) {
         self.lend(number, waiter, now);
         self.actions.push(Action::Grant { ticket: waiter.ticket, number });
     }
 
-    /// A start for this principal has failed: its callers hear of it, unless there is another instance.
+    /// A start for this principal has failed: refuses its waiters, unless another instance is ready.
     pub(super) fn refuse_waiters(
         &mut self,
         key: &Key,
@@ -251,7 +255,7 @@ impl Plan {
         }
     }
 
-    /// What nobody waits for any more is not started.
+    /// Stops the start of a key that has no waiters left.
     fn abandon_if_unwanted(&mut self, key: &Key) {
         let Some(pool) = self.pools.get(key).filter(|pool| pool.waiters.is_empty()) else { return };
         for number in pool.members.clone() {

@@ -1,4 +1,4 @@
-//! The simulated world behind the seam: it starts, holds and ends beings.
+//! The simulated backend: starts, holds and stops simulated instances.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::fate::{Beginning, Rescue};
-use super::flow::Found;
+use super::behaviour::{Rescue, StartOutcome};
+use super::output::Found;
 use super::world::{Flaw, World};
 use crate::backend::{
     Backend, BoxFuture, Evidence, Hold, StartOrder, Started, Target, Whereabouts,
@@ -24,10 +24,10 @@ use crate::ledger::{Book, PROCESS};
 use crate::outcome::{Outcome, Proof, Residue};
 use crate::snapshot::View;
 
-/// How much fits into the pipe to a server that does not read.
+/// Capacity of the pipe to a server that does not read, in bytes.
 const PIPE: usize = 64;
 
-/// Stands in for processes. Its beings leave nothing in a ledger.
+/// Takes the place of the process backend. Writes no ledger.
 #[derive(Debug)]
 pub(super) struct Simulated(pub(super) Arc<World>);
 
@@ -44,12 +44,12 @@ impl Backend for Simulated {
             };
             let index = world.begin(&spec.name, order.containers);
             let held = Held::new(&world, index);
-            let (launch, beginning) =
-                world.of(index, |being| (being.fate.launch, being.fate.beginning));
+            let (launch, start) =
+                world.of(index, |instance| (instance.behaviour.launch, instance.behaviour.start));
             if !launch.is_zero() {
                 tokio::time::sleep(launch).await;
             }
-            if beginning == Beginning::Failed {
+            if start == StartOutcome::Failed {
                 world.happens();
                 return Err(StartError::NoRole);
             }
@@ -82,12 +82,12 @@ impl Backend for Simulated {
     }
 }
 
-/// Ids in the order of starts, so that a schedule repeats to the letter.
+/// Ids in order of starts, so that schedules repeat exactly.
 pub(super) fn id_of(index: usize) -> InstanceId {
     format!("{index:032x}").parse().unwrap()
 }
 
-/// A keeper's hold on a being; letting go ends it.
+/// The keeper's hold on an instance; dropping it stops the instance.
 struct Held {
     world: Arc<World>,
     index: usize,
@@ -103,10 +103,10 @@ impl Held {
 impl Hold for Held {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         loop {
-            match self.world.next_deed(self.index, cx.waker()) {
-                Ok(deed) => {
-                    let program = self.world.of(self.index, |being| being.name.clone());
-                    return Poll::Ready(deed.event(&program));
+            match self.world.next_event(self.index, cx.waker()) {
+                Ok(event) => {
+                    let program = self.world.of(self.index, |instance| instance.name.clone());
+                    return Poll::Ready(event.event(&program));
                 }
                 Err(due) => {
                     if poll_until(&mut self.timer, due, cx).is_pending() {
@@ -123,11 +123,11 @@ impl Hold for Held {
 
     fn rescue(self: Box<Self>) -> BoxFuture<Outcome> {
         Box::pin(async move {
-            let fate = self.world.of(self.index, |being| being.fate.guardian);
-            let rescue = fate.map_or(Rescue::Gone(Duration::ZERO), |(_, rescue)| rescue);
+            let behaviour = self.world.of(self.index, |instance| instance.behaviour.guardian);
+            let rescue = behaviour.map_or(Rescue::Gone(Duration::ZERO), |(_, rescue)| rescue);
             let (Rescue::Gone(lag) | Rescue::Unwatched(lag) | Rescue::Stays(lag)) = rescue;
             tokio::time::sleep(lag).await;
-            self.world.of(self.index, |being| being.rescued(rescue, now()));
+            self.world.of(self.index, |instance| instance.rescued(rescue, now()));
             self.world.happens();
             match rescue {
                 Rescue::Gone(_) => Outcome::Gone(Proof::EmptyLeaf),
@@ -145,12 +145,12 @@ impl Hold for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.world.flaw() != Some(Flaw::Leaks) {
-            self.world.of(self.index, |being| being.let_go(now()));
+            self.world.of(self.index, |instance| instance.let_go(now()));
         }
     }
 }
 
-/// Sleeps until `due`, or for ever; the being wakes whoever sleeps if its plans change.
+/// Sleeps until `due`, or forever. The instance wakes the sleeper if its schedule changes.
 fn poll_until(
     timer: &mut Option<Pin<Box<Sleep>>>,
     due: Option<Instant>,
@@ -176,7 +176,7 @@ impl AsyncWrite for Stdin {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.world.of(self.index, |being| being.reads(now())) {
+        match self.world.of(self.index, |instance| instance.reads(now())) {
             None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
             Some(true) => {
                 self.world.hear(self.index, bytes);
@@ -214,7 +214,7 @@ impl AsyncRead for Stdout {
         loop {
             let most = buffer.remaining();
             let found =
-                self.world.of(self.index, |being| being.output.take(most, now(), cx.waker()));
+                self.world.of(self.index, |instance| instance.output.take(most, now(), cx.waker()));
             match found {
                 Found::Bytes(bytes) => {
                     buffer.put_slice(&bytes);

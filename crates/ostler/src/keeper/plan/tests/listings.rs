@@ -1,4 +1,4 @@
-//! Instances that are started to learn what a server offers.
+//! Listings.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn a_listing_is_finished_although_its_session_has_left_and_then_its_instance_end
 }
 
 #[test]
-fn a_session_that_is_still_there_keeps_what_was_listed_for_it() {
+fn an_open_session_keeps_the_instance_that_was_listed_for_it() {
     let mut fixture = Fixture::new(caps(8), [("it", server(Sharing::Session))]);
     let session = fixture.session();
     let ticket = fixture.list("it", &session);
@@ -41,7 +41,7 @@ fn a_session_that_is_still_there_keeps_what_was_listed_for_it() {
     fixture.plan.release(number, ticket, fixture.now);
     fixture.look();
     assert!(fixture.ended().is_empty());
-    // The first call does not pay for a second start.
+    // The first call needs no second start.
     assert!(
         matches!(fixture.acquire("it", &session), Ok(AcquireDecision::Granted { number: n, .. }) if n == number)
     );
@@ -64,7 +64,7 @@ fn a_session_that_closes_after_the_listing_has_its_lease_still_ends_its_instance
 }
 
 #[test]
-fn another_session_of_the_agent_takes_over_what_is_being_listed() {
+fn another_session_of_the_agent_takes_over_an_instance_that_is_being_listed() {
     let mut fixture = Fixture::new(caps(8), [("it", server(Sharing::Agent))]);
     let agent = fixture.agent("ann");
     let (first, second) = (fixture.session_of(&agent), fixture.session_of(&agent));
@@ -81,7 +81,7 @@ fn another_session_of_the_agent_takes_over_what_is_being_listed() {
 }
 
 #[test]
-fn a_listing_is_no_use_that_makes_a_call_start_another_instance() {
+fn a_listing_does_not_make_its_instance_busy() {
     let mut one_at_a_time = server(Sharing::Session);
     one_at_a_time.max_concurrency = Some(super::few(1));
     let mut fixture = Fixture::new(caps(8), [("it", one_at_a_time)]);
@@ -107,7 +107,7 @@ fn callers_come_before_listings_and_listings_get_half_of_the_starts() {
     fixture.queue("k", &session);
     fixture.queue("j", &session);
     assert_eq!(fixture.started().len(), 1);
-    // The next place goes to the caller that waits, and not to a listing that has waited longer.
+    // The next slot goes to the waiting caller, not to a listing that has waited longer.
     fixture.ends(called[0], Cause::Unhealthy(Fault::OutputClosed));
     let next = fixture.started();
     let key = fixture.plan.member(next[0]).unwrap().key.server.to_string();
@@ -116,7 +116,7 @@ fn callers_come_before_listings_and_listings_get_half_of_the_starts() {
 }
 
 #[test]
-fn one_start_at_a_time_is_enough_for_listings_if_there_is_only_one() {
+fn listings_may_use_the_only_start_slot() {
     let mut fixture = many(Caps { starting: 1, ..caps(64) });
     let session = fixture.session();
     fixture.list("a", &session);
@@ -162,9 +162,9 @@ fn a_listing_does_not_wait_for_a_server_that_backs_off() {
     assert_eq!(fixture.state(number), None);
 }
 
-/// The host learns a part of the profile only after the server has been listed.
+/// The host may know a part of the profile only after the listing.
 #[test]
-fn the_first_caller_that_knows_the_whole_profile_gets_what_was_started_without_it() {
+fn the_first_caller_with_the_complete_profile_gets_the_listed_instance() {
     let settled =
         |profile: &str| Demand { unsettled: Some("some".into()), ..Demand::profile(profile) };
     for is_ready in [true, false] {
@@ -201,7 +201,7 @@ fn the_first_caller_that_knows_the_whole_profile_gets_what_was_started_without_i
 }
 
 #[test]
-fn who_is_alone_shares_nothing_of_its_agent_and_takes_its_instance_along() {
+fn a_session_that_demands_to_be_alone_has_its_own_instance_and_stops_it_on_close() {
     let mut fixture = Fixture::new(caps(8), [("it", server(Sharing::Agent))]);
     let agent = fixture.agent("a");
     let sessions = [fixture.session_of(&agent), fixture.session_of(&agent)];

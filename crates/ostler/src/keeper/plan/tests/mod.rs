@@ -1,4 +1,4 @@
-//! The plan, one decision at a time.
+//! Tests of the plan, one decision at a time.
 
 mod listings;
 mod principals;
@@ -25,7 +25,7 @@ use crate::keeper::principal::Principal;
 use crate::outcome::{Outcome, Proof};
 use crate::spec::ServerSpec;
 
-/// A plan with a clock that stands still unless somebody moves it.
+/// A plan with a manual clock; records its actions.
 struct Fixture {
     plan: Plan,
     now: Instant,
@@ -44,7 +44,7 @@ fn server(sharing: Sharing) -> Server {
     Server { sharing, ..Server::new(spec) }
 }
 
-/// A server that is called like its entry, unless it has a name already.
+/// Names a server after its entry, unless it has a name already.
 fn named(name: &str, mut server: Server) -> Server {
     if let Some(spec) = server.spec_mut().filter(|spec| spec.name == "any") {
         name.clone_into(&mut spec.name);
@@ -74,12 +74,12 @@ impl Fixture {
         fixture
     }
 
-    /// A session of an agent without a name.
+    /// A session of the default principal.
     fn session(&mut self) -> Arc<Caller> {
         self.session_by(&Principal::default())
     }
 
-    /// The same of a principal.
+    /// A session of a principal.
     fn session_by(&mut self, principal: &Principal) -> Arc<Caller> {
         let number = self.plan.next_number();
         let who = Who { principal: principal.clone(), agent: None, session: number };
@@ -147,7 +147,7 @@ impl Fixture {
         decision
     }
 
-    /// Begins a listing that has to wait. Returns its ticket.
+    /// Requests a listing, which must be queued. Returns its ticket.
     fn list(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
         match self.acquire_for(Purpose::Listing, server, caller, "") {
             Ok(AcquireDecision::Queued { ticket }) => ticket,
@@ -155,7 +155,7 @@ impl Fixture {
         }
     }
 
-    /// Asks, and has to wait. Says with which ticket.
+    /// Requests an instance, and must be queued. Returns the ticket.
     fn queue(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
         match self.acquire(server, caller) {
             Ok(AcquireDecision::Queued { ticket }) => ticket,
@@ -163,7 +163,7 @@ impl Fixture {
         }
     }
 
-    /// Gets an instance that is ready for it, and nobody else.
+    /// Starts an instance for this caller and makes it ready.
     fn instance(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
         self.queue(server, caller);
         let number = self.started().pop().expect("nothing was started");
@@ -183,7 +183,7 @@ impl Fixture {
         self.look();
     }
 
-    /// It goes for this reason, and nothing is left of it.
+    /// An instance ends for this cause and is proven gone.
     fn ends(&mut self, number: u64, cause: Cause) {
         self.leaves(number, cause.clone());
         self.settles(number, cause, &Outcome::Gone(Proof::NoChild));
@@ -206,7 +206,7 @@ impl Fixture {
         changes
     }
 
-    /// Changes one server, and takes that over.
+    /// Applies a changed configuration of one server.
     fn change(&mut self, name: &str, change: impl FnOnce(&mut Server)) -> Changes {
         let mut config = self.config.clone();
         change(config.servers.get_mut(name).unwrap());
@@ -226,13 +226,13 @@ impl Fixture {
         self.plan.member(number).unwrap().usage.end(self.now);
     }
 
-    /// Every decision leaves a plan that is right.
+    /// Checks the invariants and collects the actions.
     fn look(&mut self) {
         self.actions.append(&mut self.plan.take_actions());
         self.plan.audit(self.now).unwrap();
     }
 
-    /// What was started since somebody last decision for anything of this kind.
+    /// Instances started since the last call; likewise below.
     fn started(&mut self) -> Vec<u64> {
         self.take(|action| match action {
             Action::Start { number, .. } => Some(*number),

@@ -1,4 +1,4 @@
-//! What one principal causes is not another's to bear.
+//! Fairness between principals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,13 @@ fn refusal() -> Cause {
     Cause::Unhealthy(Fault::Handshake("it refused".into()))
 }
 
-/// For whom instances were started, in order.
+/// Principals of the started instances, in order.
 fn started_by(fixture: &mut Fixture) -> Vec<Principal> {
     let started = fixture.started();
     started.iter().map(|number| fixture.plan.member(*number).unwrap().principal().clone()).collect()
 }
 
-/// Sessions of a principal that each ask for an instance of their own.
+/// Sessions of a principal that each request an instance of their own.
 fn crowd(fixture: &mut Fixture, principal: &Principal, count: usize) -> Vec<Arc<Caller>> {
     let callers: Vec<_> = (0..count).map(|_| fixture.session_by(principal)).collect();
     for caller in &callers {
@@ -71,7 +71,7 @@ fn failures_count_over_all_profiles_that_a_principal_sends() {
             fixture.ends(number, refusal());
         }
     }
-    // Ten seconds with waits of half a second, one, two, four.
+    // Ten seconds with delays of 0.5, 1, 2 and 4 seconds.
     assert!((3..=6).contains(&starts), "{starts} starts");
 }
 
@@ -88,7 +88,7 @@ fn callers_of_other_principals_get_another_start_when_a_shared_one_fails() {
     let again = fixture.started();
     assert_eq!(again.len(), 1);
     assert_eq!(*fixture.plan.member(again[0]).unwrap().principal(), blue());
-    // The first may wait for what the other starts, although it may not start anything itself.
+    // The first may wait for the other's start, although its own backoff is not over.
     let joined = fixture.queue("all", &first);
     fixture.ready(again[0]);
     assert_eq!(fixture.granted(), [(waiting, again[0]), (joined, again[0])]);
@@ -125,7 +125,7 @@ fn principals_take_turns() {
 }
 
 #[test]
-fn a_principal_leaves_starts_and_places_for_others() {
+fn a_principal_leaves_starts_and_slots_for_others() {
     let both = Caps { starting: 8, instances: 16, ..Caps::default() };
     let mut fixture = Fixture::new(both, [("session", server(Sharing::Session))]);
     let held = crowd(&mut fixture, &red(), 20);
@@ -133,7 +133,7 @@ fn a_principal_leaves_starts_and_places_for_others() {
     assert_eq!(first.len(), 6);
     crowd(&mut fixture, &blue(), 1);
     assert_eq!(started_by(&mut fixture), [blue()]);
-    // All are in use as soon as they can be.
+    // Each instance is used as soon as it is ready.
     let mut starting = first;
     while let Some(number) = starting.pop() {
         fixture.ready(number);
@@ -147,7 +147,7 @@ fn a_principal_leaves_starts_and_places_for_others() {
     assert_eq!(of_red(&fixture), 12);
     let error =
         fixture.plan.obstacle(&key(&fixture, &held[19]), &red(), Purpose::Call, fixture.now);
-    assert!(error.unwrap().to_string().contains("its principal has its share"));
+    assert!(error.unwrap().to_string().contains("the share of its principal is used up"));
     crowd(&mut fixture, &blue(), 1);
     assert_eq!(started_by(&mut fixture), [blue()]);
 }
@@ -158,7 +158,7 @@ fn key(fixture: &Fixture, caller: &Caller) -> crate::keeper::key::Key {
 }
 
 #[test]
-fn a_single_user_has_everything() {
+fn a_single_principal_may_fill_every_cap() {
     let all = Caps { starting: 8, instances: 8, ..Caps::default() };
     let mut fixture = Fixture::new(all, [("session", server(Sharing::Session))]);
     crowd(&mut fixture, &Principal::default(), 8);
@@ -166,7 +166,7 @@ fn a_single_user_has_everything() {
 }
 
 #[test]
-fn a_full_queue_has_room_for_a_principal_that_waits_less() {
+fn a_full_queue_displaces_the_principal_with_the_most_waiters() {
     let full = Caps { starting: 1, queue: 4, ..Caps::default() };
     let mut fixture = Fixture::new(full, [("session", server(Sharing::Session))]);
     let red_ones = crowd(&mut fixture, &red(), 5);
@@ -175,7 +175,7 @@ fn a_full_queue_has_room_for_a_principal_that_waits_less() {
     let victims =
         [fixture.session_by(&blue()), fixture.session_by(&blue()), fixture.session_by(&blue())];
     fixture.queue("session", &victims[0]);
-    assert!(fixture.refused()[0].1.contains("wait for a server already"));
+    assert!(fixture.refused()[0].1.contains("the queue is full"));
     let last = fixture.plan.queued(fixture.now);
     assert!(!last.iter().any(|one| one.key.whose == red_ones[4].whose(Sharing::Session, 0)));
     fixture.queue("session", &victims[1]);
@@ -183,7 +183,7 @@ fn a_full_queue_has_room_for_a_principal_that_waits_less() {
 }
 
 #[test]
-fn the_principal_that_has_most_makes_room() {
+fn the_principal_with_the_most_instances_makes_room() {
     let mut fixture = Fixture::new(caps(4), [("session", server(Sharing::Session))]);
     let of_blue = fixture.session_by(&blue());
     let only = fixture.instance("session", &of_blue);
@@ -198,7 +198,7 @@ fn the_principal_that_has_most_makes_room() {
 }
 
 #[test]
-fn a_named_principal_does_not_read_of_others() {
+fn error_messages_hide_other_principals_from_a_named_one() {
     let mut fixture = Fixture::new(caps(1), [("session", server(Sharing::Session))]);
     let (holder, other, local) =
         (fixture.session_by(&red()), fixture.session_by(&blue()), fixture.session());
@@ -208,7 +208,7 @@ fn a_named_principal_does_not_read_of_others() {
     fixture.queue("session", &local);
     fixture.pass(Caps::default().queue_timeout);
     let texts: Vec<String> = fixture.refused().into_iter().map(|(_, text)| text).collect();
-    assert!(texts[0].ends_with("held by 1 instances of others"), "{texts:?}");
+    assert!(texts[0].ends_with("held by 1 instances of other principals"), "{texts:?}");
     assert!(texts[1].contains("of red"), "{texts:?}");
 }
 
@@ -232,7 +232,7 @@ fn failures_are_forgotten_when_an_instance_lasts_or_its_server_goes() {
 }
 
 #[test]
-fn only_so_many_failures_are_remembered() {
+fn the_number_of_failure_records_is_bounded() {
     let mut capped = server(Sharing::Session);
     capped.cap = Some(few(1));
     let mut fixture = Fixture::new(caps(8), [("session", capped)]);

@@ -1,4 +1,4 @@
-//! Who waits, for what, and for how long.
+//! The queue: order, deadlines, backoff.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::keeper::cause::Fault;
 use crate::outcome::{Outcome, Proof, Residue};
 
 #[test]
-fn places_go_to_who_has_waited_longest() {
+fn slots_go_to_the_caller_that_has_waited_longest() {
     let mut fixture = Fixture::new(caps(1), [("session", server(Sharing::Session))]);
     let callers: Vec<_> = (0..3).map(|_| fixture.session()).collect();
     let mut last = fixture.instance("session", &callers[0]);
@@ -26,7 +26,7 @@ fn places_go_to_who_has_waited_longest() {
 }
 
 #[test]
-fn who_lost_a_start_keeps_the_place_in_line() {
+fn a_caller_whose_start_was_lost_keeps_its_place() {
     let one = Caps { starting: 1, ..Caps::default() };
     let mut fixture = Fixture::new(one, [("a", server(Sharing::All)), ("b", server(Sharing::All))]);
     let caller = fixture.session();
@@ -40,7 +40,7 @@ fn who_lost_a_start_keeps_the_place_in_line() {
 }
 
 #[test]
-fn a_full_queue_names_who_holds_what_everybody_waits_for() {
+fn a_full_queue_names_the_holders() {
     let full = Caps { instances: 1, queue: 1, ..Caps::default() };
     let mut fixture = Fixture::new(full, [("session", server(Sharing::Session))]);
     let (holder, waiter, late) = (fixture.session(), fixture.session(), fixture.session());
@@ -54,7 +54,7 @@ fn a_full_queue_names_who_holds_what_everybody_waits_for() {
 }
 
 #[test]
-fn who_waits_too_long_hears_what_was_in_the_way() {
+fn a_caller_that_times_out_is_told_the_obstacle() {
     let mut fixture = Fixture::new(caps(1), [("session", server(Sharing::Session))]);
     let (holder, waiter) = (fixture.session(), fixture.session());
     let held = fixture.instance("session", &holder);
@@ -67,7 +67,7 @@ fn who_waits_too_long_hears_what_was_in_the_way() {
 }
 
 #[test]
-fn everybody_who_waits_for_a_start_hears_that_it_failed() {
+fn a_failed_start_refuses_all_its_waiters() {
     let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
     let caller = fixture.session();
     let tickets = [fixture.queue("all", &caller), fixture.queue("all", &caller)];
@@ -78,7 +78,7 @@ fn everybody_who_waits_for_a_start_hears_that_it_failed() {
 }
 
 #[test]
-fn what_failed_is_tried_again_after_its_time_and_not_before() {
+fn a_failed_server_starts_again_after_its_backoff_and_not_before() {
     let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
     let caller = fixture.session();
     fixture.queue("all", &caller);
@@ -94,7 +94,7 @@ fn what_failed_is_tried_again_after_its_time_and_not_before() {
 }
 
 #[test]
-fn who_could_not_wait_for_the_next_try_is_refused_at_once() {
+fn a_caller_is_refused_at_once_if_the_backoff_outlasts_its_deadline() {
     let short = Caps { queue_timeout: Duration::from_millis(300), ..Caps::default() };
     let mut fixture = Fixture::new(short, [("all", server(Sharing::All))]);
     let caller = fixture.session();
@@ -106,7 +106,7 @@ fn who_could_not_wait_for_the_next_try_is_refused_at_once() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_not_started() {
+fn a_start_without_waiters_is_stopped() {
     let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
     let caller = fixture.session();
     let (one, two) = (fixture.queue("all", &caller), fixture.queue("all", &caller));
@@ -120,7 +120,7 @@ fn what_nobody_waits_for_any_more_is_not_started() {
 }
 
 #[test]
-fn what_is_exclusive_waits_for_the_proof_that_its_predecessor_is_gone() {
+fn an_exclusive_key_waits_for_the_proof_that_its_predecessor_is_gone() {
     for (sharing, at_once) in [(Sharing::All, true), (Sharing::Agent, false)] {
         let mut fixture = Fixture::new(caps(8), [("it", server(sharing))]);
         let ann = fixture.agent("ann");
@@ -135,7 +135,7 @@ fn what_is_exclusive_waits_for_the_proof_that_its_predecessor_is_gone() {
 }
 
 #[test]
-fn residue_that_is_seen_is_waited_for_and_no_other() {
+fn a_successor_waits_for_known_residue_only() {
     for (residue, blocks) in [(Residue::Processes(Vec::new()), true), (Residue::Unwatched, false)] {
         let mut fixture = Fixture::new(caps(8), [("agent", server(Sharing::Agent))]);
         let ann = fixture.agent("ann");
@@ -151,7 +151,7 @@ fn residue_that_is_seen_is_waited_for_and_no_other() {
 }
 
 #[test]
-fn who_waits_for_a_container_or_for_a_server_lets_others_pass() {
+fn a_start_that_lacks_a_container_or_server_slot_does_not_hold_up_others() {
     let capped = |change: fn(&mut super::Server)| {
         let mut server = server(Sharing::Session);
         server.limits.idle = None;
@@ -173,7 +173,7 @@ fn who_waits_for_a_container_or_for_a_server_lets_others_pass() {
 }
 
 #[test]
-fn only_so_many_are_started_at_a_time() {
+fn simultaneous_starts_are_limited() {
     let two = Caps { starting: 2, ..Caps::default() };
     let mut fixture = Fixture::new(two, [("session", server(Sharing::Session))]);
     let callers: Vec<Arc<_>> = (0..4).map(|_| fixture.session()).collect();

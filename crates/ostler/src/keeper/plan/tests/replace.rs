@@ -1,4 +1,4 @@
-//! A new configuration, as a difference.
+//! Applying a new configuration.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_unchanged_keeps_its_instances() {
+fn unchanged_servers_keep_their_instances() {
     let mut fixture = fixture();
     let ann = fixture.agent("ann");
     let numbers = [fixture.instance("a", &ann), fixture.instance("b", &ann)];
@@ -26,7 +26,7 @@ fn what_is_unchanged_keeps_its_instances() {
 }
 
 #[test]
-fn new_limits_are_told_to_what_stays() {
+fn kept_instances_adopt_new_limits() {
     let mut fixture = fixture();
     let ann = fixture.agent("ann");
     let number = fixture.instance("a", &ann);
@@ -40,7 +40,7 @@ fn new_limits_are_told_to_what_stays() {
 }
 
 #[test]
-fn what_has_changed_drains_and_what_has_not_stays() {
+fn changed_servers_drain_and_unchanged_ones_stay() {
     let mut fixture = fixture();
     let ann = fixture.agent("ann");
     let (old, kept) = (fixture.instance("a", &ann), fixture.instance("b", &ann));
@@ -52,7 +52,7 @@ fn what_has_changed_drains_and_what_has_not_stays() {
 }
 
 #[test]
-fn what_is_no_longer_configured_goes_and_who_waits_for_it_is_told() {
+fn removed_servers_stop_and_refuse_their_waiters() {
     let mut fixture = fixture();
     let ann = fixture.agent("ann");
     let gone = fixture.instance("b", &ann);
@@ -70,13 +70,13 @@ fn what_is_no_longer_configured_goes_and_who_waits_for_it_is_told() {
 }
 
 #[test]
-fn who_waits_for_what_has_changed_gets_the_new_one() {
+fn waiters_of_a_changed_server_get_the_new_one() {
     let mut fixture = fixture();
     let ann = fixture.agent("ann");
     let ticket = fixture.queue("b", &ann);
     let old = fixture.started()[0];
     fixture.change("b", |server| server.credentials = b"other".to_vec());
-    // It is shared, so that both may be there for a while.
+    // The key is shared, so both generations may overlap.
     let new = fixture.started()[0];
     assert_eq!(fixture.ended(), [(old, Cause::Replaced, Manner::Drain)]);
     fixture.ready(new);
@@ -84,7 +84,7 @@ fn who_waits_for_what_has_changed_gets_the_new_one() {
 }
 
 #[test]
-fn who_waits_for_something_exclusive_waits_for_the_end_of_the_old_one() {
+fn waiters_of_an_exclusive_key_wait_for_the_end_of_the_old_instance() {
     let mut fixture = fixture();
     let ann = fixture.agent("ann");
     let ticket = fixture.queue("a", &ann);
@@ -102,7 +102,7 @@ fn callers_of_several_keys_that_become_one_stay_in_order() {
     let mut fixture = Fixture::new(caps(0), [("it", server(Sharing::Session))]);
     let callers: Vec<_> = (0..4).map(|_| fixture.session()).collect();
     let mut tickets: Vec<u64> = callers.iter().map(|caller| fixture.queue("it", caller)).collect();
-    // The last of the first one is behind all others.
+    // The last ticket belongs to the first caller.
     tickets.push(fixture.queue("it", &callers[0]));
     let mut config = fixture.config.clone();
     config.caps.instances = 1;
@@ -115,7 +115,7 @@ fn callers_of_several_keys_that_become_one_stay_in_order() {
 }
 
 #[test]
-fn failures_are_not_forgotten_by_taking_a_server_out_and_in_again() {
+fn removing_and_adding_a_server_does_not_end_its_backoff() {
     let mut fixture = fixture();
     let ann = fixture.agent("ann");
     let number = fixture.instance("a", &ann);

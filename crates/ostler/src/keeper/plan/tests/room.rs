@@ -1,4 +1,4 @@
-//! Who has to go so that others have a place.
+//! Eviction of idle instances.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{Cause, Fixture, Manner, Sharing, caps, few, server};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn what_was_idle_for_the_longest_time_goes_first() {
+fn the_least_recently_used_instance_is_evicted_first() {
     let mut fixture = Fixture::new(caps(2), [("session", server(Sharing::Session))]);
     let callers: Vec<_> = (0..3).map(|_| fixture.session()).collect();
     let first = fixture.instance("session", &callers[0]);
@@ -26,7 +26,7 @@ fn what_was_idle_for_the_longest_time_goes_first() {
 }
 
 #[test]
-fn one_goes_for_one_who_waits() {
+fn one_waiter_evicts_one_instance() {
     let mut fixture = Fixture::new(caps(2), [("session", server(Sharing::Session))]);
     let callers: Vec<_> = (0..4).map(|_| fixture.session()).collect();
     for caller in &callers[..2] {
@@ -40,7 +40,7 @@ fn one_goes_for_one_who_waits() {
 }
 
 #[test]
-fn what_is_in_use_or_never_idle_stays() {
+fn instances_in_use_or_without_an_idle_limit_are_not_evicted() {
     let mut never = server(Sharing::Session);
     never.limits.idle = None;
     let mut fixture = Fixture::new(caps(2), [("busy", server(Sharing::Session)), ("never", never)]);
@@ -57,7 +57,7 @@ fn what_is_in_use_or_never_idle_stays() {
 }
 
 #[test]
-fn who_has_waited_for_an_instance_has_some_time_to_use_it() {
+fn a_new_lease_protects_its_instance_for_a_while() {
     let mut fixture = Fixture::new(caps(1), [("session", server(Sharing::Session))]);
     let (holder, waiter) = (fixture.session(), fixture.session());
     let number = fixture.instance("session", &holder);
@@ -69,7 +69,7 @@ fn who_has_waited_for_an_instance_has_some_time_to_use_it() {
 }
 
 #[test]
-fn an_idle_one_of_the_server_goes_for_its_cap() {
+fn a_server_cap_evicts_an_idle_instance_of_that_server() {
     let mut capped = server(Sharing::Session);
     capped.cap = Some(few(1));
     let mut fixture = Fixture::new(caps(8), [("capped", capped), ("other", server(Sharing::All))]);
@@ -82,7 +82,7 @@ fn an_idle_one_of_the_server_goes_for_its_cap() {
 }
 
 #[test]
-fn servers_of_one_name_have_one_cap() {
+fn servers_with_one_name_share_one_cap() {
     let variant = || {
         let mut server = server(Sharing::Call);
         server.cap = Some(few(1));

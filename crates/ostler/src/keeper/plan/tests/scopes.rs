@@ -1,9 +1,9 @@
-//! What goes when an agent, a session, a call or the keeper is over.
+//! Closing agents, sessions, calls and the keeper.
 
 use super::{Cause, Fixture, Manner, Sharing, caps, server};
 
-/// One instance of everybody, of an agent, of its session, and of another session.
-fn house() -> (Fixture, [u64; 4], [std::sync::Arc<super::Caller>; 4]) {
+/// One instance shared by all, one of an agent, one of its session, and one of another session.
+fn scopes() -> (Fixture, [u64; 4], [std::sync::Arc<super::Caller>; 4]) {
     let servers = [
         ("all", server(Sharing::All)),
         ("agent", server(Sharing::Agent)),
@@ -24,11 +24,11 @@ fn house() -> (Fixture, [u64; 4], [std::sync::Arc<super::Caller>; 4]) {
 }
 
 #[test]
-fn what_is_closed_takes_its_own_with_it_and_nothing_else() {
+fn a_closed_scope_stops_its_own_instances_and_no_others() {
     // The agent, its session, a part of the session, another session.
     let cases: [(usize, &[usize]); 4] = [(0, &[1, 2]), (1, &[2]), (2, &[]), (3, &[3])];
     for (closed, expected) in cases {
-        let (mut fixture, numbers, scopes) = house();
+        let (mut fixture, numbers, scopes) = scopes();
         fixture.close(&scopes[closed]);
         let expected: Vec<_> = expected
             .iter()
@@ -39,15 +39,15 @@ fn what_is_closed_takes_its_own_with_it_and_nothing_else() {
 }
 
 #[test]
-fn a_part_of_an_agent_is_not_the_agent() {
-    let (mut fixture, _, [agent, ..]) = house();
+fn closing_a_part_of_an_agent_does_not_close_the_agent() {
+    let (mut fixture, _, [agent, ..]) = scopes();
     let part = fixture.part_of(&agent);
     fixture.close(&part);
     assert!(fixture.ended().is_empty());
 }
 
 #[test]
-fn who_is_closed_waits_no_longer_and_holds_no_lease() {
+fn a_closed_scope_has_no_waiters_and_no_leases() {
     let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
     let (session, other) = (fixture.session(), fixture.session());
     let part = fixture.part_of(&session);
@@ -63,7 +63,7 @@ fn who_is_closed_waits_no_longer_and_holds_no_lease() {
 }
 
 #[test]
-fn a_call_takes_its_fresh_instance_with_it() {
+fn a_closed_call_stops_its_own_instance() {
     let mut fixture = Fixture::new(caps(8), [("call", server(Sharing::Call))]);
     let session = fixture.session();
     let (part, other) = (fixture.part_of(&session), fixture.part_of(&session));
@@ -75,8 +75,8 @@ fn a_call_takes_its_fresh_instance_with_it() {
 }
 
 #[test]
-fn the_end_of_the_keeper_is_the_end_of_all() {
-    let (mut fixture, numbers, [agent, ..]) = house();
+fn closing_the_keeper_stops_everything() {
+    let (mut fixture, numbers, [agent, ..]) = scopes();
     fixture.plan.close(fixture.now);
     fixture.look();
     let ended: Vec<u64> = fixture.ended().into_iter().map(|(number, ..)| number).collect();

@@ -1,9 +1,9 @@
-//! Who shares an instance, and when there is one more.
+//! Sharing of instances, and growth of pools.
 
 use super::{AcquireDecision, Cause, Fixture, Manner, MemberState, Sharing, caps, few, server};
 
 #[test]
-fn all_who_ask_first_get_the_same_one_in_their_order() {
+fn all_first_callers_get_the_same_instance_in_order() {
     let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
     let callers: Vec<_> = (0..5).map(|_| fixture.session()).collect();
     let tickets: Vec<u64> = callers.iter().map(|caller| fixture.queue("all", caller)).collect();
@@ -15,7 +15,7 @@ fn all_who_ask_first_get_the_same_one_in_their_order() {
 }
 
 #[test]
-fn a_key_grows_only_when_all_of_it_are_busy_and_only_up_to_its_limit() {
+fn a_pool_grows_only_when_all_instances_are_busy_and_up_to_its_limit() {
     let mut all = server(Sharing::All);
     (all.max_concurrency, all.max_instances) = (Some(few(1)), few(2));
     let mut fixture = Fixture::new(caps(8), [("all", all)]);
@@ -26,13 +26,13 @@ fn a_key_grows_only_when_all_of_it_are_busy_and_only_up_to_its_limit() {
     let second = fixture.instance("all", &caller);
     assert_ne!(first, second);
     fixture.uses(second);
-    // A third may not be, so that it shares.
+    // A third instance is not allowed, so the caller shares one.
     assert!(matches!(fixture.acquire("all", &caller), Ok(AcquireDecision::Granted { .. })));
     assert!(fixture.started().is_empty());
 }
 
 #[test]
-fn who_can_not_have_one_more_shares_a_busy_one() {
+fn a_caller_shares_a_busy_instance_if_the_pool_may_not_grow() {
     let mut all = server(Sharing::All);
     all.max_concurrency = Some(few(1));
     let mut fixture = Fixture::new(caps(1), [("all", all)]);
@@ -44,7 +44,7 @@ fn who_can_not_have_one_more_shares_a_busy_one() {
 }
 
 #[test]
-fn agents_and_sessions_have_their_own() {
+fn agents_and_sessions_have_their_own_instances() {
     for (sharing, expected) in
         [(Sharing::All, 1), (Sharing::Agent, 2), (Sharing::Session, 3), (Sharing::Call, 4)]
     {
@@ -60,7 +60,7 @@ fn agents_and_sessions_have_their_own() {
 }
 
 #[test]
-fn a_fresh_one_for_each_call_ends_with_its_lease() {
+fn an_instance_for_one_call_stops_with_its_lease() {
     let mut fixture = Fixture::new(caps(8), [("call", server(Sharing::Call))]);
     let caller = fixture.session();
     let ticket = fixture.queue("call", &caller);
@@ -72,7 +72,7 @@ fn a_fresh_one_for_each_call_ends_with_its_lease() {
 }
 
 #[test]
-fn a_lease_that_is_given_back_ends_nothing_that_is_shared() {
+fn releasing_a_lease_stops_no_shared_instance() {
     let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
     let caller = fixture.session();
     let ticket = fixture.queue("all", &caller);
@@ -99,7 +99,7 @@ fn a_peek_starts_nothing() {
 }
 
 #[test]
-fn who_wants_an_instance_without_others_shares_one_only_if_there_can_be_no_other() {
+fn an_undivided_demand_shares_only_if_no_other_instance_is_possible() {
     let undivided = super::Demand { is_undivided: true, ..super::Demand::default() };
     let mut all = server(Sharing::All);
     all.max_instances = std::num::NonZeroUsize::new(2).unwrap();
@@ -108,7 +108,7 @@ fn who_wants_an_instance_without_others_shares_one_only_if_there_can_be_no_other
     let ask = |fixture: &mut Fixture, caller: usize| {
         fixture.acquire_demanding(&undivided, super::Purpose::Call, "all", &callers[caller])
     };
-    // Two that wait for the same start need two instances.
+    // Two callers that wait for the same start need two instances.
     for caller in 0..2 {
         let decision = ask(&mut fixture, caller);
         assert!(matches!(decision, Ok(AcquireDecision::Queued { .. })), "{decision:?}");
@@ -119,7 +119,7 @@ fn who_wants_an_instance_without_others_shares_one_only_if_there_can_be_no_other
     fixture.ready(second);
     let granted: Vec<u64> = fixture.granted().into_iter().map(|(_, number)| number).collect();
     assert_eq!(granted, [first, second]);
-    // An idle one is as good as one of its own; with both in use the third shares.
+    // An idle instance will do; with both in use the third caller shares.
     fixture.uses(first);
     assert!(
         matches!(ask(&mut fixture, 2), Ok(AcquireDecision::Granted { number, .. }) if number == second)

@@ -1,32 +1,32 @@
-//! What is found of an instance whose owner is dead.
+//! What a backend finds of an instance whose owner is dead.
 
 use serde::Serialize;
 
 use crate::identity::Process;
 use crate::ledger::Entry;
 
-/// What its backend knows of an instance of a dead owner, before anything is done about it.
+/// A ledger entry of a dead owner, with what its backend found, before anything is ended.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// The ledger's entry.
+    /// The ledger entry.
     pub entry: Entry,
-    /// What there is.
+    /// What was found.
     pub traces: Traces,
 }
 
-/// What there is of an instance. A backend fills in what it knows of.
+/// What was found of an instance. Each backend fills in the fields that apply to it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Traces {
-    /// The guardian that still works on it.
+    /// The guardian, if it lives.
     pub guardian: Option<Process>,
-    /// Whether its leaf is still there.
+    /// Whether its leaf cgroup exists.
     pub leaf: bool,
-    /// What carries its mark.
+    /// Processes that carry its mark, [`INSTANCE_VARIABLE`](crate::INSTANCE_VARIABLE).
     pub processes: Vec<Process>,
-    /// What else there is, in the words of its backend.
+    /// Anything else, described by its backend.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
-    /// Whether a guardian still works on its end; a sweep leaves the instance to that guardian.
+    /// Whether a guardian is ending it; a sweep leaves the instance to that guardian.
     #[serde(skip)]
     pub is_tended: bool,
 }

@@ -60,7 +60,7 @@ pub struct Pipe {
 #[non_exhaustive]
 pub enum StartError {
     /// The machine does not offer the level that was asked for.
-    #[error("containment '{0}' can't be had here")]
+    #[error("containment '{0}' is not available here")]
     Containment(Level, #[source] NoLeaf),
     /// The machine does not let us enforce a limit that was asked for.
     #[error("a limit on {0} can't be enforced here")]

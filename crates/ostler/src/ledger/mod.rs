@@ -29,7 +29,7 @@ pub(crate) use life_line::{LifeLine, Patience};
 pub use record::{Client, End, Intent, OwnerRecord, PROCESS, Record, Start};
 
 use crate::id::{InstanceId, OwnerId};
-use crate::places::{Places, make_private};
+use crate::places::{Places, describe, make_private};
 use crate::records;
 use book::{LEDGER, LOCK};
 
@@ -131,7 +131,7 @@ impl Page {
             });
             match written {
                 Ok(page) => return Ok(page),
-                Err(error) => tried.push(format!("{}: {error}", place.display())),
+                Err(error) => tried.push(describe(place, &error)),
             }
         }
         Err(NoLedger { tried })

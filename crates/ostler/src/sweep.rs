@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::id::InstanceId;
 use crate::ledger::{
-    Book, End, Entry, LifeLine, PROCESS, Patience, Record, append, lock_in, owners_in, remove,
+    Book, End, Entry, OwnerLock, PROCESS, Patience, Record, append, lock_in, owners_in, remove,
     unfinished,
 };
 use crate::outcome::Outcome;
@@ -27,7 +27,7 @@ use crate::proctable::Identity;
 #[derive(Debug)]
 pub struct DeadOwner {
     book: Book,
-    life_line: LifeLine,
+    lock: OwnerLock,
 }
 
 /// All readable ledgers, of living and dead owners.
@@ -56,9 +56,9 @@ impl DeadOwner {
         if Identity::own() == Some(book.owner.process) {
             return None;
         }
-        let life_line = LifeLine::take_over(&lock_in(directory), patience).ok()??;
+        let lock = OwnerLock::take_over(&lock_in(directory), patience).ok()??;
         // Read again: its owner or another sweep may have written before the lock was taken.
-        Some(Self { book: Book::read(directory).ok()?, life_line })
+        Some(Self { book: Book::read(directory).ok()?, lock })
     }
 
     /// Its ledger.
@@ -82,7 +82,7 @@ impl DeadOwner {
         let end = End::from(outcome);
         // After a failed write, the next sweep determines the end again.
         let record = Record::Ended { instance, end: end.clone() };
-        let _ = append(&self.book.directory, &record, &self.life_line);
+        let _ = append(&self.book.directory, &record, &self.lock);
         if let Some(entry) = self.book.entries.get_mut(&instance) {
             entry.end = Some(end);
         }
@@ -124,7 +124,7 @@ fn remove_unfinished(places: &Places) {
 }
 
 fn remove_if_free(directory: &Path) {
-    match LifeLine::take_over(&lock_in(directory), Patience::GiveUp) {
+    match OwnerLock::take_over(&lock_in(directory), Patience::GiveUp) {
         Ok(Some(_held)) => remove(directory),
         Ok(None) => {}
         // Removes only an empty directory; a living owner creates it again.

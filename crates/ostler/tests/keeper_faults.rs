@@ -108,7 +108,7 @@ rows! {
         });
         for _ in 0..5 {
             let error = host.failing_call("s bad --bulk 262144");
-            assert!(error.contains("bytes wait already"), "{error}");
+            assert!(error.contains("bytes are waiting"), "{error}");
             host.call("s good --times 20");
         }
         host.ask("stop bad");

@@ -11,7 +11,7 @@
 //! flushed before an instance may create one.
 
 mod book;
-mod life_line;
+mod owner_lock;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use crate::containers::{Passage, Ways};
 pub use book::{Book, Entry};
-pub(crate) use life_line::{LifeLine, Patience};
+pub(crate) use owner_lock::{OwnerLock, Patience};
 pub use record::{Client, End, Intent, OwnerRecord, PROCESS, Record, Start};
 
 use crate::id::{InstanceId, OwnerId};
@@ -54,27 +54,27 @@ pub struct NoLedger {
 pub(crate) struct Ledger {
     owner: OwnerRecord,
     places: Places,
-    pages: Mutex<Vec<Page>>,
+    ledgers: Mutex<Vec<OpenLedger>>,
 }
 
 /// An owner's directory in one place; it exists only while it has open entries. An owner has a second
 /// one if the first became unwritable.
 #[derive(Debug)]
-struct Page {
+struct OpenLedger {
     owner: OwnerRecord,
     directory: PathBuf,
     file: File,
     /// The last write failed, perhaps within a line: the file lacks something that `open` has.
-    behind: bool,
+    is_stale: bool,
     lines: usize,
     /// Records of unsettled instances.
     open: BTreeMap<InstanceId, Vec<Record>>,
-    _life_line: LifeLine,
+    _lock: OwnerLock,
 }
 
 impl Ledger {
     pub(crate) fn new(places: Places, owner: OwnerRecord) -> Self {
-        Self { owner, places, pages: Mutex::new(Vec::new()) }
+        Self { owner, places, ledgers: Mutex::new(Vec::new()) }
     }
 
     pub(crate) fn owner(&self) -> OwnerId {
@@ -83,19 +83,20 @@ impl Ledger {
 
     /// Records an intent and returns the owner's directory. Falls back to the next place if one cannot be written.
     pub(crate) fn intend(&self, intent: Intent) -> Result<PathBuf, NoLedger> {
-        let mut pages = self.lock();
+        let mut ledgers = self.lock();
         let record = Record::Intent(intent);
-        let taken = pages
+        let taken = ledgers
             .iter_mut()
-            .find_map(|page| page.write(&record).ok().map(|()| page.directory.clone()));
+            .find_map(|ledger| ledger.write(&record).ok().map(|()| ledger.directory.clone()));
         if let Some(directory) = taken {
             return Ok(directory);
         }
-        let used: Vec<PathBuf> = pages.iter().map(|page| page.directory.clone()).collect();
+        let used: Vec<PathBuf> = ledgers.iter().map(|ledger| ledger.directory.clone()).collect();
         let unused = |place: &&Path| !used.iter().any(|directory| directory.starts_with(place));
-        let page = Page::open_in(self.places.directories().filter(unused), &self.owner, &record)?;
-        let directory = page.directory.clone();
-        pages.push(page);
+        let ledger =
+            OpenLedger::open_in(self.places.directories().filter(unused), &self.owner, &record)?;
+        let directory = ledger.directory.clone();
+        ledgers.push(ledger);
         Ok(directory)
     }
 
@@ -105,19 +106,19 @@ impl Ledger {
         else {
             return;
         };
-        let mut pages = self.lock();
-        if let Some(page) = pages.iter_mut().find(|page| page.open.contains_key(instance)) {
-            let _ = page.write(record);
+        let mut ledgers = self.lock();
+        if let Some(ledger) = ledgers.iter_mut().find(|ledger| ledger.open.contains_key(instance)) {
+            let _ = ledger.write(record);
         }
-        pages.retain(|page| !page.open.is_empty());
+        ledgers.retain(|ledger| !ledger.open.is_empty());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Page>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<OpenLedger>> {
+        self.ledgers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Page {
+impl OpenLedger {
     fn open_in<'p>(
         places: impl Iterator<Item = &'p Path>,
         owner: &OwnerRecord,
@@ -125,12 +126,12 @@ impl Page {
     ) -> Result<Self, NoLedger> {
         let mut tried = Vec::new();
         for place in places {
-            let written = Self::open(place, owner).and_then(|mut page| {
-                page.write(first)?;
-                Ok(page)
+            let written = Self::open(place, owner).and_then(|mut ledger| {
+                ledger.write(first)?;
+                Ok(ledger)
             });
             match written {
-                Ok(page) => return Ok(page),
+                Ok(ledger) => return Ok(ledger),
                 Err(error) => tried.push(describe(place, &error)),
             }
         }
@@ -154,24 +155,16 @@ impl Page {
         let (aside, directory) =
             (owners.join(format!(".{}", owner.id)), owners.join(owner.id.to_string()));
         fs::create_dir(&aside)?;
-        let written = LifeLine::create(&aside.join(LOCK)).and_then(|life_line| {
+        let written = OwnerLock::create(&aside.join(LOCK)).and_then(|lock| {
             let file = append_to(&aside)?;
             write_line(&file, &Record::Owner(owner.clone()), false)?;
             fs::rename(&aside, &directory)?;
-            Ok((life_line, file))
+            Ok((lock, file))
         });
         match written {
-            Ok((life_line, file)) => {
+            Ok((lock, file)) => {
                 let (owner, open) = (owner.clone(), BTreeMap::new());
-                Ok(Self {
-                    owner,
-                    directory,
-                    file,
-                    behind: false,
-                    lines: 1,
-                    open,
-                    _life_line: life_line,
-                })
+                Ok(Self { owner, directory, file, is_stale: false, lines: 1, open, _lock: lock })
             }
             Err(error) => {
                 remove(&aside);
@@ -184,8 +177,8 @@ impl Page {
     /// written by the next write.
     fn write(&mut self, record: &Record) -> io::Result<()> {
         self.remember(record);
-        let written = if self.behind { self.rewrite() } else { self.append(record) };
-        self.behind = written.is_err();
+        let written = if self.is_stale { self.rewrite() } else { self.append(record) };
+        self.is_stale = written.is_err();
         if let (Err(_), Record::Intent(intent)) = (&written, record) {
             self.open.remove(&intent.instance);
         }
@@ -238,7 +231,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for OpenLedger {
     /// Removes the directory, unless it has open entries for the guardians and the next sweep.
     fn drop(&mut self) {
         if self.open.is_empty() {
@@ -283,7 +276,7 @@ pub(crate) fn sync(directory: &Path) -> io::Result<()> {
 }
 
 /// Appends a record to the ledger of a dead owner whose lock the caller holds.
-pub(crate) fn append(directory: &Path, record: &Record, _held: &LifeLine) -> io::Result<()> {
+pub(crate) fn append(directory: &Path, record: &Record, _held: &OwnerLock) -> io::Result<()> {
     let ends_torn = !records::read(&directory.join(LEDGER))?.ends_with(b"\n");
     write_line(&append_to(directory)?, record, ends_torn)
 }

@@ -241,7 +241,7 @@ fn a_torn_line_says_nothing_and_the_next_one_counts() {
     assert_eq!(scene.open_on_disk(), [vec![one], vec![]]);
     drop(scene.ledger);
 
-    let held = LifeLine::take_over(&lock_in(&directory), Patience::GiveUp).unwrap().unwrap();
+    let held = OwnerLock::take_over(&lock_in(&directory), Patience::GiveUp).unwrap().unwrap();
     let end = Record::Ended { instance: one, end: End::Refused };
     append(&directory, &end, &held).unwrap();
     let book = Book::read(&directory).unwrap();

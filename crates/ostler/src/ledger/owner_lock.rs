@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 /// A held lock.
 #[derive(Debug)]
-pub(crate) struct LifeLine {
+pub(crate) struct OwnerLock {
     _file: File,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Patience {
     Wait,
 }
 
-impl LifeLine {
+impl OwnerLock {
     /// Creates and locks the file. Waits for a sweep that has locked it first, taking the directory for
     /// a dead owner's; that sweep removes it.
     pub(super) fn create(path: &Path) -> io::Result<Self> {

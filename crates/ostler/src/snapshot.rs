@@ -20,20 +20,20 @@ use crate::whereabouts::Whereabouts;
 /// An instance, as the ledger and the process table tell it.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
-    /// Which one.
+    /// Its id.
     pub instance: InstanceId,
-    /// What people call the server.
+    /// Display name of the server.
     pub name: String,
     /// The program that was started.
     pub program: String,
-    /// The backend that has started it.
+    /// Name of its backend.
     pub backend: String,
-    /// Where it is, if that is not on this machine.
+    /// Its address, if it does not run on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Where it is in its life.
+    /// Its lifecycle state.
     pub state: State,
-    /// How firmly it is held; unknown until it has started.
+    /// Its containment level; `None` until it has started.
     pub containment: Option<Level>,
     /// The server's pid, if it is a process.
     pub pid: Option<i32>,
@@ -45,24 +45,24 @@ pub struct View {
     pub rss: u64,
     /// When it was started, in milliseconds since 1970.
     pub started_at: u64,
-    /// Who started it.
+    /// The owner that started it.
     pub owner: OwnerRecord,
 }
 
-/// Where an instance is in its life.
+/// Lifecycle state of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Its start is on record, its server not yet.
+    /// Its intent is on record; its server has not started yet.
     Starting,
     /// Its server runs.
     Running,
-    /// Its server has exited or its owner is dead; its guardian ends what is left.
+    /// Its server has exited or its owner is dead; its guardian is ending what is left.
     Ending,
-    /// KILL has not ended it, and its guardian goes on; or it is not known what its container engine
-    /// has of it.
+    /// Processes survived KILL and its guardian keeps trying, or its container engine may still have
+    /// something of it.
     Unverified,
-    /// Owner and guardian are dead: a sweep will end it.
+    /// Its owner and guardian are dead; the next sweep will end it.
     Orphaned,
 }
 
@@ -78,8 +78,8 @@ impl fmt::Display for State {
     }
 }
 
-/// All instances of processes that are not settled, the oldest first. Nothing is touched. Those of all backends are
-/// described by [`Backends::snapshot`](crate::backend::Backends::snapshot).
+/// All unsettled instances of the process backend, oldest first. Ends nothing.
+/// [`Backends::snapshot`](crate::backend::Backends::snapshot) covers all backends.
 pub fn snapshot(places: &Places) -> Vec<View> {
     let mut views =
         views(&books(places).iter().map(|book| book.open_of(PROCESS)).collect::<Vec<_>>());
@@ -87,7 +87,7 @@ pub fn snapshot(places: &Places) -> Vec<View> {
     views
 }
 
-/// What the process table says of these ledgers, which have only entries of processes.
+/// Describes the entries of these ledgers, which must all belong to the process backend.
 pub(crate) fn views(books: &[Book]) -> Vec<View> {
     let boot = boot_id().unwrap_or_default();
     let (ours, before): (Vec<&Book>, Vec<&Book>) =
@@ -104,7 +104,7 @@ pub(crate) fn views(books: &[Book]) -> Vec<View> {
         let rss = processes.iter().map(Process::resident_memory).sum();
         View { guardian, processes, rss, ..View::of(entry, &book.owner, state) }
     });
-    // No process of another boot can be alive, and its pids mean others. Containers can.
+    // No process of another boot is alive, and its pids may be reused. Its containers may still exist.
     let noted =
         before.into_iter().flat_map(open_in).filter(|(id, entry, book)| is_owed(book, *id, entry));
     let of_another =
@@ -151,20 +151,20 @@ fn state_of(entry: &Entry, owner_lives: bool, guardian: Option<&Process>) -> Sta
     }
 }
 
-/// Whether the server itself has been started and is dead.
+/// Whether the server itself was started and has exited.
 fn has_exited(entry: &Entry) -> bool {
     let server = entry.start.as_ref().and_then(|start| start.whereabouts.server());
     server.is_some_and(|server| !server.is_alive())
 }
 
-/// No process was left, and that is all that is known.
+/// Whether no process is left, but its container engine may still have something of it.
 fn is_owed_by_engine(entry: &Entry) -> bool {
     matches!(entry.end, Some(End::Unverified(Residue::Engine(_))))
 }
 
-/// Below the guardian, in the leaf, or with the mark: none of them alone shows all.
+/// Its processes: below the guardian, in the leaf cgroup, or with the mark. None of these alone finds all.
 fn processes_of(entry: &Entry, guardian: Option<&Process>, marked: Vec<Process>) -> Vec<Process> {
-    // The guardian's other child, and what that has started, is not the server's doing.
+    // The porter below the guardian, and its children, are not processes of the server.
     let below = |guardian: &Process| {
         let is_porter = |process: &Process| is_porter(process, guardian, entry.intent.instance);
         Process::descendants_but(guardian.pid, is_porter)

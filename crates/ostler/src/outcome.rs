@@ -111,23 +111,23 @@ pub enum Refusal {
     /// The program does not exist.
     #[error("{program}: command not found")]
     NotFound {
-        /// As it was given.
+        /// As configured.
         program: String,
     },
     /// The program exists, but the kernel cannot execute it.
     #[error("{program}: cannot be executed: {}", text(*.errno))]
     NotExecutable {
-        /// As it was given.
+        /// As configured.
         program: String,
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
     /// The working directory cannot be used.
     #[error("working directory {path}: {}", text(*.errno))]
     WorkingDirectory {
-        /// As it was given.
+        /// As configured.
         path: String,
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
     /// This machine does not support the requested containment level.
@@ -143,13 +143,13 @@ pub enum Refusal {
     Limit {
         /// The limit.
         name: String,
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
     /// The server could not enter its leaf cgroup.
     #[error("the server could not enter its cgroup: {}", text(*.errno))]
     Leaf {
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
     /// The guardian's program had started threads before it became a guardian.
@@ -163,7 +163,7 @@ pub enum Refusal {
     Door {
         /// Path of the socket.
         path: String,
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
     /// The guardian's program cannot act as a porter.
@@ -175,7 +175,7 @@ pub enum Refusal {
     /// The guardian could not set itself up.
     #[error("the guardian could not set itself up: {}", text(*.errno))]
     Guardian {
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
     /// Another backend refused it, for this reason.

@@ -1,4 +1,4 @@
-//! What is there now: the ledgers of all owners, beside what the process table says of those that started processes.
+//! Snapshot of all instances: the ledgers of all owners, combined with the process table.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::remains;
 use crate::sweep::books;
 use crate::whereabouts::Whereabouts;
 
-/// An instance, as the ledger and the process table tell it.
+/// An instance for display: its ledger entry and its processes.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
     /// Its id.
@@ -41,7 +41,7 @@ pub struct View {
     pub guardian: Option<Process>,
     /// All that it causes, the server included, the guardian not.
     pub processes: Vec<Process>,
-    /// Memory of the machine in use by them, in bytes.
+    /// Resident memory of its processes, in bytes.
     pub rss: u64,
     /// When it was started, in milliseconds since 1970.
     pub started_at: u64,
@@ -117,7 +117,7 @@ fn open_in(book: &Book) -> impl Iterator<Item = (InstanceId, &Entry, &Book)> {
 }
 
 impl View {
-    /// What the ledger says of an instance. What is there of it is its backend's to say.
+    /// A view of what the ledger says. The backend adds what it finds.
     pub fn of(entry: &Entry, owner: &OwnerRecord, state: State) -> Self {
         let start = entry.start.as_ref();
         let whereabouts = start.map(|start| &start.whereabouts);

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(wait(&mut backoff, 0).as_secs(), 1);
     }
 
-    /// Whoever looks late must not take it for no wait at all: somebody may still wait for its end.
+    /// A past backoff stays pending until it is cleared, because a waiter may still depend on its end.
     #[test]
     fn an_end_that_nobody_has_seen_stays_pending() {
         let now = Instant::now();

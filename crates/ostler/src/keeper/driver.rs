@@ -124,7 +124,7 @@ impl Course {
                 greeted = greeting.next() => News::Sign(Sign::Greeted(greeted)),
             };
             if let News::Event(Event::Exited(_) | Event::Lost(_)) = &news {
-                // What it said last is still in its pipes.
+                // Its pipes still hold its last output.
                 hearing.poll_once().await;
                 complaints.poll_once().await;
             }

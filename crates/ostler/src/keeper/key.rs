@@ -175,7 +175,7 @@ impl Demand {
     }
 }
 
-/// What two callers must have in common to share an instance.
+/// Key of a pool: callers with equal keys share its instances.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Name of the server.

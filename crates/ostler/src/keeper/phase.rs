@@ -109,11 +109,11 @@ impl Phase {
         let stop = |cause| Some((Self::Stopping(cause), Some(Act::Stop)));
         match (self, sign) {
             (_, Sign::Ended) => Some((Self::Over, None)),
-            // That it can't be spoken with any more explains a closed pipe, as an exit does.
+            // A lost connection explains a closed pipe, as an exit does.
             (Self::Silenced { .. }, Sign::Faulty(fault @ Fault::Lost(_))) => {
                 stop(Cause::Unhealthy(fault))
             }
-            // Its way is decided already.
+            // It is being stopped already.
             (Self::Over | Self::Stopping(_), _)
             | (Self::Draining { .. }, Sign::Ordered(_, Manner::Drain))
             | (Self::Silenced { .. }, Sign::Faulty(_)) => None,

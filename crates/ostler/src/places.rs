@@ -131,8 +131,8 @@ enum Unfit {
 
 /// An error about a directory, as text that names the directory once.
 pub(crate) fn describe(directory: &Path, error: &io::Error) -> String {
-    let names_path = error.get_ref().is_some_and(|inner| inner.is::<Unfit>());
-    if names_path { error.to_string() } else { format!("{}: {error}", directory.display()) }
+    let unfit = error.get_ref().and_then(|inner| inner.downcast_ref::<Unfit>());
+    if unfit.is_some() { error.to_string() } else { format!("{}: {error}", directory.display()) }
 }
 
 /// Makes `path` a directory that only this user can access. Refuses one of another user, and one in a shared directory

@@ -139,7 +139,7 @@ fn unknown(backend: &str, entry: Entry) -> (InstanceId, Evidence) {
 }
 
 fn not_known(backend: &str) -> String {
-    format!("unknown: this program does not have its backend '{backend}'")
+    format!("what its backend '{backend}' has of it, which this program does not know")
 }
 
 impl fmt::Debug for Backends {

@@ -232,7 +232,7 @@ rows! {
         chown(&place, Some(uid_of(&stage)), None).unwrap();
         for mode in [0o777, 0o770] {
             fs::set_permissions(&place, Permissions::from_mode(mode)).unwrap();
-            assert_refused(&stage, Machine::Own, &[&format!("{} can be written by others", seen.display())]);
+            assert_refused(&stage, Machine::Own, &[&format!("{} and its parent directory are writable by other users", seen.display())]);
         }
         // What others could only read is closed to them.
         fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();

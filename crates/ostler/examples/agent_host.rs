@@ -1,12 +1,11 @@
-//! An agent host with four servers that refreshes its connections over and over, and probes for
-//! tools in between, while calls are in flight and clones of leases are kept by others.
+//! An agent host with four servers that reloads its configuration again and again, and lists tools in
+//! between, while calls are in flight and detached tasks keep clones of leases.
 //!
 //! ```text
 //! cargo run --release -p ostler --example agent_host
 //! ```
-//! A host that leaves the end of its servers to the last reference would have 123 copies of each
-//! after this. Here there are four at the most, eight while changed ones are replaced, and none at
-//! the end.
+//! A host that ends its servers with the last reference would have 123 copies of each after this.
+//! Here there are at most four, eight while changed servers are replaced, and none at the end.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::collections::BTreeMap;
@@ -25,7 +24,7 @@ const SERVERS: [&str; 4] = ["code-index", "code-memory", "issues", "search"];
 const REFRESHES: u32 = 123;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // First of all, before there is a runtime: this program is also the guardian of each of its servers.
+    // First, before there is a runtime: this program also runs as the guardian of each of its servers.
     guardian::run_if_asked();
     if std::env::args().nth(1).as_deref() == Some("serve") {
         return serve();
@@ -54,7 +53,7 @@ async fn host() -> Result<(), Box<dyn Error>> {
         "after {REFRESHES} refreshes and probes with the same configuration: {:?}",
         host.pids()
     );
-    assert_eq!(host.pids(), first, "what is unchanged keeps its process");
+    assert_eq!(host.pids(), first, "unchanged servers keep their processes");
 
     let mut most = 0;
     for generation in 1..=REFRESHES {
@@ -77,7 +76,7 @@ struct Host {
 }
 
 impl Host {
-    /// The configuration was read again. Returns how many instances there were meanwhile.
+    /// Reloads the configuration. Returns the number of instances meanwhile.
     async fn refresh(&self, generation: u32) -> Result<u64, Box<dyn Error>> {
         let (_, departure) = self.keeper.replace(configuration(generation)?);
         let meanwhile = self.keeper.books().live;
@@ -86,11 +85,11 @@ impl Host {
         Ok(meanwhile)
     }
 
-    /// Which tools are there? Asked on behalf of nobody, and over when it returns.
+    /// Lists tools in a session of its own, which is closed on return.
     async fn probe(&self) -> Result<(), Box<dyn Error>> {
         let session = self.keeper.agent("coder").session();
         for name in SERVERS {
-            // Only of what runs: to list is no reason to start anything.
+            // Only of ready servers: listing tools need not start one.
             if let Some(lease) = session.peek(name) {
                 lease.probe(&request("tools/list", &json!({}))?).await?;
             }
@@ -99,7 +98,7 @@ impl Host {
         Ok(())
     }
 
-    /// A call, and a lease that somebody keeps for ever.
+    /// Makes a call and returns a lease that is kept until the end.
     async fn one_call(&self, session: &Scope, name: &str) -> Result<Lease, Box<dyn Error>> {
         session.call(name, &request("tools/call", &json!({ "name": "greet" }))?).await?;
         let lease = session.acquire(name).await?;
@@ -119,7 +118,7 @@ impl Host {
     }
 }
 
-/// As if it had been read from a file that differs in each generation.
+/// A configuration that differs in each generation, as if read from a changed file.
 fn configuration(generation: u32) -> Result<Config, Box<dyn Error>> {
     let program = std::env::current_exe()?;
     let server = |name: &str| {
@@ -136,7 +135,7 @@ fn configuration(generation: u32) -> Result<Config, Box<dyn Error>> {
     Ok(Config { servers: SERVERS.map(server).into(), caps: Caps::default() })
 }
 
-/// What makes a server of this protocol ready.
+/// The MCP handshake.
 struct Initialize;
 
 impl Handshake for Initialize {
@@ -161,7 +160,7 @@ fn request(method: &str, params: &Value) -> Result<Frame, Box<dyn Error>> {
     Ok(Frame::parse(text)?)
 }
 
-/// The server: answers everything.
+/// A server that answers every request.
 #[expect(clippy::disallowed_methods, reason = "a server speaks on stdout")]
 fn serve() -> Result<(), Box<dyn Error>> {
     let mut stdout = std::io::stdout().lock();

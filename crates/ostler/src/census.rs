@@ -1,7 +1,7 @@
-//! Which containers there are now, as their engines say.
+//! Census: lists the containers of all instances, as their engines report them.
 //!
-//! Only engines are asked that a note beside a ledger names, each once and all at the same time: one
-//! that hangs takes the others no time, and nobody more than [`PODMAN_LIMIT`].
+//! Only engines that a note beside a ledger names are asked, each once and all in parallel. An engine
+//! that hangs does not delay the others, and the whole takes at most [`PODMAN_LIMIT`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -19,68 +19,68 @@ use crate::podman::{self, Podman, Store};
 use crate::terms::GuardianProgram;
 use crate::ways::noted_engines;
 
-/// For an engine to say what it has. Somebody is waiting for it at a terminal.
+/// Time limit for an engine's list. Short, because a user waits for it at a terminal.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
-/// The same for podman, which has to be started for it.
+/// Time limit for podman, which has to be started first.
 const PODMAN_LIMIT: Duration = Duration::from_secs(5);
 
-type Answer = Result<Vec<ContainerView>, Unreachable>;
+type EngineReply = Result<Vec<ContainerView>, Unreachable>;
 
-/// Who knows of containers.
+/// A source that lists containers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Source {
     Engine(Endpoint),
-    /// Podman's own books.
+    /// Podman's own store.
     Podman(Store, Level),
 }
 
-/// What all engines said.
+/// The lists of all engines.
 #[derive(Clone, Debug, Default)]
 pub struct Census {
-    /// In what each instance may have containers.
+    /// The sources in which each instance may have containers.
     sources: BTreeMap<InstanceId, Vec<Source>>,
-    answers: HashMap<Source, Answer>,
+    replies: HashMap<Source, EngineReply>,
 }
 
-/// What an instance has in its engines.
+/// Containers of one instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Holding {
-    /// Its containers, as far as the engines say.
+    /// Its containers, as far as engines answered.
     pub containers: Vec<ContainerView>,
-    /// Why one of them does not say. There may be more containers then.
+    /// An engine that did not reply. There may be more containers then.
     pub unreachable: Option<Unreachable>,
 }
 
 impl Census {
-    /// Asks all engines in which instances of these ledgers may have containers.
+    /// Asks all engines in which an instance of these ledgers may have containers.
     pub fn take<'b>(books: impl IntoIterator<Item = &'b Book>) -> Self {
         let sources: BTreeMap<InstanceId, Vec<Source>> =
             books.into_iter().flat_map(noted).collect();
         let distinct: HashSet<Source> = sources.values().flatten().cloned().collect();
-        Self { sources, answers: ask(&distinct) }
+        Self { sources, replies: ask(&distinct) }
     }
 
-    /// What this instance has.
+    /// The containers of one instance.
     pub fn of(&self, instance: InstanceId) -> Holding {
         let sources = self.sources.get(&instance).into_iter().flatten();
-        let mut answers = sources.filter_map(|source| self.answers.get(source));
-        let unreachable = answers.find_map(|answer| answer.as_ref().err().cloned());
+        let mut replies = sources.filter_map(|source| self.replies.get(source));
+        let unreachable = replies.find_map(|reply| reply.as_ref().err().cloned());
         let own = self.containers().filter(|one| one.instance == instance);
         Holding { containers: own.cloned().collect(), unreachable }
     }
 
-    /// All containers that were told of, also of instances that no ledger knows. Each is told of once,
-    /// also if there is more than one way to whoever knows it.
+    /// All containers, even of instances that no ledger knows. Each is listed once, even if two
+    /// addresses lead to the same engine.
     pub fn containers(&self) -> impl Iterator<Item = &ContainerView> {
-        let told = self.answers.values().flatten().flatten();
+        let told = self.replies.values().flatten().flatten();
         let by_id: BTreeMap<&str, &ContainerView> =
             told.map(|one| (one.id.as_str(), one)).collect();
         by_id.into_values()
     }
 
-    /// The engines that did not say what they have.
+    /// The engines that did not reply.
     pub fn unreachable(&self) -> impl Iterator<Item = &Unreachable> {
-        self.answers.values().filter_map(|answer| answer.as_ref().err())
+        self.replies.values().filter_map(|reply| reply.as_ref().err())
     }
 }
 
@@ -95,7 +95,7 @@ fn noted(book: &Book) -> impl Iterator<Item = (InstanceId, Vec<Source>)> {
 }
 
 impl Source {
-    async fn list(self) -> Answer {
+    async fn list(self) -> EngineReply {
         match self {
             Self::Engine(endpoint) => list(&endpoint, ANSWER_LIMIT).await,
             Self::Podman(store, level) => {
@@ -120,7 +120,7 @@ fn unasked(endpoint: String, error: &dyn std::error::Error) -> Unreachable {
     Unreachable { endpoint, reason: error.to_string() }
 }
 
-fn ask(sources: &HashSet<Source>) -> HashMap<Source, Answer> {
+fn ask(sources: &HashSet<Source>) -> HashMap<Source, EngineReply> {
     if sources.is_empty() {
         return HashMap::new();
     }
@@ -130,10 +130,10 @@ fn ask(sources: &HashSet<Source>) -> HashMap<Source, Answer> {
     })
 }
 
-async fn ask_all(sources: HashSet<Source>) -> HashMap<Source, Answer> {
-    let mut questions = JoinSet::new();
+async fn ask_all(sources: HashSet<Source>) -> HashMap<Source, EngineReply> {
+    let mut queries = JoinSet::new();
     for source in sources {
-        questions.spawn(async move { (source.clone(), source.list().await) });
+        queries.spawn(async move { (source.clone(), source.list().await) });
     }
-    questions.join_all().await.into_iter().collect()
+    queries.join_all().await.into_iter().collect()
 }

@@ -1,13 +1,13 @@
-//! Durations as people write them.
+//! Parses durations such as `500ms` and `1.5s`.
 
 use std::time::Duration;
 
-/// Not a duration.
+/// The text is not a duration.
 #[derive(Debug, thiserror::Error)]
 #[error("write a number and a unit (ms, s, m or h), for example 500ms or 1.5s")]
 pub struct InvalidDuration;
 
-/// Reads `500ms`, `1.5s`, `10m`, `1h`; a day at most.
+/// Parses `500ms`, `1.5s`, `10m` or `1h`; at most 24 hours.
 pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or(InvalidDuration)?;
     let (number, unit) = text.split_at(unit_at);
@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<Duration, InvalidDuration> {
         return Err(InvalidDuration);
     }
     let number: f64 = number.parse().map_err(|_| InvalidDuration)?;
-    // A day: more can only be a slip, and far more would overflow the clock.
+    // More than a day is probably a mistake, and far more would overflow the clock.
     let seconds = number * seconds_per_unit;
     let sane = seconds.is_finite() && seconds <= 86_400.0;
     sane.then(|| Duration::from_secs_f64(seconds)).ok_or(InvalidDuration)
@@ -34,14 +34,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_people_write_them() {
+    fn durations_have_a_number_and_a_unit() {
         for (text, ms) in [("500ms", 500), ("1.5s", 1500), ("2m", 120_000), ("0s", 0)] {
             assert_eq!(parse(text).ok(), Some(Duration::from_millis(ms)), "{text}");
         }
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_text_is_refused() {
         for text in ["", "5", "s", "-1s", "1e3s", "5 s", "5d", "inf s", "NaNs", "1.2.3s", "99999h"]
         {
             assert!(parse(text).is_err(), "{text}");

@@ -1,4 +1,4 @@
-//! What happens to an instance, as its backend tells it.
+//! Events of an instance, reported by its backend.
 
 use std::process::ExitStatus;
 
@@ -8,36 +8,36 @@ use crate::outcome::{Proof, Refusal, Residue};
 use crate::resources::Excess;
 use crate::whereabouts::Whereabouts;
 
-/// What happens to an instance.
+/// An event of an instance.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// The server runs.
     Started {
-        /// Where it is.
+        /// Its processes or its address.
         whereabouts: Whereabouts,
-        /// How firmly it is held, if it is a process.
+        /// Its containment level, if it is a process.
         level: Option<Level>,
     },
-    /// The server was not started; nothing else will happen.
+    /// The server was not started. The last event.
     Refused(Refusal),
-    /// The server itself has ended; what it caused is ended now.
+    /// The server itself has exited; its other processes are being ended.
     Exited(ExitStatus),
-    /// KILL has not emptied the fence within its limit; the guardian goes on.
+    /// Processes survived KILL for the proof limit; the guardian keeps trying.
     Remaining(Residue),
-    /// A limit on what it may use has had its effect. Told when nothing is left of it.
+    /// A resource limit took effect. Reported after the last process has ended.
     Exceeded(Excess),
-    /// Containers that the server may cause can't be followed, and why. Told after its start.
+    /// Containers that the server may create cannot be tracked, for this reason. Reported after its start.
     Unfollowed(String),
-    /// A container that was started to go on by itself was removed.
+    /// A detached container of the server was removed.
     Removed(RemovedContainer),
-    /// Containers can't be created any more and are being removed, and how their engine takes it. Told
-    /// whenever that changes, if there may be any.
+    /// The server's containers are being removed and no new ones can be created. Reported whenever the
+    /// engine's state changes, if there may be containers.
     Clearing(EngineState),
-    /// It can't be spoken with any more, and why. Told of what is elsewhere.
+    /// The connection to a remote server was lost, for this reason.
     Lost(String),
-    /// Nothing is left; nothing else will happen.
+    /// Nothing is left. The last event.
     Empty(Proof),
-    /// Its guardian, or what else holds it, was killed; what is left must be ended without it.
+    /// Its guardian was killed; the owner must end what is left without it.
     GuardianLost,
 }

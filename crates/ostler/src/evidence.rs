@@ -1,7 +1,7 @@
-//! What a backend tells of an instance: to people in lines, to programs in fields of JSON.
+//! What a backend tells of an instance: lines for people, JSON fields for programs.
 //!
 //! Only the backend knows what its instances are made of, so it chooses the words and the fields. Commands pass both
-//! on and understand neither.
+//! on without interpreting them.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -9,26 +9,26 @@ use serde_json::{Map, Value, json};
 use crate::identity::Process;
 use crate::ledger::Entry;
 
-/// Fields of JSON, by name.
+/// JSON fields, by name.
 pub type Fields = Map<String, Value>;
 
-/// What its backend knows of an instance of a dead owner, before anything is done about it.
+/// A ledger entry of a dead owner, with what its backend found, before anything is ended.
 #[derive(Clone, Debug)]
 pub struct Evidence {
-    /// The ledger's entry.
+    /// The ledger entry.
     pub entry: Entry,
-    /// What there is.
+    /// What was found.
     pub traces: Traces,
 }
 
-/// What there is of an instance whose owner is dead.
+/// What was found of an instance whose owner is dead.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
     /// For people: a label and its value.
     pub lines: Vec<(&'static str, String)>,
     /// The same for programs.
     pub fields: Fields,
-    /// Whether a guardian still works on its end; a sweep leaves the instance to that guardian.
+    /// Whether a guardian is ending it; a sweep leaves the instance to that guardian.
     pub is_tended: bool,
 }
 

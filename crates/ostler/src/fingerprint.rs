@@ -1,4 +1,4 @@
-//! What makes two runs of a server interchangeable.
+//! Fingerprint of a server: a hash of everything that makes two runs interchangeable.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use sha2::{Digest, Sha256};
 
 use crate::spec::ServerSpec;
 
-/// A hash of everything that makes two runs of a server interchangeable.
+/// Hash of everything that makes two runs of a server interchangeable: 128 bits of SHA-256.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// Of a command with its environment, and of `credentials` that it gets in another way.
+    /// Hashes a command with its environment, and `credentials` that the server gets in another way.
     pub fn of(spec: &ServerSpec, credentials: &[u8]) -> Self {
         let mut hash = Sha256::new();
-        // Each part with its length: so that no two different lists look alike.
+        // Each part is preceded by its length, so that different lists never hash the same bytes.
         let mut part = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
@@ -37,7 +37,7 @@ impl Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of any text, for names of files.
+    /// Hashes a text, for file names.
     pub fn of_text(text: &str) -> Self {
         Self::first_half(&Sha256::digest(text))
     }

@@ -1,4 +1,4 @@
-//! Names that are never used twice.
+//! Unique ids of instances and owners.
 
 use std::fmt;
 use std::io;
@@ -7,18 +7,18 @@ use std::str::FromStr;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
-/// The environment variable by which every process of an instance can be recognised.
+/// Environment variable that marks every process of an instance with the instance's id.
 ///
-/// Descendants inherit it across new sessions, double forks and adoption, so it is the key by
-/// which an instance is found again when its guardian was killed as well.
+/// Descendants inherit it across new sessions, double forks and adoption, so a sweep can find the
+/// processes of an instance even if its guardian was killed.
 pub const INSTANCE_VARIABLE: &str = "OSTLER_INSTANCE";
 
-/// Text that is not 32 lower-case hexadecimal digits.
+/// The text is not an id.
 #[derive(Debug, thiserror::Error)]
 #[error("an id has 32 lower-case hexadecimal digits")]
 pub struct InvalidId;
 
-/// Defines a type of ids: 128 random bits, written as 32 hexadecimal digits.
+/// Defines an id type: 128 random bits, written as 32 lower-case hexadecimal digits.
 macro_rules! id {
     ($(#[$attribute:meta])* $name:ident) => {
         $(#[$attribute])*
@@ -27,7 +27,7 @@ macro_rules! id {
         pub struct $name(u128);
 
         impl $name {
-            /// Draws a fresh one from the kernel.
+            /// A new random id.
             pub fn random() -> io::Result<Self> {
                 let mut bytes = [0; 16];
                 getrandom(&mut bytes, GetRandomFlags::empty())?;
@@ -72,12 +72,12 @@ macro_rules! id {
 }
 
 id! {
-    /// One start of one server.
+    /// Id of one start of one server.
     InstanceId
 }
 
 id! {
-    /// One life of one owner of servers.
+    /// Id of one owner.
     OwnerId
 }
 
@@ -94,14 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_survives_being_written_and_read() {
+    fn an_id_round_trips_through_text() {
         let id = InstanceId::random().unwrap();
         assert_eq!(id, id.to_string().parse().unwrap());
         assert_ne!(id, InstanceId::random().unwrap());
     }
 
     #[test]
-    fn only_the_written_form_is_an_id() {
+    fn only_the_canonical_form_is_an_id() {
         for text in ["", "00", "+0000000000000000000000000000000", &"G".repeat(32), &"A".repeat(32)]
         {
             assert!(text.parse::<InstanceId>().is_err(), "{text:?}");

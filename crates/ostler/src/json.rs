@@ -1,9 +1,9 @@
-//! JSON objects, member by member, as text.
+//! Scans JSON objects as text, without building values.
 //!
-//! A message is validated once, by `serde_json` in [`Frame::parse`](crate::Frame::parse), and never becomes a tree of
-//! values: parts of it are found by their place in the text, so that they can be replaced without touching the rest.
-//! [`members`] walks over one object and skips the values. [`likeness`] says whether a key could be taken for another
-//! one by some parser, so that a message can be refused that two parsers would read in different ways.
+//! `serde_json` validates a message once, in [`Frame::parse`](crate::Frame::parse). After that, parts are found as byte
+//! ranges of the text, so that they can be replaced without touching the rest. [`members`] walks over one object and
+//! skips the values. [`likeness`] tells whether some parser would take a key for another one, so that messages which two
+//! parsers would read differently can be refused.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,29 +16,29 @@ use serde::de::{Error, Visitor};
 /// One member of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// Its key, decoded. What is no Unicode in it is U+FFFD.
+    /// Its key, decoded; invalid Unicode is replaced by U+FFFD.
     pub key: Cow<'a, str>,
-    /// Where key and value are together, counted from the start of the whole text.
+    /// Byte range of key and value in the whole text.
     pub edges: Range<usize>,
-    /// Where its value is.
+    /// Byte range of its value.
     pub value: Range<usize>,
 }
 
-/// Whether a key is another one to some parser.
+/// Whether parsers take a key for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// Every parser takes it for that.
+    /// Every parser does.
     Same,
-    /// Parsers that are not strict do.
+    /// Lenient parsers do.
     Alike,
-    /// It is a different one.
+    /// No known parser does.
     Different,
 }
 
-/// Calls `each` with the members of the object that is at `within`, in their order.
+/// Calls `each` for the members of the object in the byte range `within`, in order.
 ///
-/// The text has to be valid JSON. Returns `None` if there is no object at `within`; some of the members may have been
-/// seen by then if the text is not valid.
+/// The text must be valid JSON. Returns `None` if there is no object at `within`. If the text is invalid, `each` may
+/// have been called for some members before.
 pub fn members<'a>(
     text: &'a [u8],
     within: Range<usize>,
@@ -72,8 +72,8 @@ pub fn members<'a>(
     }
 }
 
-/// Where the value of the only member with this key is; `None` if there is none, or another one that some parser would
-/// take for it.
+/// Byte range of the value of the only member with this key; `None` if there is none, or another member that some
+/// parser would take for it.
 pub fn find(text: &[u8], within: Range<usize>, name: &str) -> Option<Range<usize>> {
     let mut found = None;
     let mut is_clear = true;
@@ -85,11 +85,10 @@ pub fn find(text: &[u8], within: Range<usize>, name: &str) -> Option<Range<usize
     found.filter(|_| is_clear)
 }
 
-/// Whether a parser might take `key` for `name`, which is ASCII.
+/// Whether a parser might take `key` for `name`, which must be ASCII.
 ///
-/// There are parsers that ignore case, also by the letters of other alphabets that fold to ASCII ones (Go's
-/// `encoding/json`), or `_` and `-` (its successor, and models that know a name in several styles), or what comes after
-/// a NUL, or what is no Unicode.
+/// Some parsers ignore case, including non-ASCII letters that fold to ASCII (Go's `encoding/json`). Others ignore `_`
+/// and `-` (its successor, and models with several naming styles), everything after a NUL, or invalid Unicode.
 pub fn likeness(key: &str, name: &str) -> Likeness {
     if key == name {
         return Likeness::Same;
@@ -102,28 +101,28 @@ pub fn likeness(key: &str, name: &str) -> Likeness {
     if is_alike { Likeness::Alike } else { Likeness::Different }
 }
 
-/// The same as [`folded`], for most keys.
+/// Fast version of [`folded`] for ASCII keys.
 fn folded_ascii(text: &str) -> impl Iterator<Item = u8> {
     let bytes = text.bytes().take_while(|byte| *byte != 0);
     bytes.filter(|byte| !b"_-".contains(byte)).map(|byte| byte.to_ascii_lowercase())
 }
 
-/// Both mappings of each letter, one after the other: some letters only have one that leads to ASCII.
+/// Upper-cases and then lower-cases each letter: some letters reach ASCII by only one of the two mappings.
 fn folded(text: &str) -> impl Iterator<Item = char> {
-    /// Left over when a dotted capital I becomes a small one.
+    /// Remains when a dotted capital I is lower-cased.
     const DOT_ABOVE: char = '\u{307}';
     let letters = text.chars().take_while(|letter| *letter != '\0');
     let folded = letters.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     folded.filter(|letter| !['_', '-', DOT_ABOVE, char::REPLACEMENT_CHARACTER].contains(letter))
 }
 
-/// The first place from `at` on that is not blank.
+/// Index of the first non-blank byte from `at` on.
 fn blank(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count()
 }
 
-/// The end of the value that begins at `at`.
+/// End of the value that begins at `at`.
 fn skip(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => string(text, at),
@@ -136,9 +135,9 @@ fn skip(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The end of the string that begins at `at`.
+/// End of the string that begins at `at`.
 fn string(text: &[u8], at: usize) -> Option<usize> {
-    /// Most strings end sooner than a search for their end has begun.
+    /// For strings up to this length, a byte loop is faster than setting up `memchr`.
     const SHORT: usize = 24;
     if *text.get(at)? != b'"' {
         return None;
@@ -161,7 +160,7 @@ fn string(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The end of the object or array that begins at `at`: however deep it is, it takes no stack.
+/// End of the object or array that begins at `at`. Not recursive, so nesting depth needs no stack.
 fn nested(text: &[u8], mut at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     loop {
@@ -184,7 +183,7 @@ fn nested(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// What a string means.
+/// Decodes a quoted key.
 fn key(quoted: &[u8]) -> Option<Cow<'_, str>> {
     struct Text;
 
@@ -204,7 +203,7 @@ fn key(quoted: &[u8]) -> Option<Cow<'_, str>> {
     if memchr(b'\\', bare).is_none() {
         return Some(String::from_utf8_lossy(bare));
     }
-    // As bytes, because then also half of a surrogate pair can be read.
+    // As bytes, because a lone surrogate can be decoded only that way.
     serde_json::Deserializer::from_slice(quoted).deserialize_bytes(Text).ok().map(Cow::Owned)
 }
 
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_in_their_order() {
+    fn members_are_found_in_order() {
         let text =
             r#" { "a" : 1 ,"b\u0062\ud800":"x\"}\\","":[{"c":"]"},[]] , "n":null,"t":{"x":1} } "#;
         let found = all(text).unwrap();
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_members() {
+    fn only_an_object_has_members() {
         for text in [
             "",
             "[]",
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_like_another_one_to_some_parser() {
+    fn keys_that_some_parser_confuses_are_alike() {
         let alike = [
             "progresstoken",
             "PROGRESSTOKEN",
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_member_can_be_found() {
+    fn an_ambiguous_key_is_not_found() {
         let find =
             |text: &str| find(text.as_bytes(), 0..text.len(), "name").map(|at| text[at].to_owned());
         assert_eq!(find(r#"{"x":1,"n\u0061me":"a"}"#).as_deref(), Some("\"a\""));

@@ -1,36 +1,37 @@
-//! The one road down, as data and as a pure function of time.
+//! The ladder: the steps of stopping an instance, as a pure function of time.
 //!
-//! Every end of an instance takes the same steps: its input is closed, it is asked, it is ended.
-//! A [`Ladder`] says how long each step may take, a [`Climb`] where on the ladder one instance is.
-//! Neither knows a clock: `now` is always given.
+//! Every stop takes the same steps: close stdin, send TERM, send KILL. A [`Ladder`] says how long each
+//! step may take; a [`Climb`] is the position of one instance on its ladder. A later order can skip
+//! steps or shorten times, but never goes back or adds time. Neither type reads a clock: the caller
+//! passes `now`.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// A step of stopping, the milder first.
+/// A step of stopping, gentlest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Step {
-    /// The server's input has ended; it may leave by itself.
+    /// Its stdin is closed; it may exit on its own.
     Closing,
-    /// TERM has been sent to all that the server caused.
+    /// TERM has been sent to all its processes.
     Asking,
-    /// KILL, again and again, until nothing is left.
+    /// KILL is sent to all its processes, repeatedly, until none is left.
     Ending,
 }
 
-/// How long each step may take before the next one.
+/// Time limits of the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ladder {
-    /// Between the end of input and TERM.
+    /// From the end of stdin to TERM.
     pub close: Duration,
-    /// Between TERM and KILL.
+    /// From TERM to KILL.
     pub ask: Duration,
 }
 
 impl Ladder {
-    /// A ladder that reaches KILL after `grace`. A third of it is for the end of input: servers
-    /// that heed it do so at once, those that don't need the rest to heed TERM.
+    /// A ladder that reaches KILL after `grace`. A third of it follows the end of stdin: servers that
+    /// react to it do so at once, and the others need the rest to react to TERM.
     pub fn within(grace: Duration) -> Self {
         let close = grace / 3;
         Self { close, ask: grace.saturating_sub(close) }
@@ -45,7 +46,7 @@ impl Ladder {
     }
 }
 
-/// One instance on its way down.
+/// Position of one instance on its ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Climb {
     ladder: Ladder,
@@ -54,32 +55,32 @@ pub struct Climb {
 }
 
 impl Climb {
-    /// Starts at `step`; the caller carries that step out.
+    /// Begins at `step`; the caller carries that step out.
     pub fn begin(ladder: Ladder, step: Step, now: Instant) -> Self {
         Self { ladder, step, since: now }
     }
 
-    /// Where it stands.
+    /// The current step.
     pub fn step(&self) -> Step {
         self.step
     }
 
-    /// When this step was reached.
+    /// When the current step began.
     pub fn since(&self) -> Instant {
         self.since
     }
 
-    /// When the next step is due; never, once it is being ended.
+    /// When the next step is due; `None` at the last one.
     pub fn due(&self) -> Option<Instant> {
         self.ladder.wait_at(self.step).map(|wait| self.since + wait)
     }
 
-    /// Goes one step on if its time has come. Returns the step to carry out.
+    /// Advances one step if it is due. Returns the step to carry out.
     pub fn advance(&mut self, now: Instant) -> Option<Step> {
         self.due().is_some_and(|due| due <= now).then(|| self.skip(now)).flatten()
     }
 
-    /// Goes one step on without waiting. Returns the step to carry out.
+    /// Advances one step now. Returns the step to carry out.
     pub fn skip(&mut self, now: Instant) -> Option<Step> {
         let next = match self.step {
             Step::Closing => Step::Asking,
@@ -90,8 +91,8 @@ impl Climb {
         Some(next)
     }
 
-    /// Changes over to `ladder`, at `step` or later, without going back, repeating a step or
-    /// gaining time. Returns the step to carry out, if that is a new one.
+    /// Switches to `ladder`, at `step` or later, without going back, repeating a step or gaining time.
+    /// Returns the step to carry out, if it is a new one.
     pub fn hasten(&mut self, ladder: Ladder, step: Step, now: Instant) -> Option<Step> {
         if self.step < step {
             *self = Self::begin(ladder, step, now);

@@ -1,13 +1,14 @@
-//! Owns all that a child process causes, and ends it with proof.
+//! Runs MCP servers as child processes and ends each with everything it started, with proof.
 //!
-//! An MCP server is a child process that starts others: wrappers, daemons, browsers. An [`Owner`]
-//! starts one as an [`Instance`], through a small [`guardian`] process that is the parent of all of
-//! them, and takes it down again in a way that needs neither a destructor nor a runtime nor even its
-//! host: when the host is killed, the guardian still ends everything; when both are killed, the
-//! [`ledger`] tells the next owner what to [`sweep`].
+//! An MCP server starts further processes: wrappers, daemons, browsers. An [`Owner`] starts a server
+//! as an [`Instance`] through a small [`guardian`] process, which is the ancestor of all of them and
+//! adopts orphans. Teardown needs no destructor, no runtime and not even the host: if the host is
+//! killed, the guardian still ends everything; if both are killed, the [`ledger`] tells the next owner
+//! what to [`sweep`].
 //!
-//! Whoever has many servers and many callers lets a [`keeper`] decide when instances start and end, and
-//! who shares them: see the [`guide`]. What follows is the layer below, which needs no runtime.
+//! A host with many servers and many callers uses a [`keeper`], which decides when instances start and
+//! stop and which callers share them: see the [`guide`]. The example below uses the layer beneath it,
+//! which needs no runtime.
 //!
 //! ```standalone_crate
 //! use std::io::{BufRead, BufReader, Write};
@@ -43,14 +44,14 @@
 //! ```
 //!
 //! # Features
-//! - `engine` (default): servers may use container engines, and their containers end with them. Without it a server can
-//!   only be started with [`Engine::Off`].
+//! - `engine` (default): servers may use container engines, and ostler removes their containers with them. Without it,
+//!   servers must be started with [`Engine::Off`].
 //! - `keeper` (default): the [`keeper`], on tokio.
 //!
-//! Without both the library compiles no tokio, hyper or rustls.
+//! Without both features the library does not depend on tokio, hyper or rustls.
 #![warn(missing_docs)]
 
-/// The contract of backends is written as a host would write it, and also played inside.
+/// The backend contract in `tests/contract` uses the public paths of this crate, and the unit tests include it.
 #[cfg(all(test, feature = "keeper"))]
 extern crate self as ostler;
 

@@ -1,24 +1,24 @@
-//! Every wait of the library, by name.
+//! Time limits of the library.
 
 use std::time::Duration;
 
 use crate::ladder::Ladder;
 
-/// How long things may take. Nothing in the library waits without one of these.
+/// Time limits. Nothing in the library waits without one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From the first step of stopping to KILL, in all.
+    /// From the first step of stopping to KILL.
     pub grace: Duration,
     /// From TERM to KILL when the owner has died.
     pub orphan_grace: Duration,
-    /// From KILL until what is still there is reported as residue.
+    /// From KILL until surviving processes are reported as residue.
     pub proof: Duration,
-    /// From the first request to a container engine to remove something until what it still has is
-    /// reported as residue.
+    /// From the first removal request to a container engine until remaining containers are reported as
+    /// residue.
     pub containers: Duration,
-    /// How long an engine may go on with a create that nobody waits for any more.
+    /// How long an engine may work on a create request whose client is gone.
     pub late_create: Duration,
-    /// For the other end of a control socket to take a message.
+    /// For the peer of a control socket to accept a message.
     pub control: Duration,
 }
 
@@ -36,12 +36,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The ladder for every end that the owner lives to see.
+    /// The ladder while the owner lives.
     pub fn ladder(&self) -> Ladder {
         Ladder::within(self.grace)
     }
 
-    /// The ladder for what a dead owner left: nobody can close its stdin any more.
+    /// The ladder after the owner has died, without a step for stdin: it closed with the owner.
     pub fn orphan_ladder(&self) -> Ladder {
         Ladder { close: Duration::ZERO, ask: self.orphan_grace }
     }

@@ -1,4 +1,4 @@
-//! What a fence can say: why nothing was started, why nothing is left, or what is.
+//! How a start or a stop ended: refusal, proof or residue.
 
 use std::error::Error;
 use std::fmt;
@@ -12,28 +12,27 @@ use crate::identity::Process;
 use crate::level::Level;
 use crate::spec::ServerSpec;
 
-/// Why we may say that a fence is empty.
+/// Proof that nothing of an instance is left.
 ///
-/// It says why no process is left. If there may have been containers, it is said only when their
-/// engine has listed none of them, twice, with no create under way.
+/// A proof names the reason why no process is left. If there may have been containers, it is given only
+/// after their engine has listed none of them, twice, with no create request under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Proof {
-    /// The kernel told the guardian, parent of all that loses its parent, that it has no child of the
-    /// server's.
+    /// The guardian, which adopts all orphans below it, has no child process of the server any more.
     NoChild,
-    /// The same, and the leaf was empty and could be removed.
+    /// Like [`Proof::NoChild`], and the leaf cgroup was empty and could be removed.
     NoChildAndEmptyLeaf,
-    /// The guardian was killed; the leaf was empty and could be removed.
+    /// The guardian was killed; the leaf cgroup was empty and could be removed.
     EmptyLeaf,
-    /// The guardian was killed; the init of the PID namespace has ended, which the kernel lets it
-    /// do only after everybody else in it.
+    /// The guardian was killed; the init of the PID namespace has ended, which the kernel allows only
+    /// after every other process in it.
     EndedNamespace,
-    /// The machine was started again since, which no process survives.
+    /// The machine was rebooted, which no process survives.
     AnotherBoot,
-    /// It runs elsewhere, and whoever spoke with it has ended with all connections.
+    /// A remote server: all connections to it are closed.
     Disconnected,
-    /// What another backend has to say.
+    /// Proof of another backend, as text.
     Other(String),
 }
 
@@ -47,24 +46,24 @@ impl fmt::Display for Proof {
             }
             Self::EmptyLeaf => "its leaf was empty",
             Self::EndedNamespace => "its namespace has ended",
-            Self::AnotherBoot => "the machine was started again",
+            Self::AnotherBoot => "the machine was rebooted",
             Self::Disconnected => "no connection to it is left",
         })
     }
 }
 
-/// What may still be there.
+/// What may be left of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Residue {
-    /// These did not go, although they were killed.
+    /// These processes survived KILL.
     Processes(Vec<Process>),
-    /// The guardian was killed and there was no leaf: what carries the instance's mark is gone,
-    /// what has cleared its environment can't be found.
+    /// The guardian was killed and there was no leaf cgroup. All processes with the instance's mark are
+    /// gone; processes that have cleared their environment cannot be found.
     Unwatched,
-    /// No process is left; an engine has something of it, or may have.
+    /// No process is left; a container engine has something of it, or may have.
     Engine(EngineResidue),
-    /// What another backend may have of it.
+    /// Residue of another backend, as text.
     Other(String),
 }
 
@@ -72,7 +71,7 @@ impl fmt::Display for Residue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Processes(processes) if processes.is_empty() => {
-                f.write_str("something that shows in no list of processes")
+                f.write_str("processes that cannot be listed")
             }
             Self::Processes(processes) => {
                 let list: Vec<String> = processes.iter().map(ToString::to_string).collect();
@@ -95,91 +94,91 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The same when it is known what the engine has of it.
+    /// Combines it with the result of removing its containers.
     pub(crate) fn with_engine(self, cleared: Result<(), EngineResidue>) -> Self {
         match (self, cleared) {
-            // The worse of the two is told; whoever comes next finds the other one.
+            // Reports the worse of the two; the next sweep finds the other.
             (outcome @ Self::Unverified(Residue::Processes(_)), _) | (outcome, Ok(())) => outcome,
             (_, Err(residue)) => Self::Unverified(Residue::Engine(residue)),
         }
     }
 }
 
-/// Why a server was not started. Nothing is left of the attempt.
+/// Why a server was not started. The attempt leaves nothing behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("{program}: command not found")]
     NotFound {
-        /// As it was given.
+        /// As configured.
         program: String,
     },
-    /// The program is there, but the kernel will not execute it.
+    /// The program exists, but the kernel cannot execute it.
     #[error("{program}: cannot be executed: {}", text(*.errno))]
     NotExecutable {
-        /// As it was given.
+        /// As configured.
         program: String,
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
-    /// The working directory can't be used.
+    /// The working directory cannot be used.
     #[error("working directory {path}: {}", text(*.errno))]
     WorkingDirectory {
-        /// As it was given.
+        /// As configured.
         path: String,
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
-    /// The machine does not offer the level of containment that was asked for.
+    /// This machine does not support the requested containment level.
     #[error("containment '{level}' is not available here: {reason}")]
     Containment {
-        /// What was asked for.
+        /// The requested level.
         level: Level,
         /// Why not.
         reason: String,
     },
     /// A limit could not be set.
-    #[error("the limit on {name} can't be set: {}", text(*.errno))]
+    #[error("cannot set the limit on {name}: {}", text(*.errno))]
     Limit {
-        /// Which one.
+        /// The limit.
         name: String,
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
-    /// The server could not be put into its leaf.
+    /// The server could not enter its leaf cgroup.
     #[error("the server could not enter its cgroup: {}", text(*.errno))]
     Leaf {
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
-    /// The host has started threads before it became a guardian, which only works while there is one.
+    /// The guardian's program had started threads before it became a guardian.
     #[error(
-        "the guardian's program has threads already: call ostler::guardian::run_if_asked() before \
-         anything else in main, and not below #[tokio::main]"
+        "the guardian's program has already started threads: call ostler::guardian::run_if_asked() \
+         first in main, not below #[tokio::main]"
     )]
     Threads,
-    /// The server's own socket to its container engine could not be made.
-    #[error("the socket {path} for its container engine can't be made: {}", text(*.errno))]
+    /// The socket of the server's Door could not be created.
+    #[error("cannot create the socket {path} for its container engine: {}", text(*.errno))]
     Door {
-        /// Where.
+        /// Path of the socket.
         path: String,
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
-    /// The guardian's program can't be a porter.
+    /// The guardian's program cannot act as a porter.
     #[error(
         "the guardian's program was built without ostler's feature 'engine': choose engine 'off', or build it \
          with that feature"
     )]
     WithoutEngine,
-    /// The guardian could not take up its post.
-    #[error("the guardian could not take up its post: {}", text(*.errno))]
+    /// The guardian could not set itself up.
+    #[error("the guardian could not set itself up: {}", text(*.errno))]
     Guardian {
-        /// What the kernel said.
+        /// Error number of the kernel.
         errno: i32,
     },
-    /// Another backend has refused it, and why.
+    /// Another backend refused it, for this reason.
     #[error("{0}")]
     Other(String),
 }
@@ -187,7 +186,7 @@ pub enum Refusal {
 impl Refusal {
     pub(crate) fn exec(spec: &ServerSpec, error: &io::Error) -> Self {
         let program = spec.program.to_string_lossy().into_owned();
-        // A directory of the path that may not be entered hides the plain truth behind EACCES.
+        // An inaccessible directory in PATH makes the kernel report EACCES instead of ENOENT.
         let unclear = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
         if unclear.contains(&error.kind()) && !spec.program_exists() {
             Self::NotFound { program }

@@ -1,4 +1,4 @@
-//! Where state is kept.
+//! Directories for ledgers and sockets, and checks that only this user can write to them.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -9,20 +9,20 @@ use rustix::process::getuid;
 
 use crate::level::Level;
 
-/// Names the directory for what ends with the user's session, in place of the one that depends on the uid.
+/// Environment variable that overrides the directory for sockets and session state.
 pub const RUNTIME_VARIABLE: &str = "OSTLER_RUNTIME_DIR";
 
-/// The mode of what the group or anybody else can write to.
+/// Mode bits that let the group or others write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Directories that may hold ledgers, the best first.
+/// Directories that may hold ledgers, in order of preference.
 ///
-/// A record is written to the first that takes it; a sweep looks at all of them.
+/// An owner writes to the first that it can write to; a sweep reads all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places(Vec<PathBuf>);
 
 impl Places {
-    /// These directories. Whatever is there would be seen twice if one were named twice.
+    /// Uses these directories, without duplicates, so that no ledger is seen twice.
     pub fn new(directories: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut places = Vec::new();
         for directory in directories {
@@ -33,16 +33,16 @@ impl Places {
         Self(places)
     }
 
-    /// The user's: the XDG state directory, then those of [`Places::of_session`].
+    /// Directories of this user: the XDG state directory, then those of [`Places::of_session`].
     pub fn of_user() -> Self {
         Self::new(lasting().into_iter().chain(Self::of_session().0))
     }
 
-    /// Those that end with the user's session: for sockets, and for users without a state directory.
+    /// Directories that end with the user's session: for sockets, and for ledgers of users without a state directory.
     ///
     /// They depend on the uid alone, because hosts strip variables like `XDG_RUNTIME_DIR` and `TMPDIR` from their
-    /// servers, and all clients of a user have to find the same gateway: `/run/user/UID/ostler` if that user has a
-    /// `/run/user/UID`, and `/tmp/ostler-UID`. `OSTLER_RUNTIME_DIR` names another directory, which then is the only one.
+    /// servers, and all clients of a user must find the same gateway: `/run/user/UID/ostler` if `/run/user/UID` exists,
+    /// and `/tmp/ostler-UID`. If `OSTLER_RUNTIME_DIR` is set, it replaces both.
     pub fn of_session() -> Self {
         let given = std::env::var_os(RUNTIME_VARIABLE).filter(|value| !value.is_empty());
         match given {
@@ -58,36 +58,33 @@ impl Places {
         Self::new(runtime.into_iter().chain([format!("/tmp/ostler-{uid}").into()]))
     }
 
-    /// The best of them that can be made, or made sure, to be this user's alone.
+    /// Returns the first directory that is, or can be created, accessible to this user alone.
     pub fn private(&self) -> io::Result<&Path> {
         let mut failure = io::Error::from(io::ErrorKind::NotFound);
         for directory in self.directories() {
             match make_private(directory) {
                 Ok(()) => return Ok(directory),
-                // What the system says has no path.
-                Err(error) if error.raw_os_error().is_some() => {
-                    let text = format!("{}: {error}", directory.display());
-                    failure = io::Error::new(error.kind(), text);
+                Err(error) => {
+                    failure = io::Error::new(error.kind(), describe(directory, &error));
                 }
-                Err(error) => failure = error,
             }
         }
         Err(failure)
     }
 
-    /// Those that are there already, and this user's alone.
+    /// The directories that exist and that only this user can write to.
     pub fn ours(&self) -> impl Iterator<Item = &Path> {
         self.directories().filter(|directory| directory.is_absolute() && is_private(directory))
     }
 
-    /// The directories, the best first.
+    /// All directories, in order of preference.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }
 }
 
-/// The directories of ostler's own that a server at this level must not see: configuration, state and sockets, and
-/// the place of this owner's directory. Less than `strict` can hide none.
+/// ostler's own directories that a server at this level must not see: configuration, state, sockets, and the place of
+/// this owner's ledger. Empty below `strict`, where nothing can be hidden.
 pub(crate) fn hidden(level: Level, book: Option<&Path>) -> Vec<PathBuf> {
     if level < Level::Strict {
         return Vec::new();
@@ -96,12 +93,12 @@ pub(crate) fn hidden(level: Level, book: Option<&Path>) -> Vec<PathBuf> {
     let configuration = variable("XDG_CONFIG_HOME").or_else(home).map(|base| base.join("ostler"));
     // PLACE/owners/ID.
     let place = book.and_then(|book| book.ancestors().nth(2)).map(Path::to_owned);
-    // Another gateway of this user may be where this one is not.
+    // Another gateway of this user may run with other variables.
     let own = Places::of_user().0.into_iter().chain(Places::of_uid().0);
     Places::new(own.chain(configuration).chain(place)).0
 }
 
-/// The one whose content outlives the machine.
+/// The directory that survives a reboot.
 pub(crate) fn lasting() -> Option<PathBuf> {
     let home = || variable("HOME").map(|home| home.join(".local/state"));
     variable("XDG_STATE_HOME").or_else(home).map(|base| base.join("ostler"))
@@ -111,15 +108,15 @@ fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// Whether only this user can have put anything into the directory. What anybody could have written
-/// is not read: among temporary files somebody else may have made a directory of our name first.
+/// Whether only this user can have written to the directory. Others are not read: in `/tmp`, another
+/// user may have created a directory with our name first.
 pub(crate) fn is_private(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| {
         found.is_dir() && found.uid() == getuid().as_raw() && found.mode() & OTHERS_WRITE == 0
     })
 }
 
-/// Why a directory is not used.
+/// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Unfit {
     #[error("{} is not an absolute path", .0.display())]
@@ -128,12 +125,18 @@ enum Unfit {
     Link(PathBuf),
     #[error("{} belongs to another user", .0.display())]
     Foreign(PathBuf),
-    #[error("{} can be written by others, and so can its parent directory; remove it", .0.display())]
+    #[error("{} and its parent directory are writable by other users; remove it", .0.display())]
     Open(PathBuf),
 }
 
-/// Makes `path` a directory that only this user can enter. Refuses one of another user, and one among the temporary
-/// files that another user may have filled.
+/// An error about a directory, as text that names the directory once.
+pub(crate) fn describe(directory: &Path, error: &io::Error) -> String {
+    let unfit = error.get_ref().and_then(|inner| inner.downcast_ref::<Unfit>());
+    if unfit.is_some() { error.to_string() } else { format!("{}: {error}", directory.display()) }
+}
+
+/// Makes `path` a directory that only this user can access. Refuses one of another user, and one in a shared directory
+/// such as `/tmp` that another user may have written to.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     let unfit = |why: fn(PathBuf) -> Unfit| {
         io::Error::new(io::ErrorKind::PermissionDenied, why(path.to_owned()))
@@ -158,7 +161,7 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether others can put something beside it, as among temporary files.
+/// Whether its parent is writable by others, such as `/tmp`.
 fn is_among_others(path: &Path) -> io::Result<bool> {
     let parent = path.parent().unwrap_or(path);
     Ok(fs::metadata(parent)?.mode() & OTHERS_WRITE != 0)

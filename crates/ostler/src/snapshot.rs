@@ -1,7 +1,7 @@
-//! What is there now: the ledgers of all owners, beside what the process table says of those that started processes.
+//! Snapshot of all instances: the ledgers of all owners, combined with the process table.
 //!
-//! A [`View`] is the same for all backends. What only one of them knows is in its lines and fields, which commands pass
-//! on: here the pids of the server, its guardian and its processes.
+//! A [`View`] is the same for all backends. What only one backend knows is in its lines and fields, which commands pass
+//! on: for processes the pids of the server, its guardian and its descendants.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,25 +26,25 @@ use crate::remains;
 use crate::sweep::books;
 use crate::whereabouts::Whereabouts;
 
-/// An instance, as the ledger and its backend tell it.
+/// An instance for display: its ledger entry and what its backend adds.
 #[derive(Clone, Debug, Serialize)]
 pub struct View {
-    /// Which one.
+    /// Its id.
     pub instance: InstanceId,
-    /// What people call the server.
+    /// Display name of the server.
     pub name: String,
     /// The program that was started.
     pub program: String,
-    /// The backend that has started it.
+    /// Name of its backend.
     pub backend: String,
-    /// Where it is, if that is not on this machine.
+    /// Its address, if it does not run on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Where it is in its life.
+    /// Its lifecycle state.
     pub state: State,
-    /// How firmly it is held; unknown until it has started.
+    /// Its containment level; `None` until it has started.
     pub containment: Option<Level>,
-    /// What people call the server where it runs: its pid, or its place.
+    /// What people call the server where it runs: its pid, or its address.
     #[serde(skip)]
     pub handle: Option<String>,
     /// What people call its guardian, if that lives.
@@ -53,14 +53,14 @@ pub struct View {
     /// All that it causes, the server included, the guardian not; parents before their children.
     #[serde(skip)]
     pub tree: Vec<Branch>,
-    /// Memory of the machine in use by them, in bytes.
+    /// Resident memory of its processes, in bytes.
     pub rss: u64,
     /// What its backend adds for programs.
     #[serde(flatten)]
     pub fields: Fields,
     /// When it was started, in milliseconds since 1970.
     pub started_at: u64,
-    /// Who started it.
+    /// The owner that started it.
     pub owner: OwnerRecord,
     /// Its entry in the ledger, with which its backend can be asked about it.
     #[serde(skip)]
@@ -76,20 +76,20 @@ pub struct Branch {
     pub text: String,
 }
 
-/// Where an instance is in its life.
+/// Lifecycle state of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Its start is on record, its server not yet.
+    /// Its intent is on record; its server has not started yet.
     Starting,
     /// Its server runs.
     Running,
-    /// Its server has exited or its owner is dead; its guardian ends what is left.
+    /// Its server has exited or its owner is dead; its guardian is ending what is left.
     Ending,
-    /// KILL has not ended it, and its guardian goes on; or it is not known what its container engine
-    /// has of it.
+    /// Processes survived KILL and its guardian keeps trying, or its container engine may still have
+    /// something of it.
     Unverified,
-    /// Owner and guardian are dead: a sweep will end it.
+    /// Its owner and guardian are dead; the next sweep will end it.
     Orphaned,
 }
 
@@ -105,8 +105,8 @@ impl fmt::Display for State {
     }
 }
 
-/// All instances of processes that are not settled, the oldest first. Nothing is touched. Those of all backends are
-/// described by [`Backends::snapshot`](crate::backend::Backends::snapshot).
+/// All unsettled instances of the process backend, oldest first. Ends nothing.
+/// [`Backends::snapshot`](crate::backend::Backends::snapshot) covers all backends.
 pub fn snapshot(places: &Places) -> Vec<View> {
     let mut views =
         views(&books(places).iter().map(|book| book.open_of(PROCESS)).collect::<Vec<_>>());
@@ -114,7 +114,7 @@ pub fn snapshot(places: &Places) -> Vec<View> {
     views
 }
 
-/// What the process table says of these ledgers, which have only entries of processes.
+/// Describes the entries of these ledgers, which must all belong to the process backend.
 pub(crate) fn views(books: &[Book]) -> Vec<View> {
     let boot = boot_id().unwrap_or_default();
     let (ours, before): (Vec<&Book>, Vec<&Book>) =
@@ -130,7 +130,7 @@ pub(crate) fn views(books: &[Book]) -> Vec<View> {
         let state = state_of(entry, book.owner.process.is_alive(), guardian.as_ref());
         View::of(entry, &book.owner, state).with(guardian.as_ref(), &processes)
     });
-    // No process of another boot can be alive, and its pids mean others. Containers can.
+    // No process of another boot is alive, and its pids may be reused. Its containers may still exist.
     let noted =
         before.into_iter().flat_map(open_in).filter(|(id, entry, book)| is_owed(book, *id, entry));
     let of_another = noted.map(|(_, entry, book)| {
@@ -144,7 +144,7 @@ fn open_in(book: &Book) -> impl Iterator<Item = (InstanceId, &Entry, &Book)> {
 }
 
 impl View {
-    /// What the ledger says of an instance. What is there of it is its backend's to say.
+    /// A view of what the ledger says. The backend adds what it finds.
     pub fn of(entry: &Entry, owner: &OwnerRecord, state: State) -> Self {
         let start = entry.start.as_ref();
         let whereabouts = start.map(|start| &start.whereabouts);
@@ -236,19 +236,19 @@ fn state_of(entry: &Entry, owner_lives: bool, guardian: Option<&Process>) -> Sta
     }
 }
 
-/// Whether the server itself has been started and is dead.
+/// Whether the server itself was started and has exited.
 fn has_exited(entry: &Entry) -> bool {
     server_of(entry).is_some_and(|server| !server.is_alive())
 }
 
-/// No process was left, and that is all that is known.
+/// Whether no process is left, but its container engine may still have something of it.
 fn is_owed_by_engine(entry: &Entry) -> bool {
     matches!(entry.end, Some(End::Unverified(Residue::Engine(_))))
 }
 
-/// Below the guardian, in the leaf, or with the mark: none of them alone shows all.
+/// Its processes: below the guardian, in the leaf cgroup, or with the mark. None of these alone finds all.
 fn processes_of(entry: &Entry, guardian: Option<&Process>, marked: Vec<Process>) -> Vec<Process> {
-    // The guardian's other child, and what that has started, is not the server's doing.
+    // The porter below the guardian, and its children, are not processes of the server.
     let below = |guardian: &Process| {
         let is_porter = |process: &Process| is_porter(process, guardian, entry.intent.instance);
         Process::descendants_but(guardian.pid, is_porter)

@@ -1,32 +1,32 @@
-//! What to run.
+//! The command of a server.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A server's command with everything that it starts with.
+/// A server's command: program, arguments, environment and working directory.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerSpec {
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// The program, looked up in the `PATH` of [`env`](Self::env) unless it holds a slash.
+    /// The program, looked up in the `PATH` of [`env`](Self::env) unless it contains a slash.
     pub program: OsString,
-    /// Its arguments, without the program's own name.
+    /// Arguments, without the program's name.
     pub args: Vec<OsString>,
-    /// Its whole environment; nothing is inherited beside it.
+    /// The whole environment; nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
-    /// Its working directory; the owner's if none is given.
+    /// Working directory; `None` for the owner's.
     pub cwd: Option<PathBuf>,
 }
 
 impl ServerSpec {
-    /// Whether there is anything, executable or not, where the program is looked for.
+    /// Whether a file for the program exists, executable or not.
     pub(crate) fn program_exists(&self) -> bool {
         self.find_program().is_some()
     }
 
-    /// The first file, executable or not, where the program is looked for.
+    /// The first file found for the program, executable or not.
     pub fn find_program(&self) -> Option<PathBuf> {
         let base = self.cwd.as_deref().unwrap_or(Path::new(""));
         if self.program.as_encoded_bytes().contains(&b'/') {
@@ -39,7 +39,7 @@ impl ServerSpec {
 }
 
 impl std::fmt::Debug for ServerSpec {
-    /// Arguments and environment carry secrets, so that only the program is shown.
+    /// Omits arguments and environment, because they carry secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerSpec")
             .field("name", &self.name)

@@ -1,10 +1,11 @@
-//! The sweep: ending what dead owners have left.
+//! The sweep: ends what dead owners have left.
 //!
-//! There are two. The fence's own is here ([`DeadOwner::settle`]): the guardians of a dead owner run it when they have
-//! finished, without a runtime, and it touches processes only. That of keepers goes over all backends
-//! ([`Backends::settle`](crate::backend::Backends::settle)), at their start and by `ostler reap`. An owner is dead when its life line can be taken
-//! over, and whoever holds that is the only one who sweeps. An instance whose guardian still lives
-//! is left to it; the guardian comes back to the ledger when it has finished.
+//! An owner is dead if its lock can be taken over; the process that takes it is the only one that sweeps. An instance
+//! whose guardian still lives is left to that guardian, which settles the ledger when it has finished.
+//!
+//! There are two sweeps. [`DeadOwner::settle`] needs no runtime and ends processes only; the guardians of a dead owner
+//! run it when they have finished. [`Backends::settle`](crate::backend::Backends::settle) covers all backends; keepers
+//! run it at their start, and `ostler reap` on request.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use crate::id::InstanceId;
 use crate::ledger::{
-    Book, End, Entry, LifeLine, PROCESS, Patience, Record, append, lock_in, owners_in, remove,
+    Book, End, Entry, OwnerLock, PROCESS, Patience, Record, append, lock_in, owners_in, remove,
     unfinished,
 };
 use crate::outcome::Outcome;
@@ -22,20 +23,20 @@ use crate::places::{Places, is_private};
 use crate::process;
 use crate::proctable::Identity;
 
-/// An owner that is dead, and whose ledger is ours to settle.
+/// A dead owner whose lock this process holds, so that it may settle the ledger.
 #[derive(Debug)]
 pub struct DeadOwner {
     book: Book,
-    life_line: LifeLine,
+    lock: OwnerLock,
 }
 
-/// All ledgers that can be read, of the living and the dead.
+/// All readable ledgers, of living and dead owners.
 pub fn books(places: &Places) -> Vec<Book> {
     directories(places).filter_map(|directory| Book::read(&directory).ok()).collect()
 }
 
-/// All owners that are dead. Those of this very process are never among them: to try their life
-/// line would cut it.
+/// All dead owners. Owners of this process are left out without trying their lock: closing a second
+/// descriptor of the lock file would release it.
 pub fn dead_owners(places: &Places) -> Vec<DeadOwner> {
     remove_unfinished(places);
     directories(places)
@@ -46,7 +47,7 @@ pub fn dead_owners(places: &Places) -> Vec<DeadOwner> {
 impl DeadOwner {
     pub(crate) fn at(directory: &Path, patience: Patience) -> Option<Self> {
         let book = Book::read(directory).inspect_err(|error| {
-            // Without an owner nothing that it says can be acted upon, and nobody adds to it.
+            // A ledger without an owner record cannot be acted upon, and no process adds to it.
             if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) {
                 remove_if_free(directory);
             }
@@ -55,9 +56,9 @@ impl DeadOwner {
         if Identity::own() == Some(book.owner.process) {
             return None;
         }
-        let life_line = LifeLine::take_over(&lock_in(directory), patience).ok()??;
-        // Read again: until now its owner, or another sweep, may have written.
-        Some(Self { book: Book::read(directory).ok()?, life_line })
+        let lock = OwnerLock::take_over(&lock_in(directory), patience).ok()??;
+        // Read again: its owner or another sweep may have written before the lock was taken.
+        Some(Self { book: Book::read(directory).ok()?, lock })
     }
 
     /// Its ledger.
@@ -65,8 +66,8 @@ impl DeadOwner {
         &self.book
     }
 
-    /// The sweep of the fence: ends all processes that are left and have no guardian, within `limit`, and settles
-    /// the ledger. It leaves entries of other backends alone: [`Backends`](crate::backend::Backends) sweep those.
+    /// Ends all remaining processes that have no guardian, within `limit`, and settles the ledger. Entries of other
+    /// backends stay: [`Backends`](crate::backend::Backends) sweep those.
     pub fn settle(mut self, limit: Duration) -> BTreeMap<InstanceId, Outcome> {
         let outcomes = process::end(&self.book.open_of(PROCESS), limit);
         for (id, outcome) in &outcomes {
@@ -76,18 +77,18 @@ impl DeadOwner {
         outcomes
     }
 
-    /// Notes what a guardian knows of its own instance.
+    /// Records how an instance ended.
     pub(crate) fn note(&mut self, instance: InstanceId, outcome: &Outcome) {
         let end = End::from(outcome);
-        // What can't be written is found out again by the next sweep.
+        // After a failed write, the next sweep determines the end again.
         let record = Record::Ended { instance, end: end.clone() };
-        let _ = append(&self.book.directory, &record, &self.life_line);
+        let _ = append(&self.book.directory, &record, &self.lock);
         if let Some(entry) = self.book.entries.get_mut(&instance) {
             entry.end = Some(end);
         }
     }
 
-    /// Removes the directory, if nothing is owed any more.
+    /// Releases the lock, and removes the directory if all entries are settled.
     pub(crate) fn leave(self) {
         let is_owed = |id, entry: &Entry| {
             entry.intent.backend != PROCESS || process::is_owed(&self.book, id, entry)
@@ -102,19 +103,19 @@ fn directories(places: &Places) -> impl Iterator<Item = PathBuf> {
     entries(places).filter(|path| !is_unfinished(path))
 }
 
-/// Whatever is where owners have their directories.
+/// All directory entries where owners keep their ledgers.
 fn entries(places: &Places) -> impl Iterator<Item = PathBuf> {
     let owners = places.directories().filter(|place| is_private(place)).map(owners_in);
     let entries = owners.filter(|owners| is_private(owners)).flat_map(fs::read_dir);
     entries.flatten().flatten().map(|entry| entry.path())
 }
 
-/// A directory gets its real name when its lock is held.
+/// Whether a directory still has its temporary name; it is renamed once its lock is held.
 fn is_unfinished(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Removes what an owner has left that died before it could start anything.
+/// Removes the directories of owners that died before they had started anything.
 fn remove_unfinished(places: &Places) {
     let _unmade = unfinished();
     for path in entries(places).filter(|path| is_unfinished(path)) {
@@ -123,10 +124,10 @@ fn remove_unfinished(places: &Places) {
 }
 
 fn remove_if_free(directory: &Path) {
-    match LifeLine::take_over(&lock_in(directory), Patience::GiveUp) {
+    match OwnerLock::take_over(&lock_in(directory), Patience::GiveUp) {
         Ok(Some(_held)) => remove(directory),
         Ok(None) => {}
-        // Only an empty one goes; its owner, if it lives, makes it anew.
+        // Removes only an empty directory; a living owner creates it again.
         Err(_) => drop(fs::remove_dir(directory)),
     }
 }

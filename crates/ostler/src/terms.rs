@@ -1,4 +1,4 @@
-//! On what terms an instance is held.
+//! Terms of an instance: containment, limits, resources and access to container engines.
 
 use std::path::PathBuf;
 
@@ -9,39 +9,39 @@ use crate::level::Containment;
 use crate::limits::Limits;
 use crate::resources::Resources;
 
-/// On what terms an instance is held.
+/// How an instance is contained, limited and stopped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Terms {
-    /// The level of containment.
+    /// Requested containment level.
     pub containment: Containment,
-    /// How long its end may take.
+    /// Time limits of stopping it.
     pub limits: Limits,
-    /// What to execute as its guardian.
+    /// The program to run as its guardian.
     pub guardian: GuardianProgram,
-    /// What the server gets beside its stdio.
+    /// Which descriptors the server inherits.
     pub descriptors: Descriptors,
-    /// How much of the machine it may use.
+    /// Resource limits.
     pub resources: Resources,
-    /// Whose containers belong to it.
+    /// The container engine whose containers belong to it.
     pub engine: Engine,
 }
 
-/// What becomes of descriptors that a host has open without close-on-exec.
+/// Which of the host's descriptors without close-on-exec the server inherits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Descriptors {
-    /// The server gets its stdin, stdout and stderr and nothing else.
+    /// None except stdin, stdout and stderr.
     #[default]
     StdioOnly,
-    /// The server inherits them, as it would without a fence.
+    /// All, as without ostler.
     Inherited,
 }
 
-/// What to execute as a guardian.
+/// The program to run as a guardian.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GuardianProgram {
-    /// This very program, which calls [`run_if_asked`](crate::guardian::run_if_asked) first.
+    /// This program, which must call [`run_if_asked`](crate::guardian::run_if_asked) first in `main`.
     #[default]
     Myself,
-    /// Another program that does.
+    /// Another program that does so.
     At(PathBuf),
 }

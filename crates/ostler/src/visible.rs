@@ -1,17 +1,17 @@
-//! Text from outside, as it may be shown on a terminal.
+//! Escapes untrusted text for display on a terminal.
 //!
-//! Names of clients, command lines, container names and what servers say can hold characters that steer a terminal
+//! Client names, command lines, container names and server output can contain characters that control a terminal
 //! (move the cursor, erase lines, set the clipboard) or that make a text look like another one (right-to-left
-//! overrides, zero-width spaces). [`Visible`] shows those as escapes and all others as they are.
+//! overrides, zero-width spaces). [`Visible`] shows those as escapes and all others unchanged.
 
 use std::fmt::{self, Display, Write};
 
-/// Displays a value with every hidden character as an escape: `\u{1b}`, `\n`, `\u{202e}`.
+/// Displays a value with every hidden character escaped: `\u{1b}`, `\n`, `\u{202e}`.
 #[derive(Clone, Copy, Debug)]
 pub struct Visible<T>(pub T);
 
-/// Whether a character steers a terminal, or changes how the text around it looks without being seen itself:
-/// control characters (C0, DEL, C1), line separators, and the zero-width and bidirectional format characters.
+/// Whether a character controls a terminal, or is invisible and changes how the text around it looks: control
+/// characters (C0, DEL, C1), line separators, and zero-width and bidirectional format characters.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_or_hides_is_escaped_and_the_rest_stays() {
+    fn control_and_invisible_characters_are_escaped_and_others_are_unchanged() {
         for (text, shown) in [
             ("plain ä 漢字 🐎 \\n", "plain ä 漢字 🐎 \\n"),
             ("a\nb\tc\rd", "a\\nb\\tc\\rd"),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn no_hidden_character_is_left_of_any() {
+    fn every_hidden_character_of_unicode_is_escaped() {
         let all: String = (0..=0x10_ffff).filter_map(char::from_u32).collect();
         let shown = Visible(&all).to_string();
         assert!(!shown.contains(is_hidden));

@@ -1,4 +1,4 @@
-//! Where an instance is.
+//! Where an instance runs.
 
 use std::fmt;
 
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Identity;
 
-/// Where an instance is.
+/// Where an instance runs: its processes, or its address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Whereabouts {
-    /// On this machine.
+    /// As a process of this machine.
     Process {
-        /// The parent of all that it causes.
+        /// Its guardian.
         guardian: Identity,
         /// The server itself.
         server: Identity,
     },
-    /// Elsewhere: a remote server, or whatever else its backend starts.
+    /// Not as a process of this machine: a remote server, or an instance of another backend.
     Elsewhere {
-        /// For people to see.
+        /// Address for display, without secrets.
         place: String,
     },
 }
 
 impl Whereabouts {
-    /// The guardian that stays with it as long as anything is left, if it is on this machine.
+    /// Its guardian, if it runs on this machine.
     pub fn guardian(&self) -> Option<Identity> {
         match self {
             Self::Process { guardian, .. } => Some(*guardian),
@@ -34,7 +34,7 @@ impl Whereabouts {
         }
     }
 
-    /// The server's own process, if it is on this machine.
+    /// The server's process, if it runs on this machine.
     pub fn server(&self) -> Option<Identity> {
         match self {
             Self::Process { server, .. } => Some(*server),
@@ -42,7 +42,7 @@ impl Whereabouts {
         }
     }
 
-    /// Where it is, if that is not on this machine.
+    /// Its address, if it does not run on this machine.
     pub fn place(&self) -> Option<&str> {
         match self {
             Self::Process { .. } => None,

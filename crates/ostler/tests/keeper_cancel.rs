@@ -1,4 +1,4 @@
-//! A start that nobody waits for any more, whatever the moment: no late child, and never two of what is exclusive.
+//! Cancelled starts: whatever the moment, no process starts late and exclusive instances never overlap.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ fn one(stage: &Stage, share: &str, switches: &[&str]) -> Value {
     json!({"servers": {"a": {"switches": stage.watched(switches), "share": share}}})
 }
 
-/// A handshake takes a while, so that there are many moments in it.
+/// Makes the handshake slow, so that a start can be cancelled at many moments.
 const SLOW: [&str; 4] = ["--answer", "slow", "--slow-ms", "15"];
 const SILENT: [&str; 2] = ["--answer", "never"];
 
-/// Waits until nothing is on its way any more.
+/// Waits until no instance is live.
 fn await_nothing(host: &mut KeeperHost) {
     wait_until("what was started has gone", PATIENCE, || host.books()["live"] == 0);
 }
@@ -27,7 +27,7 @@ rows! {
             host.ask("session s --agent ann");
             host.later("start", "acquire s a");
             wait_until("the handshake has begun", PATIENCE, || stage.inits() == cycle);
-            // By dropping the wait, by closing the session, by ending the agent, by stopping the server.
+            // Drop the request, close the session, close the agent, stop the server.
             match cycle % 3 {
                 0 => drop(host.ask("cancel start")),
                 1 => drop(host.ask("close s")),
@@ -40,7 +40,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l31_as_long_as_somebody_waits_the_start_goes_on(stage) {
+    fn l31_a_start_goes_on_as_long_as_one_caller_waits(stage) {
         let mut host = stage.keeper_host(&one(&stage, "all", &["--answer", "slow", "--slow-ms", "300"]));
         host.ask("session s1");
         host.ask("session s2");
@@ -54,7 +54,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l31_who_is_queued_is_not_started_after_its_caller_has_gone(stage) {
+    fn l31_a_queued_start_is_dropped_with_its_caller(stage) {
         let mut config = one(&stage, "session", &SILENT);
         config["caps"] = json!({"starting": 1});
         let mut host = stage.keeper_host(&config);
@@ -88,7 +88,7 @@ rows! {
         ];
         for (switches, expected) in failing {
             let mut config = one(&stage, "agent", &switches);
-            // Only who never gets ready is waited for until then.
+            // Only a server that never becomes ready takes the whole start limit.
             let limit = if expected.contains("ready") { 300 } else { 60_000 };
             config["servers"]["a"]["limits"] = json!({"startMs": limit});
             let mut host = stage.keeper_host(&config);
@@ -119,8 +119,8 @@ rows! {
         stage.shut_down(host);
     }
 
-    /// The deadline of the queue is for those who wait for their turn.
-    fn l32_a_start_has_its_own_time_however_short_the_queue_is(stage) {
+    /// The queue timeout does not apply to a start under way.
+    fn l32_a_start_may_take_longer_than_the_queue_timeout(stage) {
         let mut config = one(&stage, "all", &["--answer", "slow", "--slow-ms", "600"]);
         config["caps"] = json!({"queueMs": 100});
         let mut host = stage.keeper_host(&config);
@@ -147,7 +147,7 @@ mod alone {
                 host.later("start", "acquire s a");
                 host.ask(&format!("pause {moment}"));
                 host.ask("cancel start");
-                // Another one asks at once: it gets what is there, or waits until that has gone.
+                // Another caller requests at once: it gets the instance, or waits until that is gone.
                 host.call("s a");
                 stage.assert_servers(&host, 1);
                 host.ask("end-agent ann");
@@ -170,7 +170,7 @@ mod alone {
                     config["servers"]["a"]["env"] = json!({"VERSION": cycle.to_string()});
                     assert_eq!(host.ask(&format!("replace {config}"))["left"], json!([]));
                 }
-                // Who still waits gets a new one; who has one already may have lost it with its call.
+                // A waiting caller gets a new instance; a call under way may have failed with the old one.
                 let _ = host.result("start");
                 host.ask("stop a");
                 stage.assert_servers(&host, 0);

@@ -1,4 +1,4 @@
-//! How much there may be: idle ones give way first, then callers queue in order, then they get a clear error.
+//! Caps: idle instances are evicted first, then callers queue in order, then they get a clear error.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn open_sessions(host: &mut KeeperHost, count: usize) {
     }
 }
 
-/// Who was started on whose behalf, in order.
+/// Started servers and their callers, in order.
 fn starts(host: &mut KeeperHost) -> Vec<String> {
     let events = host.ask("events");
     let whats = events.as_array().into_iter().flatten().filter_map(|event| event["what"].as_str());
@@ -49,7 +49,7 @@ rows! {
         for number in 1..=10 {
             host.later(&format!("c{number}"), &format!("call s{number} a"));
         }
-        // Who waits for its own cap lets others pass.
+        // A caller that waits for a server's cap does not hold up others.
         for number in 1..=10 {
             host.call(&format!("s{number} b"));
         }
@@ -60,7 +60,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn s11_growth_stops_at_what_was_declared(stage) {
+    fn s11_growth_stops_at_the_configured_limit(stage) {
         let mut config = config(&stage, "all", &json!({}));
         config["servers"]["a"]["maxInstances"] = json!(3);
         config["servers"]["a"]["maxConcurrency"] = json!(1);
@@ -74,7 +74,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l35_the_idle_one_that_was_used_the_longest_ago_gives_way(stage) {
+    fn l35_the_least_recently_used_idle_instance_is_evicted(stage) {
         let mut host = stage.keeper_host(&config(&stage, "session", &json!({"instances": 4})));
         open_sessions(&mut host, 6);
         let mut pids = Vec::new();
@@ -82,7 +82,7 @@ rows! {
             host.call(&format!("s{number} a"));
             pids.push(stage.births()[number - 1]);
         }
-        // The first one is in use, the second one was used the last.
+        // The first instance is in use, the second was used last.
         host.ask("hold s1 a");
         host.call("s2 a");
         host.call("s5 a");
@@ -92,7 +92,7 @@ rows! {
         stage.assert_servers(&host, 4);
         assert!(!is_alive(pids[3]));
         assert!(is_alive(pids[0]) && is_alive(pids[1]));
-        // Who has lost its own gets another one.
+        // The session of the evicted instance gets a new one.
         host.call("s3 a");
         stage.assert_servers(&host, 4);
         assert!(is_alive(pids[0]));
@@ -100,7 +100,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l35_who_is_never_idle_keeps_its_place(stage) {
+    fn l35_an_instance_without_idle_limit_is_not_evicted(stage) {
         let mut config = config(&stage, "session", &json!({"instances": 1, "queueMs": 100}));
         config["servers"]["a"]["limits"] = json!({"neverIdle": true});
         config["servers"]["b"] = json!({"share": "session"});
@@ -127,7 +127,7 @@ rows! {
             wait_until("it waits", PATIENCE, || host.ask("snapshot")["waiting"] == number - 2);
         }
         let error = host.failing_call("s6 a");
-        assert!(error.contains("3 callers wait for a server already; held by: a for session"), "{error}");
+        assert!(error.contains("the queue is full with 3 callers; held by: a for session"), "{error}");
         stage.assert_servers(&host, 2);
         host.ask("release");
         for number in 3..=5 {
@@ -144,7 +144,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn s11_l35_who_waits_too_long_is_told_who_holds_the_places(stage) {
+    fn s11_l35_a_caller_that_times_out_is_told_who_holds_the_slots(stage) {
         let mut host = stage.keeper_host(&config(&stage, "agent", &json!({"instances": 2, "queueMs": 100})));
         for name in ["ann", "bob", "cid"] {
             host.ask(&format!("session {name} --agent {name}"));
@@ -184,7 +184,7 @@ mod alone {
                     let servers = there.processes.iter().filter(|p| p.process.comm == "ostler-stub");
                     assert!(servers.count() <= 4, "{there}");
                 }
-                // One that has just ended is seen now and then, but none stays.
+                // An instance that has just ended may still be visible, but none stays.
                 wait_until("no zombie is left", PATIENCE, || stage.sandbox.survivors().zombies.is_empty());
             }
             assert!(stage.most_alive() <= 4, "{} lived at once", stage.most_alive());

@@ -1,4 +1,4 @@
-//! Servers that die, crash in a loop or hang: no start without a caller, and nobody waits for what is dead.
+//! Servers that die, crash in a loop or hang: no start without a caller, and no caller waits for a dead server.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// For what must not come, in microseconds.
+/// How long to watch for events that must not come, in microseconds.
 const SHORT: u64 = 300_000;
 
 fn config(stage: &Stage, switches: &[&str], limits: &Value) -> Value {
@@ -15,7 +15,7 @@ fn config(stage: &Stage, switches: &[&str], limits: &Value) -> Value {
     json!({"servers": {"a": server}})
 }
 
-/// A call of `a` that is in flight from now on, and never answered.
+/// Begins a call of `a` that is never answered.
 fn begin_call(host: &mut KeeperHost, arguments: &str) {
     host.later("flight", &format!("call s a --callers 5 --arguments {arguments}"));
     wait_until("the calls are in flight", PATIENCE, || {
@@ -23,7 +23,7 @@ fn begin_call(host: &mut KeeperHost, arguments: &str) {
     });
 }
 
-/// All errors of calls that have to fail.
+/// Errors of calls that must all fail.
 fn errors(host: &mut KeeperHost, words: &str) -> Vec<String> {
     let tally = host.ask(&format!("call {words}"));
     assert_eq!(tally["answered"], 0, "{tally}");
@@ -53,19 +53,19 @@ rows! {
         host.ask(&format!("pause {SHORT}"));
         stage.assert_servers(&host, 0);
         assert_eq!((host.started(), stage.births().len()), (6, 6));
-        // One caller, one start.
+        // One caller causes one start.
         host.call("s c --callers 10");
         stage.assert_servers_and_children(&host, 1, 1);
         assert_eq!((host.started(), stage.births().len()), (7, 7));
         stage.shut_down(host);
     }
 
-    fn s14_a_purge_with_calls_in_flight_is_not_answered_with_starts(stage) {
+    fn s14_a_purge_with_calls_in_flight_starts_nothing(stage) {
         let mut host = stage.keeper_host(&config(&stage, &[], &json!({})));
         host.ask("session s");
         begin_call(&mut host, r#"{"never":true}"#);
         stage.signal(stage.births()[0], Signal::KILL);
-        // What was sent is never repeated.
+        // A call that was sent is never repeated.
         let error = host.failed("flight");
         assert!(error.contains("signal: 9"), "{error}");
         await_nothing(&mut host);
@@ -75,7 +75,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l44_calls_in_flight_fail_with_the_status_and_the_last_words(stage) {
+    fn l44_calls_in_flight_fail_with_the_status_and_the_end_of_stderr(stage) {
         let limits = json!({"backoffMs": [1, 1, 1]});
         let mut host = stage.keeper_host(&config(&stage, &["--exit-code", "7"], &limits));
         host.ask("session s");
@@ -107,7 +107,7 @@ rows! {
             let pids = host.pids("a");
             stage.signal(pids[0], Signal::STOP);
             assert_eq!(host.failing_call("s a --callers 5"), "no answer within 1.5s");
-            // Nobody asks, so that nothing happens to it.
+            // Without a request, the keeper leaves it alone.
             host.ask(&format!("pause {SHORT}"));
             assert_eq!((host.pids("a"), host.started()), (pids.clone(), 1));
             host.call("s a --callers 5");
@@ -119,7 +119,7 @@ rows! {
         }
     }
 
-    fn l44_a_slow_server_that_says_other_things_is_not_taken_for_dead(stage) {
+    fn l44_a_slow_server_that_sends_other_messages_is_not_replaced(stage) {
         let mut host = stage.keeper_host(&config(&stage, &[], &json!({"callMs": 1000})));
         host.ask("session s");
         host.call(r#"s a --arguments {"notifications":40,"everyMs":50}"#);
@@ -136,7 +136,7 @@ rows! {
         config["caps"] = json!({"queueMs": 100});
         let mut host = stage.keeper_host(&config);
         host.ask("session s");
-        // Some may come when it has failed already.
+        // Some calls may arrive after the failure.
         assert!(errors(&mut host, "s a --callers 20").iter().all(|e| e.contains("exit status: 5")));
         await_nothing(&mut host);
         for number in 0..20 {
@@ -147,11 +147,11 @@ rows! {
             assert!(errors.iter().all(is_told), "{errors:?}");
             stage.assert_servers(&host, 0);
         }
-        // It can be seen.
+        // The snapshot shows it.
         let server = host.ask("snapshot")["servers"][0].clone();
         assert_eq!((&server["failures"], &server["backing_off"]), (&json!(1), &json!(true)));
         assert_eq!((host.started(), stage.births().len()), (1, 1));
-        // Another configuration is another matter.
+        // A changed configuration has no backoff.
         config["servers"]["a"]["switches"] = json!(stage.watched(&[]));
         host.ask(&format!("replace {config}"));
         host.call("s a");
@@ -159,7 +159,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l42_a_good_start_does_not_make_crashes_forgotten(stage) {
+    fn l42_a_good_start_does_not_reset_the_backoff(stage) {
         let limits = |sustained: u64| json!({"backoffMs": [20, 20, sustained]});
         let mut host = stage.keeper_host(&config(&stage, &["--exit-after-init"], &limits(600_000)));
         host.ask("session s");
@@ -170,7 +170,7 @@ rows! {
             assert_eq!(host.ask("snapshot")["servers"][0]["failures"], failures);
         }
         assert_eq!((host.started(), stage.inits(), stage.most_alive()), (5, 5, 1));
-        // Being up for long enough does.
+        // A long enough uptime does.
         let mut config = config(&stage, &["--exit-after-init"], &limits(0));
         host.ask(&format!("replace {config}"));
         let _ = host.try_ask("acquire s a");
@@ -196,7 +196,7 @@ rows! {
         stage.assert_servers(&host, 0);
         host.call("s a");
         assert_eq!(host.started(), 2);
-        // Without a leaf nobody can prove that an instance without a guardian is gone, and the books say so.
+        // Without a leaf cgroup, an instance without a guardian cannot be proven gone, and the books say so.
         let unverified = u64::from(stage.level() == "tree");
         let books = host.ask("shutdown");
         assert_eq!((&books["live"], &books["unverified"]), (&json!(0), &json!(unverified)), "{books}");

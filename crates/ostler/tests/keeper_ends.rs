@@ -1,4 +1,4 @@
-//! The owner decides, not who holds a reference: clones of a lease are legal everywhere and keep nothing alive.
+//! The keeper decides when instances end: clones of a lease may be kept anywhere and keep nothing alive.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One server of each rude habit.
+/// One server for each way to resist being stopped.
 fn rude() -> Value {
     let servers = RUDE.iter().enumerate().map(|(number, switches)| {
         let switches: Vec<&str> = switches.split_ascii_whitespace().collect();
@@ -17,7 +17,7 @@ fn rude() -> Value {
     json!({"servers": servers.collect::<serde_json::Map<_, _>>()})
 }
 
-/// A host that has all of them, with clones in detached tasks and a call in flight on each.
+/// A host with all of them, with clones of leases in detached tasks and a call in flight on each.
 fn host_with_rude_servers(stage: &Stage) -> KeeperHost {
     let mut host = stage.keeper_host(&rude());
     host.ask("session s --agent ann");
@@ -38,7 +38,7 @@ fn host_with_rude_servers(stage: &Stage) -> KeeperHost {
     host
 }
 
-/// What a host that lives on has when its keeper is gone: nothing, and the clones know.
+/// Expects that the host has no instance left after its keeper ended, and that all clones fail.
 fn expect_nothing_but_the_host(stage: &Stage, host: &mut KeeperHost) {
     let pid = host.0.pid();
     wait_until("only the host is left, without zombies", PATIENCE, || {
@@ -51,7 +51,7 @@ fn expect_nothing_but_the_host(stage: &Stage, host: &mut KeeperHost) {
     }
 }
 
-/// Each clone hears that it is over.
+/// Expects that calls through each clone fail.
 fn assert_all_closed(host: &mut KeeperHost, count: usize) {
     let answers = host.ask("clones");
     let answers: Vec<&str> =
@@ -78,7 +78,7 @@ rows! {
             config["servers"]["a"]["env"] = json!({"VERSION": cycle.to_string()});
             let order = if *end == "replace" { format!("replace {config}") } else { (*end).to_owned() };
             assert_eq!(host.ask(&order)["left"], json!([]));
-            // What is an agent's survives its session, and goes with the agent.
+            // Instances of an agent outlive its sessions and stop with the agent.
             host.ask("end-agent ann");
             stage.assert_servers(&host, 0);
             assert_all_closed(&mut host, cycle + 1);
@@ -110,7 +110,7 @@ rows! {
         exit(&stage, host);
     }
 
-    fn the_host_exits_without_a_word(stage) {
+    fn the_host_exits_without_shutdown(stage) {
         let mut host = host_with_rude_servers(&stage);
         host.order("exit");
         stage.wait_exit(&mut host.0);
@@ -131,7 +131,7 @@ rows! {
         stage.expect_empty();
     }
 
-    fn the_host_leaves_with_its_runtime(stage) {
+    fn the_host_drops_its_runtime(stage) {
         let mut host = host_with_rude_servers(&stage);
         host.0.close_stdin();
         stage.wait_exit(&mut host.0);
@@ -149,7 +149,7 @@ rows! {
             for name in &names {
                 host.later(name, &format!("acquire s {name}"));
             }
-            // Eight at a time may start, and none of them ever gets ready.
+            // Eight servers may start at a time, and none of them becomes ready.
             wait_until("as many as may start", PATIENCE, || host.books()["live"] == 8);
             host.ask(end);
             let pid = host.0.pid();

@@ -1,4 +1,4 @@
-//! One bad server hurts nobody else: endless lines, full stderr and unread stdin stay its own problem.
+//! A faulty server affects only its own callers: endless lines, full stderr, unread stdin.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use ostler_testkit::{KeeperHost, Stage, rows, rss_of, wait_until};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// More than any buffer on the way may hold, in KiB.
+/// More than any buffer on the way holds, in KiB.
 const SOME_MEMORY: u64 = 48 << 10;
 
-/// A bad server with these switches and limits, and a good one beside it.
+/// A faulty server with these switches and limits, and a healthy one.
 fn pair(stage: &Stage, switches: &[&str], limits: &Value) -> Value {
     json!({"servers": {
         "bad": {"switches": stage.watched(switches), "share": "all", "limits": limits},
@@ -17,7 +17,7 @@ fn pair(stage: &Stage, switches: &[&str], limits: &Value) -> Value {
     }})
 }
 
-/// A host whose good server is there already.
+/// A host whose healthy server runs already.
 fn host_with(stage: &Stage, config: &Value) -> KeeperHost {
     let mut host = stage.keeper_host(config);
     host.ask("session s");
@@ -25,7 +25,8 @@ fn host_with(stage: &Stage, config: &Value) -> KeeperHost {
     host
 }
 
-/// The bad one goes, the good one has answered meanwhile, and the next caller gets a new one.
+/// Expects that the faulty server is stopped, the healthy one has answered meanwhile, and the next caller gets a new
+/// instance.
 fn assert_only_the_bad_one_is_hurt(
     stage: &Stage,
     host: &mut KeeperHost,
@@ -40,12 +41,12 @@ fn assert_only_the_bad_one_is_hurt(
 }
 
 rows! {
-    fn l48_a_full_stderr_blocks_nobody(stage) {
+    fn l48_a_full_stderr_blocks_no_caller(stage) {
         let switches = ["--stderr-bytes", "262144"];
         let mut host = host_with(&stage, &pair(&stage, &switches, &json!({})));
         host.call("s bad");
         host.call(r#"s bad --times 20 --arguments {"stderrBytes":262144}"#);
-        // Of all that the end is kept.
+        // The end of it is kept.
         let error = host.failing_call(r#"s bad --arguments {"stderrBytes":262144,"complain":"the-end","exit":true}"#);
         assert!(error.ends_with("eeethe-end"), "{}", &error[error.len().saturating_sub(80)..]);
         assert!(error.len() < 16 << 10, "{} bytes", error.len());
@@ -79,7 +80,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l49_noise_on_stdout_is_not_heard(stage) {
+    fn l49_noise_on_stdout_is_ignored(stage) {
         let mut host = host_with(&stage, &pair(&stage, &[], &json!({})));
         assert_eq!(host.call(r#"s bad --times 20 --arguments {"noise":50}"#), 20);
         assert_eq!(host.started(), 2);
@@ -96,8 +97,8 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l50_no_more_waits_for_it_than_may(stage) {
-        // Room for three of them, as the pipe takes a part of the first.
+    fn l50_unread_input_is_limited(stage) {
+        // The limit allows three, because the pipe takes a part of the first.
         let limits = json!({"backlog": 3 << 18, "writeMs": 600_000, "drainMs": 20});
         let mut host = host_with(&stage, &pair(&stage, &[], &limits));
         host.call(r#"s bad --arguments {"deaf":true}"#);
@@ -108,12 +109,12 @@ rows! {
         });
         for _ in 0..5 {
             let error = host.failing_call("s bad --bulk 262144");
-            assert!(error.contains("bytes wait already"), "{error}");
+            assert!(error.contains("bytes are waiting"), "{error}");
             host.call("s good --times 20");
         }
         host.ask("stop bad");
         let error = host.failed("flight");
-        assert!(error.contains("somebody asked for its end"), "{error}");
+        assert!(error.contains("it was stopped on request"), "{error}");
         stage.assert_servers(&host, 1);
         let after = rss_of(host.0.pid());
         assert!(after < before + SOME_MEMORY, "{before} KiB before, {after} KiB after");

@@ -1,4 +1,4 @@
-//! What counts as use, and what goes when there is none.
+//! Idle limits: what counts as use, and what stops without it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const IDLE_MS: u64 = 500;
 /// Longer than the idle limit, in microseconds.
 const LONGER: u64 = 2 * IDLE_MS * 1000;
 
-/// A server and a clock: the clock is idle as soon as one that nobody uses is.
+/// A server, and a second one as a clock: it stops as soon as the idle limit has passed.
 fn config(stage: &Stage) -> Value {
     let limits = json!({"idleMs": IDLE_MS, "callMs": 600_000});
     json!({"servers": {
@@ -19,7 +19,7 @@ fn config(stage: &Stage) -> Value {
     }})
 }
 
-/// Waits until something has been idle for long enough and has gone, three times.
+/// Waits until the clock has stopped three times.
 fn let_the_idle_limit_pass(host: &mut KeeperHost) {
     for _ in 0..3 {
         host.call("s clock");
@@ -35,7 +35,7 @@ fn expect_gone(stage: &Stage, host: &mut KeeperHost) {
 }
 
 rows! {
-    fn s13_what_is_idle_goes_and_nothing_is_started(stage) {
+    fn s13_an_idle_instance_stops_and_nothing_is_started(stage) {
         let mut host = stage.keeper_host(&config(&stage));
         for cycle in 1..=3 {
             host.ask(&format!("session s{cycle}"));
@@ -72,10 +72,10 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l36_work_that_goes_on_after_the_answer_is_use(stage) {
+    fn l36_messages_after_the_response_are_use(stage) {
         let mut host = stage.keeper_host(&config(&stage));
         host.ask("session s");
-        // Three times as long as the idle limit in all.
+        // Three idle limits in all.
         host.call(&format!(r#"s a --arguments {{"notifications":30,"everyMs":{}}}"#, IDLE_MS / 10));
         wait_until("all was heard", PATIENCE, || host.books()["heard"] == 30);
         assert!(is_alive(stage.births()[0]));
@@ -96,7 +96,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l36_never_is_allowed_and_can_be_taken_back(stage) {
+    fn l36_an_idle_limit_can_be_removed_and_set_again(stage) {
         let mut config = config(&stage);
         config["servers"]["a"]["limits"] = json!({"neverIdle": true});
         let mut host = stage.keeper_host(&config);
@@ -112,7 +112,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn s14_news_about_tools_start_nothing(stage) {
+    fn s14_a_changed_list_of_tools_starts_nothing(stage) {
         let mut config = config(&stage);
         config["servers"]["a"]["switches"] = json!(stage.watched(&["--list-changed"]));
         let mut host = stage.keeper_host(&config);

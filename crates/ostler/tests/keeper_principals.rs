@@ -1,4 +1,4 @@
-//! Several principals at one keeper: none of them locks out another.
+//! Several principals share one keeper: none can lock out another.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use ostler_testkit::{KeeperHost, rows, wait_until};
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// For a call that has nothing to wait for.
+/// Limit of a call that must not wait.
 const PROMPT: Duration = Duration::from_secs(10);
 
 fn await_nothing(host: &mut KeeperHost) {

@@ -1,5 +1,5 @@
-//! A new configuration is a difference: what is unchanged keeps its process, what has changed or is gone drains and
-//! goes, and nobody is left of an earlier generation when it has settled.
+//! Applying a configuration: unchanged servers keep their process, changed and removed ones drain and stop, and no
+//! process of an earlier generation is left when that has settled.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
@@ -12,16 +12,16 @@ use ostler_testkit::{KeeperHost, Stage, is_alive, rows, wait_until};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// As many as the daemon of the fourth bug report had lived through.
+/// Number of reloads that the daemon of the fourth bug report had seen.
 const RELOADS: usize = 123;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// These servers, each in a version. A call in flight that is never answered has little time.
+/// Servers by version, with a short drain limit for calls that are never answered.
 fn config(stage: &Stage, share: &str, versions: &BTreeMap<&str, usize>) -> Value {
     draining(stage, share, versions, 20)
 }
 
-/// The same with as much time for calls in flight as they need.
+/// Servers by version, with a long drain limit.
 fn patient(stage: &Stage, share: &str, versions: &BTreeMap<&str, usize>) -> Value {
     draining(stage, share, versions, 600_000)
 }
@@ -42,7 +42,7 @@ fn replace(host: &mut KeeperHost, config: &Value) -> Value {
     settled["changes"].clone()
 }
 
-/// Calls each of them once.
+/// Calls each server once.
 fn call_all<'a>(host: &mut KeeperHost, names: impl IntoIterator<Item = &'a str>) {
     for name in names {
         host.call(&format!("s {name}"));
@@ -53,7 +53,7 @@ fn pids_of<'a>(host: &mut KeeperHost, names: impl IntoIterator<Item = &'a str>) 
     names.into_iter().flat_map(|name| host.pids(name)).collect()
 }
 
-/// A call of `a` that is in flight from now on, and never answered.
+/// Begins a call of `a` that is never answered.
 fn begin_call(host: &mut KeeperHost) {
     begin_call_with(host, &json!({"never": true}));
 }
@@ -65,7 +65,7 @@ fn begin_call_with(host: &mut KeeperHost, arguments: &Value) {
     });
 }
 
-/// What a call in flight waits for.
+/// A file that a call in flight waits for.
 struct Gate(PathBuf);
 
 impl Gate {
@@ -73,7 +73,7 @@ impl Gate {
         Self(stage.sandbox.file("gate"))
     }
 
-    /// A call of `a` that is in flight until the gate is opened.
+    /// Begins a call of `a` that is answered when the gate is opened.
     fn begin_call(&self, host: &mut KeeperHost) {
         let _ = fs::remove_file(&self.0);
         begin_call_with(host, &json!({"until": self.0}));
@@ -94,7 +94,7 @@ rows! {
         let after = config(&stage, "all", &BTreeMap::from([("a", 2), ("c", 1), ("d", 1)]));
         let changes = replace(&mut host, &after);
         assert_eq!(changes, json!({"changed": ["a"], "removed": ["b"], "kept": ["c"], "added": ["d"]}));
-        // Nothing is started before somebody asks.
+        // Nothing is started before a request.
         stage.assert_servers(&host, 1);
         assert!(!old.into_iter().any(is_alive));
         call_all(&mut host, ["a", "c", "d"]);
@@ -104,7 +104,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l28_a_call_in_flight_pins_the_old_one_no_longer_than_it_may(stage) {
+    fn l28_a_call_in_flight_keeps_the_old_instance_for_the_drain_limit_at_most(stage) {
         let versions = |version| BTreeMap::from([("a", version)]);
         let mut host = stage.keeper_host(&config(&stage, "all", &versions(1)));
         host.ask("session s");
@@ -121,7 +121,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l28_what_all_share_is_there_again_while_the_old_one_drains(stage) {
+    fn l28_a_shared_server_starts_again_while_the_old_instance_drains(stage) {
         let slow = |version| patient(&stage, "all", &BTreeMap::from([("a", version)]));
         let mut host = stage.keeper_host(&slow(1));
         host.ask("session s");
@@ -130,7 +130,7 @@ rows! {
         host.later("swap", &format!("replace {}", slow(2)));
         host.call("s a");
         stage.assert_servers(&host, 2);
-        // The call has the time that it needs.
+        // The call may finish.
         gate.open();
         assert_eq!(host.answered("flight"), 1);
         assert_eq!(host.ask("result swap")["left"], json!([]));
@@ -138,7 +138,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn s07_of_what_an_agent_has_for_itself_there_are_never_two_generations(stage) {
+    fn s07_two_generations_of_an_agents_instance_never_overlap(stage) {
         let versions = |version| BTreeMap::from([("a", version)]);
         let gate = Gate::new(&stage);
         for share in ["agent", "session"] {
@@ -169,7 +169,7 @@ rows! {
             wait_until("it has gone without a word", PATIENCE, || host.books()["live"] == 0);
             stage.assert_servers(&host, 0);
         }
-        // Who asks only what is there starts nothing.
+        // A peek starts nothing.
         host.ask("session s");
         for _ in 0..20 {
             assert_eq!(host.ask("probe a --running s"), Value::Null);
@@ -207,7 +207,7 @@ mod alone {
             call_all(&mut host, NAMES);
             for cycle in 1..=RELOADS {
                 let old = pids_of(&mut host, NAMES);
-                // The old ones drain while the new ones are started.
+                // The old instances drain while the new ones start.
                 gate.begin_call(&mut host);
                 host.later("swap", &format!("replace {}", patient(&stage, "all", &versions(cycle))));
                 call_all(&mut host, NAMES);

@@ -1,4 +1,4 @@
-//! Servers that somebody else runs, kept like any other.
+//! Remote servers under a keeper.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Answers every request; how it ends is up to the test.
+/// A remote server that answers every request; the test decides how it ends.
 #[derive(Debug, Default)]
 struct Far {
-    /// It does not leave when it is told to.
+    /// Ignores the order to stop.
     stays: bool,
-    /// How many conversations there are.
+    /// Number of open conversations.
     open: Arc<AtomicUsize>,
 }
 
@@ -95,7 +95,7 @@ fn keeper(far: Far) -> (Keeper, Arc<AtomicUsize>, tempfile::TempDir) {
 }
 
 #[tokio::test]
-async fn it_is_shared_and_left_like_any_other_and_is_in_no_ledger() {
+async fn a_remote_server_is_shared_and_stopped_and_is_in_no_ledger() {
     let (keeper, open, state) = keeper(Far::default());
     let mut events = keeper.events();
     let (one, other) = (keeper.session(), keeper.session());
@@ -119,7 +119,7 @@ async fn it_is_shared_and_left_like_any_other_and_is_in_no_ledger() {
 }
 
 #[tokio::test]
-async fn one_that_is_lost_fails_its_calls_with_the_reason_and_the_next_one_is_another() {
+async fn a_lost_connection_fails_its_calls_with_the_reason_and_is_replaced() {
     let (keeper, _, _state) = keeper(Far::default());
     let session = keeper.session();
     let lease = session.acquire("far").await.unwrap();
@@ -133,7 +133,7 @@ async fn one_that_is_lost_fails_its_calls_with_the_reason_and_the_next_one_is_an
 }
 
 #[tokio::test]
-async fn one_that_does_not_leave_is_cut_off_after_the_grace() {
+async fn a_conversation_that_ignores_the_order_to_stop_is_aborted_after_the_grace_time() {
     let (keeper, open, _state) = keeper(Far { stays: true, ..Far::default() });
     let session = keeper.session();
     session.acquire("far").await.unwrap().call(&request("x")).await.unwrap();
@@ -143,7 +143,7 @@ async fn one_that_does_not_leave_is_cut_off_after_the_grace() {
 }
 
 #[tokio::test]
-async fn a_keeper_that_is_dropped_drops_its_conversations() {
+async fn a_dropped_keeper_drops_its_conversations() {
     let (keeper, open, _state) = keeper(Far { stays: true, ..Far::default() });
     let session = keeper.session();
     session.acquire("far").await.unwrap().call(&request("x")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Many servers cost the host a constant each, and nothing while they are idle.
+//! Many servers: each costs the host a constant amount, and nothing while it is idle.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use ostler_testkit::{KeeperHost, Stage, cpu_ticks_of, fds_of, rows, threads_of, 
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// As many as froze a host whose runtime had a thread for each.
+/// Number of servers that froze a host with one thread for each.
 const MANY: usize = 300;
 const FEW: usize = 10;
 
@@ -15,14 +15,14 @@ fn host(stage: &Stage) -> KeeperHost {
         "servers": {"a": {"share": "session"}},
         "caps": {"instances": MANY + 1, "queue": 2 * MANY, "queueMs": 600_000},
     }));
-    // Everything that a host has once is there after the first server.
+    // After the first server, the host has everything that it needs only once.
     host.ask("session first");
     host.call("first a");
     host.ask("close first");
     host
 }
 
-/// Sessions of these numbers, each with a server of its own.
+/// Opens sessions with these numbers, each with its own server.
 fn start(host: &mut KeeperHost, numbers: std::ops::Range<usize>) {
     for number in numbers.clone() {
         host.ask(&format!("session s{number}"));
@@ -37,14 +37,14 @@ fn descriptors(host: &KeeperHost) -> usize {
     fds_of(host.0.pid()).len()
 }
 
-/// Threads that have nothing to do leave soon.
+/// Waits for idle threads to exit.
 fn expect_threads(host: &KeeperHost, threads: u64) {
     wait_until("there are no more threads than before", PATIENCE, || {
         threads_of(host.0.pid()) <= threads
     });
 }
 
-/// The processor time that the host and all guardians have used.
+/// Processor time that the host and all guardians have used, in ticks.
 fn cpu_ticks(stage: &Stage, host: &KeeperHost) -> u64 {
     let guardians = stage.guardians().into_iter().map(cpu_ticks_of);
     cpu_ticks_of(host.0.pid()) + guardians.sum::<u64>()
@@ -76,7 +76,7 @@ mod alone {
             let mut host = host(&stage);
             wait_until("only threads are left that stay", PATIENCE, || threads_of(host.0.pid()) <= 3);
             let (base, threads) = (descriptors(&host), threads_of(host.0.pid()));
-            // With the first one comes what all of them share: the ledger.
+            // The first start creates the ledger, which all share.
             start(&mut host, 0..1);
             let one = descriptors(&host);
             start(&mut host, 1..FEW);
@@ -87,12 +87,12 @@ mod alone {
             assert_eq!(descriptors(&host), one + each * (MANY - 1));
             expect_threads(&host, threads);
             stage.assert_servers(&host, MANY);
-            // While nobody calls, nobody computes.
+            // Without calls, no processor time is used.
             let before = cpu_ticks(&stage, &host);
             host.ask("pause 1000000");
             let used = cpu_ticks(&stage, &host) - before;
             assert!(used <= 2, "{used} ticks of 10 ms in a second");
-            // And who calls is answered.
+            // Calls are still answered.
             for number in [0, MANY / 2, MANY - 1] {
                 host.call(&format!("s{number} a --times 10"));
             }

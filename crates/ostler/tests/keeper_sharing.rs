@@ -1,4 +1,4 @@
-//! Who shares an instance: one process and one handshake for each key, however many call.
+//! Sharing: one process and one handshake for each key, however many callers there are.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use ostler_testkit::{KeeperHost, Stage, is_alive, rows, wait_until};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// For what must not come.
+/// How long to watch for events that must not come.
 const SHORT: u64 = 300_000;
 
-/// One watched server, shared like this.
+/// One watched server with this sharing policy.
 fn one(stage: &Stage, share: &str) -> Value {
     json!({"servers": {"a": {"switches": stage.watched(&[]), "share": share}}})
 }
@@ -45,7 +45,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn s08_isolation_is_a_stated_choice_that_can_be_seen(stage) {
+    fn s08_the_sharing_policy_decides_isolation_and_is_visible(stage) {
         let server = |share: &str| json!({"share": share});
         let mut host = stage.keeper_host(&json!({"servers": {
             "all": server("all"), "agent": server("agent"),
@@ -62,7 +62,7 @@ rows! {
         let sessions = whose(&mut host, "session");
         assert_eq!(sessions.len(), 3);
         assert!(sessions.iter().all(|whose| whose.starts_with("session ")), "{sessions:?}");
-        // Each call had its own, and it went with the call.
+        // Each call had its own instance, which stopped with the call.
         wait_until("those of calls are gone", PATIENCE, || host.instances("call").is_empty());
         assert_eq!(host.started(), 1 + 2 + 3 + 6);
         stage.assert_servers(&host, 6);
@@ -71,7 +71,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn s08_two_users_credentials_never_meet_in_one_process(stage) {
+    fn s08_credentials_of_two_users_never_share_a_process(stage) {
         let mut config = one(&stage, "all");
         let mut host = stage.keeper_host(&config);
         host.ask("session s");
@@ -99,7 +99,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn l34_what_was_of_a_session_goes_with_it(stage) {
+    fn l34_instances_of_a_session_stop_with_it(stage) {
         let server = |share: &str| json!({"share": share, "limits": {"neverIdle": true}});
         let mut host = stage.keeper_host(&json!({"servers": {
             "all": server("all"), "agent": server("agent"),
@@ -196,14 +196,14 @@ mod alone {
                 for name in &names {
                     answered += host.answered(&format!("{agent}-{name}"));
                 }
-                // Those of the next agents may still be on their way.
+                // Instances of the next agents may still be starting.
                 let there = stage.named("ostler-stub").len();
                 assert!(there <= keys, "{there} servers for {keys} keys");
             }
             stage.assert_servers(&host, keys);
             assert_eq!(answered, 10 * 1000);
             assert_eq!((stage.inits(), stage.births().len()), (keys, keys));
-            // Nobody calls: nothing is started, and nothing goes.
+            // Without calls, nothing starts and nothing stops.
             host.ask(&format!("pause {SHORT}"));
             assert_eq!(host.started(), keys as u64);
             stage.assert_servers(&host, keys);

@@ -1,4 +1,4 @@
-//! What was asked for.
+//! Command-line arguments.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use ostler_testkit::measure::chosen;
 use crate::Result;
 use crate::server::Heeds;
 
-/// Asks this binary to be the owner that is killed.
+/// Makes this binary run as the owner that is killed.
 pub(crate) const OWNER: &str = "--owner";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) enum Benchmark {
 pub(crate) enum Request {
     Benchmarks(Vec<Benchmark>, Effort),
     Owner(usize, Heeds),
-    /// This is not a benchmark's run.
+    /// Not run as a benchmark.
     NotAsked,
 }
 

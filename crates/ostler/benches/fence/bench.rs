@@ -1,4 +1,4 @@
-//! The owner of what is measured, with a ledger that is nobody else's.
+//! The owner of the measured servers, with a ledger in a temporary directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::Result;
 
 pub(crate) struct Bench {
     pub(crate) owner: Owner,
-    /// For programs that keep a ledger of their own.
+    /// State directory for programs that keep their own ledger.
     pub(crate) state: State,
 }
 
@@ -21,7 +21,7 @@ impl Bench {
     }
 }
 
-/// A directory that goes with it.
+/// Creates a temporary directory that is removed with it.
 pub(crate) struct State(PathBuf);
 
 impl State {

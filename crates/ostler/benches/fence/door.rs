@@ -1,4 +1,4 @@
-//! What the Door adds: to a container's create, and to a stream that is attached to one.
+//! Overhead of the Door: on creating a container, and on a stream attached to one.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use crate::sample::{Sample, milliseconds};
 use crate::server::{Ends, proven_gone, shell};
 use crate::table::{MILLISECONDS, Table};
 
-/// At most so many times what it takes without a Door.
+/// Goals, as factors of the time without a Door.
 const CREATE_GOAL: f64 = 1.03;
 const STREAM_GOAL: f64 = 1.10;
-/// Rounds that are not counted. The first create of a server is written down durably, once.
+/// Warm-up rounds. The first create of a server flushes a note to disk, once.
 const WARM_UP: usize = 2;
-/// What goes through a stream, in both directions.
+/// Megabytes that pass a stream in each direction.
 const MEGABYTES: u16 = 64;
 const MEGABYTE: usize = 1_000_000;
 
-/// An engine, and a server that can be asked where its Door is.
+/// An engine, and a server that prints the path of its Door.
 struct Scene {
     engine: Engine,
     door: PathBuf,
@@ -48,8 +48,7 @@ impl Scene {
         Ok(Self { engine, door, instance, ends })
     }
 
-    /// Each round takes the plain socket and the Door in turns, and begins with the other one than
-    /// the round before.
+    /// Each round measures the plain socket and the Door, in alternating order.
     fn in_turns(
         &self,
         rounds: usize,
@@ -67,7 +66,7 @@ impl Scene {
         Ok(all.into_iter().skip(WARM_UP).collect())
     }
 
-    /// Without the Door, and not timed.
+    /// Removes a container, without the Door and not timed.
     fn remove(&self, container: &str) -> Result<()> {
         let path = format!("/containers/{container}?force=1&v=1");
         call(self.engine.socket(), "DELETE", &path, None)?;
@@ -104,7 +103,7 @@ pub(crate) fn against_the_plain_socket(owner: &Owner, effort: Effort) -> Result<
     Ok(vec![create, stream])
 }
 
-/// A row for each way, and one for the ratio, round by round.
+/// Adds a row for each path, and one for the ratio per round.
 fn compare(table: &mut Table, rounds: &[[f64; 2]], goal: &str, limit: f64) {
     let plain = Sample::of(rounds.iter().map(|round| round[0]));
     let door = Sample::of(rounds.iter().map(|round| round[1]));
@@ -135,7 +134,7 @@ fn stream(scene: &Scene, socket: &Path) -> Result<f64> {
     let mut stream = attach(socket, &made)?;
     let path = format!("/containers/{made}/start");
     call(socket, "POST", &path, None)?;
-    // Once this is back, all are up.
+    // When this returns, the container runs.
     let mut writer = stream.writer()?;
     writer.write_all(&[0])?;
     stream.read(1)?;
@@ -153,7 +152,7 @@ fn stream(scene: &Scene, socket: &Path) -> Result<f64> {
     Ok(time / f64::from(MEGABYTES))
 }
 
-/// The id of a new container.
+/// Creates a container and returns its id.
 fn make(socket: &Path, container: &Value) -> Result<String> {
     let answer = call(socket, "POST", "/containers/create", Some(container))?;
     let answer: Value = serde_json::from_slice(&answer)?;

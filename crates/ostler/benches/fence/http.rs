@@ -1,4 +1,4 @@
-//! Calls to an engine that cost next to nothing themselves.
+//! A minimal HTTP client for container engines.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// Far beyond what any call takes, so that a hang is an error and not a hang.
+/// Limit of a call, far beyond its duration, so that a hang becomes an error.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A connection after the head of an answer.
+/// A connection after the head of a response.
 struct Answered {
     status: u16,
     length: usize,
     rest: BufReader<UnixStream>,
 }
 
-/// One call on a connection of its own. Returns the body of its answer.
+/// Makes one call on a new connection. Returns the body of the response.
 pub(crate) fn call(
     socket: &Path,
     method: &str,
@@ -54,7 +54,7 @@ fn ask(socket: &Path, method: &str, path: &str, rest: &str) -> Result<Answered> 
     loop {
         line.clear();
         if rest.read_line(&mut line)? == 0 {
-            return Err("the answer ends in its head".into());
+            return Err("the response ends within its head".into());
         }
         match line.trim_end().split_once(": ") {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
@@ -66,7 +66,7 @@ fn ask(socket: &Path, method: &str, path: &str, rest: &str) -> Result<Answered> 
     }
 }
 
-/// A connection that has become a container's stdin and stdout.
+/// A connection that was upgraded to a container's stdin and stdout.
 pub(crate) struct Attached(BufReader<UnixStream>);
 
 /// Attaches to a container.
@@ -81,13 +81,13 @@ pub(crate) fn attach(socket: &Path, container: &str) -> Result<Attached> {
 }
 
 impl Attached {
-    /// For another thread.
+    /// A duplicate for another thread.
     pub(crate) fn writer(&self) -> io::Result<UnixStream> {
         self.0.get_ref().try_clone()
     }
 
-    /// Reads until so many bytes of output have come: each piece follows a head of eight bytes that
-    /// ends in its length.
+    /// Reads this many bytes of output. Each piece follows a header of eight bytes that ends with its
+    /// length.
     pub(crate) fn read(&mut self, count: usize) -> io::Result<()> {
         let mut left = count;
         while left > 0 {

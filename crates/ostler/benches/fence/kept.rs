@@ -1,4 +1,4 @@
-//! What a keeper adds: to a lease, and to an instance that it holds.
+//! Costs of the keeper: time of a lease, and memory per instance.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::table::Table;
 const LEASE_GOAL: f64 = 2.0;
 /// In KiB.
 const HOLD_GOAL: f64 = 16.0;
-/// As many are timed together: one alone is shorter than the clock's own cost.
+/// Leases timed together: a single one takes less time than reading the clock.
 const BATCH: u32 = 1000;
 
 fn keeper(owner: &Owner, sharing: Sharing) -> Keeper {
@@ -28,7 +28,7 @@ fn keeper(owner: &Owner, sharing: Sharing) -> Keeper {
     Keeper::new(owner.clone(), Config { servers: [("cat".to_owned(), server)].into(), caps })
 }
 
-/// Far beyond what anything here takes.
+/// Limit far beyond the duration of anything here.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 pub(crate) fn lease(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
@@ -75,7 +75,7 @@ pub(crate) fn idle(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
     let runtime = runtime()?;
     runtime.block_on(async {
         let keeper = Arc::new(keeper(owner, Sharing::Session));
-        // The first ones grow pools and threads that stay.
+        // The first instances grow pools and threads that stay.
         drop(hold(&keeper, 32).await?);
         let gone = || keeper.books().live == 0;
         while !gone() {
@@ -90,14 +90,14 @@ pub(crate) fn idle(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
         table.row("host", vec![kib, counts(threads)?, counts(threads_of(own))?]);
         table.goal("at most 16 KiB per instance", kib, HOLD_GOAL);
         drop(held);
-        let keeper = Arc::into_inner(keeper).ok_or("somebody else holds the keeper")?;
+        let keeper = Arc::into_inner(keeper).ok_or("the keeper is still shared")?;
         keeper.shutdown().await;
         Ok::<(), Box<dyn std::error::Error>>(())
     })?;
     Ok(vec![table])
 }
 
-/// That many sessions with an instance each.
+/// Opens this many sessions with an instance each.
 async fn hold(keeper: &Keeper, count: u32) -> Result<Vec<(Scope, Lease)>> {
     let mut held = Vec::new();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! How long servers outlive an owner that was killed.
+//! Time from the death of an owner to the end of its servers.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::sample::{Sample, milliseconds};
 use crate::server::Heeds;
 use crate::table::{MILLISECONDS, Table};
 
-/// Far beyond the goal, so that a hang is an error and not a hang.
+/// Limit far beyond the goal, so that a hang becomes an error.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the product promises for a killed host.
+/// Goal for a killed host.
 const GOAL: f64 = 1000.0;
 
-/// One death, in milliseconds since the signal.
+/// One round, in milliseconds since the signal.
 struct Death {
     /// Until the last server had ended.
     servers: f64,
@@ -53,7 +53,7 @@ pub(crate) fn owner(effort: Effort) -> Result<Vec<Table>> {
 }
 
 fn kill_owner(count: usize, heeds: Heeds) -> Result<Death> {
-    // Its drop ends whatever an error on the way leaves behind.
+    // Dropping it ends what an error leaves behind.
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(std::env::current_exe()?);
     command.args([OWNER, &count.to_string(), heeds.name()]);
@@ -74,8 +74,7 @@ fn kill_owner(count: usize, heeds: Heeds) -> Result<Death> {
     Ok(Death { servers, guardians })
 }
 
-/// Handles on the processes in the next line of the owner. They live, so that no pid has changed
-/// hands.
+/// Opens pidfds of the processes in the owner's next line. They are alive, so no pid was reused.
 fn handles(owner: &mut Launched) -> Result<Vec<OwnedFd>> {
     let line = owner.line(PATIENCE)?.ok_or_else(|| format!("no owner: {}", owner.stderr()))?;
     let pids = std::str::from_utf8(&line)?.split_ascii_whitespace();
@@ -86,8 +85,8 @@ fn handles(owner: &mut Launched) -> Result<Vec<OwnedFd>> {
     pids.map(handle).collect()
 }
 
-/// One after the other: a handle stays readable once its process has ended, so that the whole wait
-/// takes as long as the last of them.
+/// Waits for each in turn. A pidfd stays readable after the end of its process, so the whole wait ends with
+/// the last process.
 fn await_end(handles: &[OwnedFd]) -> Result<()> {
     let limit = Timespec::try_from(PATIENCE)?;
     for handle in handles {

@@ -1,4 +1,4 @@
-//! What it costs to write a start down before it happens.
+//! Time to record a start in the ledger.
 
 use std::time::Instant;
 

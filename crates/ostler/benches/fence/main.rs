@@ -1,13 +1,13 @@
-//! What a fence costs, and how long its promises take.
+//! Benchmarks of the fence: start, stop, memory, sweep, and the overhead of Door and keeper.
 //!
 //! ```text
 //! cargo build --release -p ostler-cli && cargo build --release -p ostler-testkit --bin ostler-stub
 //! cargo bench -p ostler --bench fence -- [NAME...] [--quick]
 //! ```
 //!
-//! Tables go to stdout as Markdown, progress to stderr. Nothing is asserted about time: a goal that
-//! is missed is reported as such. What is compared is measured in turns within one run, so that
-//! whatever else the machine does hits both sides alike.
+//! Tables go to stdout as Markdown, progress to stderr. Times are not asserted: missed goals are listed
+//! as missed. Variants that are compared take turns within one run, so that other load on the machine
+//! affects them equally.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,4 +1,4 @@
-//! What a guardian keeps in memory while its server runs.
+//! Memory of a guardian while its server runs.
 
 use std::fs;
 use std::process::Command;
@@ -14,14 +14,13 @@ use crate::sample::Sample;
 use crate::server::{CAT, Running, cat};
 use crate::table::Table;
 
-/// What the goal counts as 1 MB.
+/// Goal: 1 MB, in KiB.
 const GOAL: f64 = 1024.0;
 
-/// Far beyond what anything here takes, so that a hang is an error and not a hang.
+/// Limit far beyond the duration of anything here, so that a hang becomes an error.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Who owns the guardians, and what they are. With how many others they share their pages depends
-/// on it.
+/// How guardians are started. It determines how many processes share their pages.
 struct Arrangement {
     name: &'static str,
     measure: fn(&Bench, usize) -> Result<Vec<Footprint>>,
@@ -41,7 +40,7 @@ const ARRANGEMENTS: [Arrangement; 3] = [
     Arrangement { name: "that many `ostler run`", measure: of_runs },
 ];
 
-/// One guardian, in KiB.
+/// Memory of one guardian, in KiB.
 struct Footprint {
     pss: f64,
     rss: f64,
@@ -84,8 +83,7 @@ fn of_one_host(owner: &Owner, count: usize, guardian: GuardianProgram) -> Result
     footprints
 }
 
-/// As the command line's users have it: each server with an `ostler run` of its own, which is the
-/// same program as its guardian.
+/// Each server has its own `ostler run`, which is the same program as its guardian.
 fn of_runs(bench: &Bench, count: usize) -> Result<Vec<Footprint>> {
     let ostler = binary("ostler");
     let start = |_| {

@@ -1,4 +1,4 @@
-//! The owner that is killed: this binary in another role.
+//! The owner that is killed; this binary in another role.
 
 use std::io::{self, Read};
 
@@ -7,10 +7,10 @@ use ostler::{Owner, Places, Terms};
 use crate::Result;
 use crate::server::{Heeds, Running, stub};
 
-/// Starts its servers, says which processes there are, and waits to be killed. The end of its input
-/// is the end of the benchmark, which it must not outlive.
+/// Starts its servers, prints the pids, and waits to be killed. Exits when its stdin ends, so that it
+/// does not outlive the benchmark.
 pub(crate) fn run(count: usize, heeds: Heeds) -> Result<()> {
-    // In a sandbox these are its own.
+    // In a sandbox these directories are its own.
     let owner = Owner::new(Places::of_user(), "bench")?;
     let running = Running::many(&owner, count, &stub(heeds), &Terms::default())?;
     let servers: Vec<String> = running.iter().map(|server| server.pid.to_string()).collect();

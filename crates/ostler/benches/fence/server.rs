@@ -1,4 +1,4 @@
-//! Servers to measure with.
+//! Servers for the benchmarks.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
@@ -11,16 +11,16 @@ use ostler_testkit::binary;
 
 use crate::Result;
 
-/// A server that costs next to nothing and lives until its input ends.
+/// A minimal server that runs until its stdin ends.
 pub(crate) const CAT: &str = "/bin/cat";
 
 /// The first request; `cat` repeats it, the stub answers it.
 const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
 
-/// Far beyond what anything here takes, so that a hang is an error and not a hang.
+/// Limit far beyond the duration of anything here, so that a hang becomes an error.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The mildest thing that makes a stub end.
+/// The gentlest step that makes a stub exit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heeds {
     EndOfInput,
@@ -72,22 +72,22 @@ fn spec(program: std::ffi::OsString, switches: &[&str]) -> ServerSpec {
         name: "bench".into(),
         program,
         args: switches.iter().map(Into::into).collect(),
-        // All of it: the oracle finds what is left by a mark in there.
+        // The whole environment: it contains the mark by which the oracle finds survivors.
         env: std::env::vars_os().collect(),
         cwd: None,
     }
 }
 
-/// Our ends of a server's pipes.
+/// The benchmark's ends of a server's pipes.
 pub(crate) struct Ends {
-    /// Held, for the server's input ends with it.
+    /// Held open, because dropping it ends the server's stdin.
     _input: PipeWriter,
     output: PipeReader,
 }
 
 impl Ends {
-    /// The first request is in the pipe before the server starts: its answer says that the server
-    /// runs and has set up its habits.
+    /// Writes the first request before the server starts: its response shows that the server runs and is
+    /// set up.
     pub(crate) fn open() -> io::Result<(Self, ServerStdio)> {
         let (stdin, mut input) = io::pipe()?;
         let (output, stdout) = io::pipe()?;
@@ -102,7 +102,7 @@ impl Ends {
         self.output.read_exact(&mut [0])
     }
 
-    /// The first line, after which nothing more is read.
+    /// Reads the first line and nothing more.
     pub(crate) fn first_line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         BufReader::new(&self.output).read_line(&mut line)?;
@@ -149,7 +149,7 @@ impl Running {
     }
 }
 
-/// Ends an instance whose input has been closed.
+/// Stops an instance whose stdin is closed.
 pub(crate) fn proven_gone(instance: Instance) -> Result<()> {
     match instance.close(Step::Closing)? {
         Outcome::Gone(_) => Ok(()),

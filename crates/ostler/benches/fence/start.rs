@@ -1,4 +1,4 @@
-//! What an owner adds to the start of a server.
+//! Overhead of an owner on the start of a server.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -14,13 +14,13 @@ use crate::sample::{Sample, milliseconds};
 use crate::server::{CAT, Ends, cat, proven_gone};
 use crate::table::{MILLISECONDS, Table};
 
-/// Rounds that are not counted: they pull programs into the page cache.
+/// Warm-up rounds, which load programs into the page cache.
 const WARM_UP: usize = 5;
 
 /// The heap of the large owner.
 const HEAP: usize = 1 << 30;
 
-/// A way to start a server. Its name is what the table says.
+/// A way to start a server, by the name in the table.
 struct Way {
     name: &'static str,
     start: fn(&Owner) -> Result<Timing>,
@@ -47,24 +47,24 @@ const GUARDED_BY_OSTLER: Way = Way {
 /// One start, in milliseconds from the call.
 #[derive(Clone, Copy)]
 struct Timing {
-    /// Until the call came back: so long would an event loop have been blocked.
+    /// Until the call returned, which is how long it would block an event loop.
     returned: f64,
-    /// Until the server's first byte was there.
+    /// Until the server's first byte arrived.
     answered: f64,
 }
 
-/// How starts follow one another.
+/// Pause between starts.
 #[derive(Clone, Copy)]
 enum Pace {
-    /// As servers are started in life: one now and then. The kernel makes the first move into a
-    /// cgroup wait for all processors to pass a quiet point, and lets those that follow at once
-    /// go for free, so that a loop without rests would hide that cost.
+    /// As in practice: one start now and then. The kernel makes the first move into a cgroup wait for
+    /// an RCU grace period and lets moves right after it pass, so a loop without pauses would hide
+    /// that cost.
     Rested,
-    /// One right after the other.
+    /// None.
     InSuccession,
 }
 
-/// Long enough for the kernel to forget the last move into a cgroup.
+/// Pause after which a move into a cgroup has its full cost again.
 const REST: Duration = Duration::from_millis(100);
 
 pub(crate) fn small_owner(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
@@ -112,7 +112,7 @@ pub(crate) fn large_owner(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
     Ok(vec![returned, answered])
 }
 
-/// Each round starts one server in each way, one after the other.
+/// Each round starts one server in each way, in turn.
 fn in_turns(owner: &Owner, ways: &[Way], rounds: usize, pace: Pace) -> Result<Vec<Vec<Timing>>> {
     let start = |way: &Way| {
         match pace {
@@ -126,8 +126,8 @@ fn in_turns(owner: &Owner, ways: &[Way], rounds: usize, pace: Pace) -> Result<Ve
     Ok(timings.into_iter().skip(WARM_UP).collect())
 }
 
-/// A row for each way, and for what each costs more than the first, round by round. Returns what
-/// the second costs more.
+/// Adds a row for each way, and for its extra cost over the first per round. Returns the extra cost of
+/// the second.
 fn compare(
     table: &mut Table,
     ways: &[Way],
@@ -162,8 +162,8 @@ fn plain(command: &mut Command) -> Result<Timing> {
     Ok(Timing { returned: milliseconds(returned), answered: milliseconds(answered) })
 }
 
-/// To become another user (here: the same) the standard library has to fork, as it has to for any
-/// hook before exec. It shows that the heap is real, and what the guardian saves its owner from.
+/// Setting a user id (here: the same) makes the standard library fork instead of spawn, as any hook
+/// before exec does. It shows that the heap is real, and the cost that the guardian saves its owner.
 fn forked() -> Result<Timing> {
     plain(Command::new(CAT).uid(rustix::process::getuid().as_raw()))
 }

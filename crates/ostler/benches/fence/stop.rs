@@ -1,4 +1,4 @@
-//! How long it takes until many servers at once are proven to be gone.
+//! Time until many servers that stop at once are proven gone.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::sample::{Sample, milliseconds};
 use crate::server::{Heeds, Running, stub};
 use crate::table::{MILLISECONDS, Table};
 
-/// Far beyond the goal, so that a hang is an error and not a hang.
+/// Limit far beyond the goal, so that a hang becomes an error.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 const KINDS: [Heeds; 2] = [Heeds::EndOfInput, Heeds::Nothing];
@@ -20,7 +20,7 @@ const KINDS: [Heeds; 2] = [Heeds::EndOfInput, Heeds::Nothing];
 struct Round {
     /// When the last order was given.
     ordered: f64,
-    /// When each proof came, the last one last.
+    /// When each proof came, in order.
     proofs: Vec<f64>,
 }
 
@@ -75,7 +75,7 @@ fn round(owner: &Owner, count: usize, heeds: Heeds) -> Result<Round> {
     Ok(Round { ordered, proofs })
 }
 
-/// The indices of those that have something to say.
+/// Indices of the instances that have events.
 fn readable(instances: &[Instance]) -> Result<Vec<usize>> {
     let mut fds: Vec<PollFd<'_>> =
         instances.iter().map(|instance| PollFd::new(instance, PollFlags::IN)).collect();

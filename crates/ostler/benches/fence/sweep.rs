@@ -1,4 +1,4 @@
-//! How long the sweep of a dead owner takes, whose guardians were killed as well.
+//! Time to sweep a dead owner whose guardians were killed as well.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ pub(crate) fn of_dead_owner(effort: Effort) -> Result<Vec<Table>> {
 }
 
 fn sweep(count: usize) -> Result<f64> {
-    // Its drop ends whatever an error on the way leaves behind.
+    // Dropping it ends what an error leaves behind.
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(std::env::current_exe()?);
     command.args([OWNER, &count.to_string(), Heeds::Nothing.name()]);
@@ -42,7 +42,7 @@ fn sweep(count: usize) -> Result<f64> {
     let guardians = std::str::from_utf8(&guardians)?.split_ascii_whitespace().map(str::parse);
     let guardians = guardians.collect::<std::result::Result<Vec<u32>, _>>()?;
     for guardian in &guardians {
-        // Children of an owner that is stopped: nobody has waited for them, the numbers are theirs.
+        // Children of a stopped owner, which has not reaped them, so the pids are still theirs.
         let pid = Pid::from_raw(guardian.cast_signed()).ok_or("not a pid")?;
         kill_process(pid, Signal::KILL)?;
     }

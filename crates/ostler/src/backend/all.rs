@@ -1,4 +1,4 @@
-//! All backends that a program knows, and what they have of all owners.
+//! The set of backends that a program knows, and the sweep over all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,10 +14,10 @@ use crate::places::Places;
 use crate::snapshot::{State, View};
 use crate::sweep::{DeadOwner, books, dead_owners};
 
-/// The backends that a program knows, by name. By default those of processes and of remote servers.
+/// Backends by name. The default set has processes and remote servers.
 ///
-/// Entries of ledgers go to the backend that they name. Those of a backend that is not among these are shown and
-/// left alone: only their own backend can say what is left of them.
+/// A ledger entry goes to the backend that it names. Entries of an unknown backend are shown but not ended: only
+/// their own backend can tell what is left of them.
 #[derive(Clone)]
 pub struct Backends(BTreeMap<String, Arc<dyn Backend>>);
 
@@ -29,7 +29,7 @@ impl Default for Backends {
 }
 
 impl Backends {
-    /// The same with one more, or with another one in the place of that with the same name.
+    /// Adds a backend, or replaces the one with the same name.
     #[must_use]
     pub fn with(mut self, backend: Arc<dyn Backend>) -> Self {
         self.0.insert(backend.name().to_owned(), backend);
@@ -48,7 +48,7 @@ impl Backends {
         backend.start(order).await
     }
 
-    /// All instances on record that are not settled, the oldest first. Nothing is touched.
+    /// All unsettled instances on record, oldest first. Ends nothing.
     pub async fn snapshot(&self, places: &Places) -> Vec<View> {
         let books = books(places);
         let mut views = Vec::new();
@@ -63,7 +63,7 @@ impl Backends {
         views
     }
 
-    /// What there is of each open instance of a dead owner. Nothing is touched.
+    /// What is left of each unsettled instance of a dead owner. Ends nothing.
     pub async fn list(&self, dead: &DeadOwner) -> BTreeMap<InstanceId, Evidence> {
         let book = dead.book();
         let mut found = BTreeMap::new();
@@ -77,8 +77,7 @@ impl Backends {
         found
     }
 
-    /// The sweep of keepers: ends what a dead owner has left on all backends, each within `limit` if it can, and
-    /// settles its ledger.
+    /// Sweeps a dead owner: ends what is left on each backend, within `limit` each if possible, and settles the ledger.
     pub async fn settle(
         &self,
         mut dead: DeadOwner,
@@ -102,7 +101,7 @@ impl Backends {
         outcomes
     }
 
-    /// The same for all dead owners.
+    /// Sweeps all dead owners.
     pub async fn sweep(&self, places: &Places, limit: Duration) {
         for dead in dead_owners(places) {
             self.settle(dead, limit).await;
@@ -120,7 +119,7 @@ impl Backends {
     }
 }
 
-/// Which backends the open entries name.
+/// Names of the backends of all open entries.
 fn names<'b>(books: impl IntoIterator<Item = &'b Book>) -> BTreeSet<String> {
     let entries = books.into_iter().flat_map(Book::open_entries);
     entries.map(|(_, entry)| entry.intent.backend.clone()).collect()

@@ -1,20 +1,20 @@
-//! The seam below which instances live: processes of this machine, remote servers, and whatever else a
-//! host brings along, such as the pods of a cluster.
+//! Backends: what instances are made of. The library has processes and remote servers; a host can add its own,
+//! such as the pods of a cluster.
 //!
-//! A [`Backend`] starts instances, and is asked about those whose owner has died. A [`Hold`] is a keeper's
-//! hold on one instance that was started. Nothing above the seam knows what an instance is made of: it has
-//! byte streams, it says what happens to it ([`Event`]), and it ends with a proof that its backend gives.
+//! A [`Backend`] starts instances, and finds and ends those whose owner has died. A [`Hold`] is the keeper's
+//! handle on one started instance. The code above knows of an instance only its byte streams, its events
+//! ([`Event`]) and the proof that it has ended.
 //!
-//! A ledger entry names its backend, and only that backend is asked for the proof of its end: a process is
-//! gone when the machine was started again, a pod is not. [`Backends`] are all that a program knows.
+//! A ledger entry names its backend, and only that backend can prove its end: a reboot ends a process, but not
+//! a pod. [`Backends`] is the set of all backends that a program knows.
 //!
-//! Commands have no hold on the instances that they show and end. They ask the backend with the ledger entry: what
-//! there is of a dead owner's instances ([`Backend::list`]), what to show ([`Backend::describe`]), whether a pid or
-//! another name is part of one ([`Backend::part`]). Answers are lines for people and fields for programs, in the
-//! backend's own terms. The proof that nothing is left comes with the end itself: as [`Event::Empty`], or as the
+//! Commands have no hold on the instances that they show and end. They ask the backend with the ledger entry: for
+//! what a dead owner left ([`Backend::list`]), for a description ([`Backend::describe`]), and whether a pid or another
+//! name is part of the instance ([`Backend::part`]). The backend replies with lines for people and fields for programs,
+//! in its own terms. The proof that nothing is left comes with the end itself: as [`Event::Empty`], or as the
 //! [`Outcome`] of [`Hold::rescue`] and [`Backend::end`].
 //!
-//! `tests/contract` is the contract in executable form and takes any backend.
+//! `tests/contract` tests the contract of this trait against any backend.
 
 mod all;
 mod process;
@@ -49,32 +49,32 @@ use crate::snapshot::View;
 use crate::spec::ServerSpec;
 use crate::terms::Terms;
 
-/// What a backend works on.
+/// Future that a backend returns.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-/// The keeper's end of a server's input.
+/// Write end of a server's stdin.
 pub type Input = Box<dyn AsyncWrite + Send + Unpin>;
-/// The keeper's end of a server's output.
+/// Read end of a server's stdout or stderr.
 pub type Output = Box<dyn AsyncRead + Send + Unpin>;
 
-/// What a server is.
+/// What a server runs on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Target {
-    /// A process that is started on this machine.
+    /// A process of this machine.
     Run(ServerSpec),
     /// A remote server.
     Reach(Arc<dyn Remote>),
-    /// Something that another backend runs.
+    /// An instance of another backend.
     On {
         /// The backend's name.
         backend: String,
-        /// What it runs.
+        /// The command.
         spec: ServerSpec,
     },
 }
 
 impl Target {
-    /// Which backend starts it.
+    /// Name of the backend that starts it.
     pub fn backend(&self) -> &str {
         match self {
             Self::Run(_) => PROCESS,
@@ -84,31 +84,31 @@ impl Target {
     }
 }
 
-/// What is to be started.
+/// Request to start an instance.
 #[derive(Clone, Debug)]
 pub struct StartOrder {
-    /// What to run or reach.
+    /// The command to run, or the remote server to reach.
     pub target: Target,
-    /// On what terms.
+    /// Containment, time limits and resources.
     pub terms: Terms,
-    /// How many containers an instance of it is.
+    /// Number of containers that the instance counts for.
     pub containers: usize,
-    /// Who starts it, with its ledger. A backend whose instances outlive a killed owner writes an intent
-    /// into it before it starts anything.
+    /// The owner with its ledger. A backend whose instances outlive a killed owner records an intent
+    /// before it starts anything.
     pub owner: Owner,
 }
 
-/// An instance that was started. It ends when its hold is dropped.
+/// A started instance. Dropping its hold stops it.
 pub struct Started {
-    /// Which one it is.
+    /// Its id.
     pub id: InstanceId,
-    /// The hold on it.
+    /// The keeper's handle on it.
     pub hold: Box<dyn Hold>,
-    /// What the keeper writes, the server reads. It is dropped to end the server's input.
+    /// Write end of its stdin; dropping it closes stdin.
     pub stdin: Input,
-    /// What the server writes, the keeper reads.
+    /// Read end of its stdout.
     pub stdout: Output,
-    /// The server's complaints.
+    /// Read end of its stderr.
     pub stderr: Output,
 }
 
@@ -118,24 +118,24 @@ impl fmt::Debug for Started {
     }
 }
 
-/// A way to start instances and to be sure that they are gone.
+/// Starts instances, and proves that they are gone.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// What ledger entries of its instances call it. No other backend has the same name.
+    /// Its unique name, as ledger entries contain it.
     fn name(&self) -> &str;
 
-    /// Starts an instance. What becomes of it is told by [`Hold::poll_event`]. If the future is dropped,
-    /// nothing stays.
+    /// Starts an instance. [`Hold::poll_event`] reports what becomes of it. If the future is dropped,
+    /// nothing of the instance may stay.
     fn start(&self, order: StartOrder) -> BoxFuture<Result<Started, StartError>>;
 
-    /// Lists what there is of a dead owner's instances. Nothing is touched. The book has only entries of
-    /// this backend.
+    /// Lists what is left of a dead owner's instances, without ending anything. The book contains only
+    /// entries of this backend.
     fn list(&self, left: Book) -> BoxFuture<BTreeMap<InstanceId, Evidence>>;
 
-    /// Ends what is left of a dead owner's instances, within `limit` if it can, and says what it can prove. An
-    /// instance whose guardian still works on it is left to that guardian and not part of the answer.
+    /// Ends what is left of a dead owner's instances, within `limit` if possible, and returns the outcomes. An
+    /// instance whose guardian is still ending it is left to that guardian, and left out of the result.
     fn end(&self, left: Book, limit: Duration) -> BoxFuture<BTreeMap<InstanceId, Outcome>>;
 
-    /// Describes all open entries for people, of the living and the dead.
+    /// Describes all open entries for display, of living and dead owners.
     fn describe(&self, books: Vec<Book>) -> BoxFuture<Vec<View>>;
 
     /// Asks an instance of another living owner to end. Returns whether the instance still has a guardian to ask.
@@ -145,18 +145,18 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn part(&self, entry: &Entry, what: &str) -> Option<Part>;
 }
 
-/// A keeper's hold on an instance. Dropping it ends the instance, without waiting.
+/// The keeper's handle on an instance. Dropping it stops the instance, without waiting.
 pub trait Hold: Send {
-    /// What happens to it: first that it has started or was refused, last that nothing is left
-    /// ([`Event::Empty`]), with the proof.
+    /// The next event: first that it has started or was refused, last the proof that nothing is left
+    /// ([`Event::Empty`]).
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event>;
 
-    /// Begins the way down at `step`. Later orders can only shorten it.
+    /// Starts to stop it at `step` of the ladder. Later orders can only shorten the ladder.
     fn stop(&mut self, step: Step);
 
-    /// Ends what is left after [`Event::GuardianLost`], and says what it can prove.
+    /// Ends what is left after [`Event::GuardianLost`] and returns the outcome.
     fn rescue(self: Box<Self>) -> BoxFuture<Outcome>;
 
-    /// Takes leave of it once nothing is left.
+    /// Releases it once nothing is left.
     fn part(self: Box<Self>) -> BoxFuture<()>;
 }

@@ -1,4 +1,7 @@
-//! Processes of this machine, each below a guardian of its own.
+//! The process backend: servers as processes of this machine, each below its own guardian.
+//!
+//! Starts and rescues use the file system and wait for processes, so they run on blocking threads, at most [`HANDS`] at a
+//! time. Events need no thread: the guardian's control socket is polled by the runtime.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,14 +25,13 @@ use crate::outcome::{Outcome, Residue};
 use crate::process;
 use crate::snapshot::{self, View};
 
-/// As many starts and rescues are worked on at a time.
+/// Most starts, rescues and sweeps at the same time.
 const HANDS: usize = 8;
 
 /// Starts servers as processes of this machine.
 #[derive(Clone, Debug)]
 pub struct Processes {
-    /// Starts and rescues use the file system and wait for others, so they are done by threads: by
-    /// these few.
+    /// Limits the blocking threads in use.
     hands: Arc<Semaphore>,
 }
 
@@ -83,7 +85,7 @@ impl Backend for Processes {
 }
 
 impl Processes {
-    /// Has something done by a thread. Nothing, if the runtime ends meanwhile.
+    /// Runs `work` on a blocking thread. Returns the default if the runtime shuts down meanwhile.
     fn work<T: Default + Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -93,7 +95,7 @@ impl Processes {
     }
 }
 
-/// `None`: the runtime ends, or the work has panicked.
+/// Runs `work` on a blocking thread. `None` if the runtime shuts down or `work` panics.
 async fn by_hand<T: Send + 'static>(
     hands: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -120,7 +122,7 @@ fn connect(instance: Instance, pipe: Pipe, hands: Arc<Semaphore>) -> io::Result<
     })
 }
 
-/// An instance under the runtime's poll.
+/// An instance whose control socket the runtime polls.
 struct Fenced {
     instance: Instance,
     readiness: Readiness,
@@ -131,7 +133,7 @@ struct Fenced {
 impl Hold for Fenced {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let Self { instance, readiness, .. } = self;
-        // A line that fails is as good as one that has ended.
+        // A failing control socket counts as a lost guardian.
         let event = readiness.poll(cx, || instance.next_event().transpose());
         event.map(|event| event.flatten().unwrap_or(Event::GuardianLost))
     }
@@ -144,7 +146,7 @@ impl Hold for Fenced {
         let Self { instance, hands, .. } = *self;
         Box::pin(async move {
             let outcome = by_hand(&hands, || instance.rescue()).await;
-            // It is not known how far the rescue has come.
+            // The rescue was interrupted, so its result is unknown.
             outcome.unwrap_or(Outcome::Unverified(Residue::Processes(Vec::new())))
         })
     }
@@ -153,7 +155,7 @@ impl Hold for Fenced {
         let Self { instance, limit, .. } = *self;
         let leaving = instance.part();
         Box::pin(async move {
-            // Who can't be waited for here is waited for by others when it is dropped.
+            // A guardian that is not reaped here is reaped by the graveyard when `leaving` is dropped.
             let Some(leaving) = leaving else { return };
             let Ok(left) = Readiness::of(leaving.as_fd()) else { return };
             if tokio::time::timeout(limit, left.wait()).await.is_ok() {

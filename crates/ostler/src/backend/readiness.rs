@@ -1,4 +1,4 @@
-//! Whether a descriptor is readable, for the runtime.
+//! Readiness of a descriptor that other code reads.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Watches a descriptor, whoever reads it.
+/// Registers a duplicate of a descriptor with the runtime to learn when it is readable.
 #[derive(Debug)]
 pub(super) struct Readiness(AsyncFd<OwnedFd>);
 
@@ -21,7 +21,7 @@ impl Readiness {
         Ok(Self(watched))
     }
 
-    /// Tries `read` when there may be something to read, until it finds something.
+    /// Calls `read` whenever the descriptor may be readable, until it returns a value.
     pub(super) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -36,7 +36,7 @@ impl Readiness {
         }
     }
 
-    /// Waits until it is readable.
+    /// Waits until the descriptor is readable.
     pub(super) async fn wait(&self) -> io::Result<()> {
         self.0.readable().await.map(|mut readable| readable.retain_ready())
     }

@@ -1,7 +1,8 @@
-//! Servers that somebody else runs, somewhere: a keeper shares them like any other.
+//! The backend of remote servers, which a keeper shares like local ones.
 //!
-//! There is no process, no guardian and nothing in the ledger. What a keeper holds of such an instance is a task
-//! with connections, and the proof of its end is that this task has ended.
+//! An instance is a conversation: a task of the host that connects to the server and carries messages between it and
+//! in-memory pipes. There is no process, no guardian and no ledger entry. The proof of the end is that the task has ended
+//! and has dropped its connections.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,45 +27,45 @@ use crate::ledger::{Book, Entry};
 use crate::outcome::{Outcome, Proof};
 use crate::snapshot::View;
 
-/// As much as a pipe of the kernel holds.
+/// Capacity of an in-memory pipe, in bytes: that of a kernel pipe.
 const PIPE: usize = 64 << 10;
 
-/// A server that somebody else runs. How it is spoken with is the host's.
+/// A remote server. The host implements how to talk to it.
 pub trait Remote: fmt::Debug + Send + Sync {
-    /// What people call it.
+    /// Display name.
     fn name(&self) -> &str;
 
-    /// Where it is, for people to see: never with a secret.
+    /// Its address for display, without secrets.
     fn place(&self) -> String;
 
-    /// A hash of where it is reached and with which credentials.
+    /// Hash of its address and credentials.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// Carries messages there and back, as one instance. Returns when it is told to leave, or with the reason
-    /// why it can't go on; it owns whatever it has begun, so that nothing is left when it is dropped.
+    /// Carries messages to the server and back, for one instance. Returns when `ends.leave` is cancelled, or with
+    /// the reason why it cannot go on. The future owns all it has started, so dropping it leaves nothing behind.
     fn speak(&self, ends: RemoteEnds) -> Conversation;
 }
 
-/// A conversation with a remote server, and why it ended.
+/// A running conversation with a remote server; its output is the reason why it ended.
 pub type Conversation = Pin<Box<dyn Future<Output = String> + Send>>;
 
-/// The other ends of an instance's pipes, for whoever is the server in its place.
+/// The server's ends of an instance's pipes.
 #[derive(Debug)]
 pub struct RemoteEnds {
-    /// What it is told, in lines.
+    /// Messages to the server, one per line.
     pub input: DuplexStream,
-    /// What it says, in lines.
+    /// Messages from the server, one per line.
     pub output: DuplexStream,
-    /// What it complains of.
+    /// Diagnostic text, in place of stderr.
     pub complaints: DuplexStream,
-    /// Cancelled when it has to leave.
+    /// Cancelled when the conversation must end.
     pub leave: CancellationToken,
 }
 
-/// What ledger entries would call it, if there were any.
+/// Name of this backend. It writes no ledger entries.
 pub(super) const NAME: &str = "remote";
 
-/// Starts sessions with remote servers.
+/// Starts conversations with remote servers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Remotes;
 
@@ -82,7 +83,7 @@ impl Backend for Remotes {
         })
     }
 
-    /// Connections end with the process that holds them, so that a dead owner has left none.
+    /// Empty: connections end with the process that holds them, so a dead owner leaves none.
     fn list(&self, _: Book) -> BoxFuture<BTreeMap<InstanceId, Evidence>> {
         Box::pin(std::future::ready(BTreeMap::new()))
     }
@@ -105,7 +106,7 @@ impl Backend for Remotes {
     }
 }
 
-/// Begins a conversation. It may take `grace` to leave.
+/// Starts a conversation. After the order to leave, it has `grace` to end.
 fn start(remote: &dyn Remote, grace: Duration) -> io::Result<Started> {
     let id = InstanceId::random()?;
     let (stdin, input) = duplex(PIPE);
@@ -125,20 +126,20 @@ fn start(remote: &dyn Remote, grace: Duration) -> io::Result<Started> {
     Ok(Started { id, hold: Box::new(hold), stdin, stdout, stderr })
 }
 
-/// A keeper's hold on a conversation.
+/// The keeper's handle on a conversation.
 struct Reached {
-    /// Until it is told.
+    /// The address, until the start is reported.
     place: Option<String>,
     task: Task,
-    /// Why it ended, once it has.
+    /// Why it ended; `None` while it runs.
     reason: Option<String>,
     leave: CancellationToken,
     grace: Duration,
-    /// When it is cut off, once it was told to leave.
+    /// When the task is aborted, after the order to leave.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-/// Ends with whoever holds it.
+/// Aborts the task when dropped.
 struct Task(JoinHandle<String>);
 
 impl Drop for Task {
@@ -148,7 +149,7 @@ impl Drop for Task {
 }
 
 impl Reached {
-    /// Waits for the end of the task, which is cut off when its time is up.
+    /// Waits for the end of the task, and aborts it at the deadline.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.reason.is_some() {
             return Poll::Ready(());
@@ -175,7 +176,7 @@ impl Hold for Reached {
         if self.leave.is_cancelled() {
             return Poll::Ready(Event::Empty(Proof::Disconnected));
         }
-        // It is told once; then the keeper lets go of it.
+        // The loss is reported once; then the keeper stops the instance.
         if has_told {
             return Poll::Pending;
         }

@@ -1,4 +1,4 @@
-//! The envelope of a message: which of its members are there, and where.
+//! Parses the envelope of a message: its top-level members, as borrowed text.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use serde_json::value::RawValue;
 use super::{InvalidFrame, Kind};
 use crate::json::{Likeness, likeness};
 
-/// The keys that mean something, in the order of [`Envelope::parts`].
+/// The keys of JSON-RPC, in the order of [`Envelope::parts`].
 const KEYS: [&str; 6] = ["id", "method", "params", "result", "error", "jsonrpc"];
 
-/// The members of a message that mean something.
+/// The JSON-RPC members of a message.
 #[derive(Default)]
 pub(super) struct Envelope<'a> {
-    /// One for each of [`KEYS`]. A member whose value is `null` is there all the same.
+    /// One for each of [`KEYS`]. A member with the value `null` is present.
     parts: [Option<&'a RawValue>; KEYS.len()],
-    /// The first key that is there twice, or in a spelling that only some parsers take for it.
+    /// The first key that appears twice, or in a spelling that only some parsers take for it.
     ambiguous: Option<&'static str>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Envelope<'a> {
             (Some(_), _) if is_answer => Err(InvalidFrame::NotAMessage),
             (Some(_), None) => Ok(Kind::Notification),
             (Some(_), Some(id)) if is_plain(id) => Ok(Kind::Request),
-            // An error may answer what could not even be read.
+            // An error response to an unreadable request has a null id.
             (None, Some(id)) if is_answer && (is_plain(id) || id.get() == "null") => {
                 Ok(Kind::Answer)
             }
@@ -101,22 +101,22 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// Which of [`KEYS`] a key is.
+/// A key of the message, compared with [`KEYS`].
 enum Key {
     Known(usize),
-    /// None of them, but some parsers take it for this one.
+    /// Some parsers take it for this one.
     Alike(&'static str),
     Other,
 }
 
-/// Reads a key without keeping it.
+/// Classifies a key without allocating.
 struct Keys;
 
 impl<'de> DeserializeSeed<'de> for Keys {
     type Value = Key;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Key, D::Error> {
-        // As bytes, because then also half of a surrogate pair can be read.
+        // As bytes, because a lone surrogate can be decoded only that way.
         deserializer.deserialize_bytes(self)
     }
 }
@@ -136,7 +136,7 @@ impl Visitor<'_> for Keys {
         let alike = KEYS.iter().find(|name| likeness(&key, name) == Likeness::Alike);
         match alike {
             Some(name) => Ok(Key::Alike(name)),
-            // Read as bytes, a key may hold control characters that are not escaped, which is no JSON.
+            // Reading as bytes accepts unescaped control characters, which JSON forbids.
             None if key.contains(|letter: char| letter < ' ') => {
                 Err(Error::custom("a control character in a key"))
             }
@@ -145,7 +145,7 @@ impl Visitor<'_> for Keys {
     }
 }
 
-/// A string, or a number; that a request's number is whole is checked where it matters.
+/// Whether an id is a string or a number. Code that needs a whole number checks that itself.
 fn is_plain(id: &RawValue) -> bool {
     let text = id.get().as_bytes();
     text.first().is_some_and(|first| *first == b'"' || *first == b'-' || first.is_ascii_digit())

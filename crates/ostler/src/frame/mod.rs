@@ -1,8 +1,8 @@
-//! One message of JSON-RPC with known edges.
+//! A JSON-RPC message as bytes, with the byte ranges of its parts.
 //!
-//! Only the envelope is looked at, and only where its parts begin and end: parameters and results
-//! stay the bytes that they are, so that nothing is lost that we do not know. Whoever gets the message may read its
-//! JSON in another way than we do, so that one is refused whose envelope could mean two things.
+//! Parsing validates the JSON and locates id, method and body. Parameters and results stay bytes, so that unknown
+//! content passes unchanged. Another parser may read the same bytes differently, so a message with an ambiguous
+//! envelope (duplicate keys, or keys that a lenient parser confuses) is refused.
 
 mod envelope;
 
@@ -14,68 +14,68 @@ use serde_json::value::RawValue;
 
 use self::envelope::Envelope;
 
-/// A message, as it came.
+/// A JSON-RPC message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Frame {
     bytes: Bytes,
     kind: Kind,
-    /// Where the id is; empty for a notification.
+    /// Byte range of the id; empty for a notification.
     id: Range<usize>,
     method: Method,
-    /// Where the parameters, the result or the error are; empty if there are none.
+    /// Byte range of the parameters, result or error; empty if there are none.
     body: Range<usize>,
     is_error: bool,
 }
 
-/// The name of what is wanted or told.
+/// The method's name.
 #[derive(Clone, PartialEq, Eq)]
 enum Method {
-    /// Where it is, without its quotes; empty for an answer.
+    /// Byte range without the quotes; empty for a response.
     Plain(Range<usize>),
-    /// It is written with escapes, as some write every slash.
+    /// Decoded, if it is written with escapes. Some clients escape every slash.
     Decoded(Box<str>),
 }
 
-/// What sort of message it is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Wants an answer.
+    /// Has a method and an id.
     Request,
-    /// Wants none.
+    /// Has a method and no id.
     Notification,
-    /// Is one.
+    /// A response: has a result or an error.
     Answer,
 }
 
-/// Why bytes are not a message.
+/// Why bytes are not a valid message.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidFrame {
-    /// They are not a JSON object.
+    /// Not a JSON object.
     #[error("not a JSON object")]
     NotJson(#[source] serde_json::Error),
-    /// They hold a line break, which ends a message on a pipe.
+    /// Contains a line break, which would end the message on a pipe.
     #[error("a line break within a message")]
     LineBreak,
-    /// They are not UTF-8, at which many programs stop reading.
+    /// Not UTF-8, which many parsers reject.
     #[error("not UTF-8")]
     NotUtf8,
-    /// This key of the envelope is there twice, or in a spelling that some programs take for it.
-    #[error("the key `{0}` has to be there once, and spelled exactly like this")]
+    /// This key of the envelope appears twice, or in a spelling that some parsers take for it.
+    #[error("the key `{0}` must appear once, spelled exactly like this")]
     Ambiguous(&'static str),
-    /// They are JSON, but neither a request nor a notification nor an answer.
-    #[error("neither a request nor a notification nor an answer")]
+    /// A JSON object that is no JSON-RPC message.
+    #[error("neither a request nor a notification nor a response")]
     NotAMessage,
     /// The id is neither a string nor a whole number.
-    #[error("an id that is neither a string nor a whole number")]
+    #[error("the id is neither a string nor a whole number")]
     Id,
 }
 
-/// The number that we give to a request while it is with a server; never used twice for the same.
+/// Id that the keeper gives a request for a server; unique per instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub(crate) u64);
 
 impl CallId {
-    /// The number itself.
+    /// The id as a number.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -88,7 +88,7 @@ impl fmt::Display for CallId {
 }
 
 impl Frame {
-    /// Finds the edges of a message that stands alone, without its line break.
+    /// Parses one message, without its line break.
     pub fn parse(bytes: impl Into<Bytes>) -> Result<Self, InvalidFrame> {
         let bytes = bytes.into();
         if memchr::memchr(b'\n', &bytes).is_some() {
@@ -105,12 +105,12 @@ impl Frame {
         Ok(Self { bytes, kind, id, method, body, is_error })
     }
 
-    /// What sort of message it is.
+    /// The kind of the message.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether it is an answer that says what went wrong.
+    /// Whether it is an error response.
     pub fn is_error(&self) -> bool {
         self.is_error
     }
@@ -120,12 +120,12 @@ impl Frame {
         &self.bytes
     }
 
-    /// The id as it is written; empty for a notification.
+    /// The id as written; empty for a notification.
     pub fn id(&self) -> &[u8] {
         &self.bytes[self.id.clone()]
     }
 
-    /// The method's name; empty for an answer.
+    /// The method's name; empty for a response.
     pub fn method(&self) -> &[u8] {
         match &self.method {
             Method::Plain(edges) => &self.bytes[edges.clone()],
@@ -133,31 +133,30 @@ impl Frame {
         }
     }
 
-    /// Where the parameters of a request or notification are, or the result or error of an answer;
-    /// empty if there are none.
+    /// Byte range of the parameters, result or error; empty if there are none.
     pub fn body_edges(&self) -> Range<usize> {
         self.body.clone()
     }
 
-    /// What is there.
+    /// The parameters, result or error; empty if there are none.
     pub fn body(&self) -> &[u8] {
         &self.bytes[self.body.clone()]
     }
 
-    /// Where the id is.
+    /// Byte range of the id; empty for a notification.
     pub fn id_edges(&self) -> Range<usize> {
         self.id.clone()
     }
 
-    /// The number of the call that this answers, if the id is one of ours. Some servers write a number
-    /// as a string or with a fraction.
+    /// The call that this response answers, if its id is a [`CallId`]. Some servers return a number as a
+    /// string or with a fraction.
     pub(crate) fn call_id(&self) -> Option<CallId> {
         let text = std::str::from_utf8(self.id()).ok()?.trim_matches('"');
         let text = text.strip_suffix(".0").unwrap_or(text);
         text.parse().ok().map(CallId)
     }
 
-    /// The same message with another id; every other byte is as it was.
+    /// A copy with another id; all other bytes are unchanged.
     #[must_use]
     pub fn with_id(&self, id: &[u8]) -> Self {
         let bytes = self.spliced(id, 0).freeze();
@@ -175,7 +174,7 @@ impl Frame {
         Self { bytes, kind: self.kind, id, method, body, is_error: self.is_error }
     }
 
-    /// The same as a line for a server, under a number of ours.
+    /// The message as a line with its newline, under the keeper's id.
     pub(crate) fn line_with_id(&self, id: CallId) -> Bytes {
         let mut line = self.spliced(id.to_string().as_bytes(), 1);
         line.put_u8(b'\n');
@@ -191,7 +190,7 @@ impl Frame {
         bytes
     }
 
-    /// The message as a line, with its end.
+    /// The message as a line with its newline.
     pub fn line(&self) -> Bytes {
         let mut line = BytesMut::with_capacity(self.bytes.len() + 1);
         line.put_slice(&self.bytes);
@@ -199,7 +198,7 @@ impl Frame {
         line.freeze()
     }
 
-    /// An answer to this request that says that it was refused.
+    /// An error response to this request.
     pub fn refusal(&self, code: i32, message: &str) -> Bytes {
         let message = serde_json::Value::from(message);
         let mut bytes = BytesMut::from(&br#"{"jsonrpc":"2.0","id":"#[..]);
@@ -223,14 +222,14 @@ impl Method {
     }
 }
 
-/// Where a part lies in the whole that it was borrowed from.
+/// Byte range of a part within the text that it was borrowed from.
 fn edges(whole: &[u8], part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr().addr() - whole.as_ptr().addr();
     start..start + part.get().len()
 }
 
 impl fmt::Debug for Frame {
-    /// Messages carry secrets, so that only their outside is shown.
+    /// Omits the content, because messages carry secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let id = String::from_utf8_lossy(self.id());
         write!(f, "Frame({:?}, id {id:?}, {} bytes)", self.kind, self.bytes.len())

@@ -1,4 +1,4 @@
-//! Messages and what is none.
+//! Valid and invalid messages.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn a_message_is_known_by_its_envelope() {
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn invalid_messages_are_refused() {
     let refused = [
         "",
         "[]",
@@ -44,7 +44,7 @@ fn what_is_no_message_is_refused() {
 }
 
 #[test]
-fn another_id_changes_nothing_else() {
+fn replacing_the_id_changes_nothing_else() {
     let text = r#"{ "result":{"x":1.50,"id":3}, "vendor":"\ud800", "id" : "old" }"#;
     let frame = parse(text).unwrap();
     assert_eq!(frame.id(), br#""old""#);
@@ -54,7 +54,7 @@ fn another_id_changes_nothing_else() {
 }
 
 #[test]
-fn a_method_is_known_however_it_is_written() {
+fn a_method_with_escapes_is_decoded() {
     let frame = parse(r#"{"id":1,"method":"tools\/call"}"#).unwrap();
     assert_eq!(frame.method(), b"tools/call");
     assert_eq!(frame.with_id(b"77").method(), b"tools/call");
@@ -63,7 +63,7 @@ fn a_method_is_known_however_it_is_written() {
 }
 
 #[test]
-fn our_number_is_known_in_every_form_that_servers_write_it() {
+fn a_call_id_is_recognised_in_every_form_that_servers_return() {
     let call = |id: &str| parse(&format!(r#"{{"id":{id},"result":1}}"#)).unwrap().call_id();
     for id in ["7", r#""7""#, "7.0"] {
         assert_eq!(call(id), Some(CallId(7)));
@@ -72,7 +72,7 @@ fn our_number_is_known_in_every_form_that_servers_write_it() {
 }
 
 #[test]
-fn a_key_of_the_envelope_that_could_be_read_in_two_ways_is_refused_by_its_name() {
+fn an_ambiguous_key_of_the_envelope_is_refused_by_name() {
     let ambiguous = [
         (r#"{"id":1,"ID":2,"method":"m"}"#, "id"),
         (r#"{"id":1,"id":2,"method":"m"}"#, "id"),
@@ -110,14 +110,14 @@ fn a_key_with_escapes_means_the_same_as_without() {
 }
 
 #[test]
-fn what_is_not_utf_8_is_refused_wherever_it_is() {
+fn invalid_utf_8_is_refused_anywhere_in_the_message() {
     for bytes in [&b"{\"method\":\"m\",\"x\":\"\xff\"}"[..], b"{\"method\":\"m\",\"\xc3\":1}"] {
         assert!(matches!(Frame::parse(bytes), Err(InvalidFrame::NotUtf8)));
     }
 }
 
 #[test]
-fn depth_takes_no_stack() {
+fn nesting_depth_needs_no_stack() {
     let deep = [&"[".repeat(1 << 20), "]".repeat(1 << 20).as_str()].concat();
     let text = format!(r#"{{"x":{deep},"id":1,"method":"m","params":{deep}}}"#);
     assert_eq!(parse(&text).unwrap().body(), deep.as_bytes());

@@ -1,50 +1,51 @@
-//! Where the body of a message ends.
+//! Incremental parser that finds the end of a body.
 //!
-//! Whoever passes a body on as it is has to know nothing of it but its end.
+//! A relay passes a body on unchanged and only needs to know where it ends. [`Body::advance`] takes the received bytes,
+//! in pieces of any size, and returns how many of them belong to the body.
 
-/// How a message says where its body ends, and how far into it we are.
+/// Framing of a body, and the position within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// This many bytes are to come.
+    /// This many bytes remain.
     Length(u64),
-    /// Each part says how long it is.
+    /// Chunked transfer encoding.
     Chunked(Chunks),
-    /// Everything until the other side closes.
+    /// Everything until the peer closes the connection.
     UntilClose,
 }
 
-/// Where in a chunked body we are.
+/// Position within a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunks {
-    place: Place,
-    /// How much came that is neither data nor a size.
+    state: ChunkState,
+    /// Bytes of extensions and trailers so far.
     extra: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// In the line that says how long the chunk is; nothing of the number may have come.
+enum ChunkState {
+    /// In the size of a chunk, after this many digits.
     Size {
         size: u64,
         digits: u8,
     },
-    /// In a space behind that number.
+    /// In white space after the size.
     Space {
         size: u64,
     },
-    /// In the rest of that line, which says nothing to us.
+    /// In a chunk extension, which is ignored.
     Extension {
         size: u64,
     },
-    /// In the break of that line.
+    /// After the `\r` of the size line.
     SizeBreak {
         size: u64,
     },
     Data(u64),
-    /// Before the line break behind the data.
+    /// After the data, before its `\r\n`.
     DataEnd,
     DataBreak,
-    /// In a line behind the last chunk. An empty one is the end.
+    /// In a trailer line; an empty one ends the body.
     Trailer {
         is_empty: bool,
     },
@@ -54,29 +55,29 @@ enum Place {
     End,
 }
 
-/// A body that is not what its head says.
+/// The chunked encoding of a body is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a chunk of the body is not valid")]
+#[error("the chunked body is invalid")]
 pub struct InvalidChunk;
 
-/// As many hexadecimal digits as a size may have.
+/// Most hexadecimal digits of a chunk size.
 const LONGEST_SIZE: u8 = 16;
-/// Of what is neither data nor a size.
+/// Most bytes of extensions and trailers in one body.
 const MOST_EXTRA: u16 = 16 << 10;
 
 impl Body {
-    /// There is none.
+    /// No body.
     pub const NONE: Self = Self::Length(0);
-    /// One in chunks, before the first of them.
+    /// A chunked body, at its start.
     pub const CHUNKED: Self = Self::Chunked(Chunks::START);
 
-    /// Whether nothing more of it is to come.
+    /// Whether its end was reached.
     pub fn is_complete(self) -> bool {
-        matches!(self, Self::Length(0) | Self::Chunked(Chunks { place: Place::End, .. }))
+        matches!(self, Self::Length(0) | Self::Chunked(Chunks { state: ChunkState::End, .. }))
     }
 
-    /// Goes on by as many of `bytes` as belong to the body, and says how many that are. The content
-    /// among them is given to `see`.
+    /// Consumes the part of `bytes` that belongs to the body and returns its length. Calls `see` on the
+    /// content within it.
     pub fn advance(
         &mut self,
         bytes: &[u8],
@@ -95,7 +96,7 @@ impl Body {
             }
             Self::Chunked(chunks) => {
                 let mut taken = 0;
-                while taken < bytes.len() && chunks.place != Place::End {
+                while taken < bytes.len() && chunks.state != ChunkState::End {
                     taken += chunks.step(&bytes[taken..], see)?;
                 }
                 Ok(taken)
@@ -105,32 +106,32 @@ impl Body {
 }
 
 impl Chunks {
-    const START: Self = Self { place: Place::SIZE, extra: 0 };
+    const START: Self = Self { state: ChunkState::SIZE, extra: 0 };
 
-    /// Takes at least one byte.
+    /// Consumes at least one byte.
     fn step(&mut self, bytes: &[u8], see: &mut impl FnMut(&[u8])) -> Result<usize, InvalidChunk> {
-        if let Place::Data(left) = &mut self.place {
+        if let ChunkState::Data(left) = &mut self.state {
             let taken = shorter(*left, bytes.len());
             see(&bytes[..taken]);
             *left -= taken as u64;
             if *left == 0 {
-                self.place = Place::DataEnd;
+                self.state = ChunkState::DataEnd;
             }
             return Ok(taken);
         }
-        self.place = self.place.after(bytes[0])?;
-        if matches!(self.place, Place::Extension { .. } | Place::Trailer { .. }) {
+        self.state = self.state.next(bytes[0])?;
+        if matches!(self.state, ChunkState::Extension { .. } | ChunkState::Trailer { .. }) {
             self.extra += 1;
         }
         if self.extra > MOST_EXTRA { Err(InvalidChunk) } else { Ok(1) }
     }
 }
 
-impl Place {
+impl ChunkState {
     const SIZE: Self = Self::Size { size: 0, digits: 0 };
 
-    /// Where we are behind one byte that is not data. Whatever others could understand in another way is refused.
-    fn after(self, byte: u8) -> Result<Self, InvalidChunk> {
+    /// The state after one byte that is not data. Refuses everything that another implementation could read differently.
+    fn next(self, byte: u8) -> Result<Self, InvalidChunk> {
         Ok(match (self, byte) {
             (Self::Size { size, digits: 1.. } | Self::Space { size }, b' ' | b'\t') => {
                 Self::Space { size }
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_understood_in_another_way_is_refused() {
+    fn ambiguous_chunks_are_refused() {
         let sizes =
             ["x\r\n", "\r\n", "-1\r\n", "00000000000000001\r\n", " 1\r\n", "1 1\r\n", ";\r\n"];
         let breaks = ["1\n", "1;x\n", "1\rx", "1\r\r\n", "1\r\nab", "1\r\na\n", "1\r\na\r\r\n"];
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_data_has_an_end() {
+    fn extensions_and_trailers_are_limited() {
         let most = usize::from(MOST_EXTRA);
         let long =
             [format!("1;{}", "x".repeat(most)), format!("0\r\n{}", "X: y\r\n".repeat(most / 4))];

@@ -1,33 +1,33 @@
-//! What a head says about its body.
+//! Determines the framing of a body from the headers.
 
 use httparse::Header;
 
 use super::Body;
 
-/// A head that contradicts itself, or that others could understand in another way.
+/// The headers contradict each other about the body, or another implementation could read them differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the head contradicts itself about the length of the body")]
+#[error("the headers about the length of the body are invalid or ambiguous")]
 pub struct InvalidFraming;
 
-/// What a client hears that waits to be told before it sends a body.
+/// Interim response to a client that sent `Expect: 100-continue`.
 pub const GO_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The body of a request of this minor version of HTTP/1.
+/// Body of a request. `version` is the minor version of HTTP/1.
 pub fn of_request(headers: &[Header<'_>], version: u8) -> Result<Body, InvalidFraming> {
     let framing = Framing::of(headers)?;
-    // Not everybody would heed it there, and some see the body's end elsewhere.
+    // HTTP/1.0 has no chunked encoding: another implementation could see another end of the body.
     if framing.chunked && version == 0 {
         return Err(InvalidFraming);
     }
     Ok(framing.body().unwrap_or(Body::NONE))
 }
 
-/// The body of an answer, if its head says anything about it.
+/// Body of a response; `None` if the headers do not determine it.
 pub fn of_answer(headers: &[Header<'_>]) -> Result<Option<Body>, InvalidFraming> {
     Framing::of(headers).map(Framing::body)
 }
 
-/// Whether one of the words in a header is this one, whatever is said about it behind a semicolon.
+/// Whether a comma-separated header contains this word, ignoring parameters after a semicolon.
 pub fn says(headers: &[Header<'_>], name: &str, word: &str) -> bool {
     let named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
     let mut words = named.flat_map(|header| header.value.split(|byte| *byte == b','));
@@ -60,7 +60,7 @@ impl Framing {
                 framing.chunked = true;
             }
         }
-        // Whichever of the two others believe, the other one could hide a request from us.
+        // Implementations differ in which one they believe, so the other could hide a second request.
         if framing.chunked && framing.length.is_some() {
             return Err(InvalidFraming);
         }

@@ -1,4 +1,9 @@
-//! One running copy of a server, on record from before its start until the proof of its end.
+//! An instance: one start of a server, on record from before it starts until its end is proven.
+//!
+//! An [`Instance`] combines a fence (the control socket to the guardian) with the owner's ledger: every event that
+//! matters after a crash is written to the ledger before the caller sees it. The end is recorded before the guardian is
+//! dismissed, because the guardian is the only other process that knows it. A dropped instance is stopped by its
+//! guardian; a background thread keeps its ledger entry up to date (`graveyard`, `rescue`).
 
 mod owner;
 mod rescue;
@@ -24,125 +29,131 @@ use crate::process;
 use crate::ways::remove_files;
 use crate::whereabouts::Whereabouts;
 
-/// A server with all that it causes.
+/// A running server with all its processes.
 ///
-/// It needs no runtime: its descriptor polls as readable when [`Instance::next_event`] has something
-/// to say. Dropping it tells its guardian to end it, and never waits.
+/// It needs no runtime: its descriptor becomes readable when [`Instance::next_event`] has an event.
+/// Dropping it tells its guardian to stop it, and never waits.
 #[derive(Debug)]
 pub struct Instance {
-    /// Taken when it is dropped.
-    living: Option<Living>,
+    /// `None` only while it is dropped.
+    live: Option<LiveInstance>,
 }
 
-/// What an instance is made of.
+/// State of an instance; outlives a dropped [`Instance`] until its end is known.
 #[derive(Debug)]
-pub(crate) struct Living {
-    hold: Fence,
+pub(crate) struct LiveInstance {
+    fence: Fence,
     ledger: Arc<Ledger>,
     limits: Limits,
-    /// As it was told at its start.
+    /// Set when the server has started.
     whereabouts: Option<Whereabouts>,
-    /// There is nothing more to hear.
+    /// The last event has been reported.
     is_over: bool,
-    /// Its guardian, once it is told that it may go.
+    /// The guardian after its dismissal, until it is reaped.
     leaving: Option<Leaving>,
 }
 
 impl Instance {
-    fn new(hold: Fence, ledger: Arc<Ledger>, limits: Limits) -> Self {
-        let living =
-            Living { hold, ledger, limits, whereabouts: None, is_over: false, leaving: None };
-        Self { living: Some(living) }
+    fn new(fence: Fence, ledger: Arc<Ledger>, limits: Limits) -> Self {
+        let live = LiveInstance {
+            fence,
+            ledger,
+            limits,
+            whereabouts: None,
+            is_over: false,
+            leaving: None,
+        };
+        Self { live: Some(live) }
     }
 
-    /// Which one it is.
+    /// Its id.
     pub fn id(&self) -> InstanceId {
-        self.living().hold.id()
+        self.live().fence.id()
     }
 
-    /// Where it is, once it has started.
+    /// Its processes, once it has started.
     pub fn whereabouts(&self) -> Option<&Whereabouts> {
-        self.living().whereabouts.as_ref()
+        self.live().whereabouts.as_ref()
     }
 
-    /// The limits that it was started with.
+    /// The time limits that it was started with.
     #[cfg(feature = "keeper")]
     pub(crate) fn limits(&self) -> Limits {
-        self.living().limits
+        self.live().limits
     }
 
-    /// Begins the way down at `step`. May be repeated: later orders can only shorten it. The
-    /// caller closes the server's stdin beforehand, if it holds the other end.
+    /// Starts to stop it at `step` of the ladder. May be repeated: later orders can only shorten the
+    /// ladder. A caller that holds the write end of the server's stdin closes it first.
     pub fn stop(&self, step: Step) {
-        self.living().hold.stop(step);
+        self.live().fence.stop(step);
     }
 
-    /// Takes the next step down without waiting for its time.
+    /// Takes the next step of the ladder now.
     pub fn hurry(&self) {
-        self.living().hold.hurry();
+        self.live().fence.hurry();
     }
 
-    /// What has happened since; never waits.
+    /// The next event, if there is one. Never waits.
     pub fn next_event(&mut self) -> io::Result<Option<Event>> {
-        self.living_mut().next_event()
+        self.live_mut().next_event()
     }
 
-    /// Waits for the next event, at most for `limit`.
+    /// Waits for the next event, for at most `limit`.
     pub fn wait_event(&mut self, limit: Duration) -> io::Result<Option<Event>> {
-        self.living_mut().wait_event(limit)
+        self.live_mut().wait_event(limit)
     }
 
-    /// Goes the whole way down from `step` and says how it ended. Bounded by the limits that it was
-    /// started with; what is not gone by then is still being ended by its guardian.
+    /// Stops it from `step` on and returns how it ended. Bounded by the limits that it was started with;
+    /// after that, its guardian goes on to end what is left.
     pub fn close(mut self, step: Step) -> io::Result<Outcome> {
         self.stop(step);
-        self.living_mut().await_outcome()
+        self.live_mut().await_outcome()
     }
 
-    /// Ends what is left after [`Event::GuardianLost`]. Waits at most for [`Limits::proof`] and, if it
-    /// has had containers, for [`Limits::containers`].
+    /// Ends what is left after [`Event::GuardianLost`]. Takes at most [`Limits::proof`] and, if it may
+    /// have containers, [`Limits::containers`].
     pub fn rescue(mut self) -> Outcome {
-        let living = self.living_mut();
-        let outcome = living.rescue();
-        living.see_off();
+        let live = self.live_mut();
+        let outcome = live.rescue();
+        live.reap_guardian();
         outcome
     }
 
-    /// Takes leave of an instance that has ended: what remains is a guardian on its way out, if any.
+    /// Consumes an instance that has ended. Returns its exiting guardian, which is still to be reaped.
     pub fn part(mut self) -> Option<Leaving> {
-        self.living_mut().leaving.take()
+        self.live_mut().leaving.take()
     }
 }
 
 #[expect(clippy::expect_used, reason = "only drop takes it, and nothing is called after that")]
 impl Instance {
-    fn living(&self) -> &Living {
-        self.living.as_ref().expect("not dropped yet")
+    fn live(&self) -> &LiveInstance {
+        self.live.as_ref().expect("not dropped yet")
     }
 
-    fn living_mut(&mut self) -> &mut Living {
-        self.living.as_mut().expect("not dropped yet")
+    fn live_mut(&mut self) -> &mut LiveInstance {
+        self.live.as_mut().expect("not dropped yet")
     }
 }
 
-impl Living {
+impl LiveInstance {
     fn next_event(&mut self) -> io::Result<Option<Event>> {
         if self.is_over {
             return Ok(None);
         }
-        let event = self.hold.next_event()?;
+        let event = self.fence.next_event()?;
         match &event {
             Some(Event::Started { whereabouts, level }) => self.note_start(whereabouts, *level),
             Some(Event::Refused(_)) => {
-                // A guardian that has refused early has not seen what was made for its server.
-                if let Some((_, ways)) = self.hold.ways() {
-                    remove_files(ways, self.hold.id());
+                // A guardian that refuses early does not know the files that were made for its server.
+                if let Some((_, ways)) = self.fence.ways() {
+                    remove_files(ways, self.fence.id());
                 }
                 self.note_end(End::Refused);
             }
             Some(Event::Empty(proof)) => self.note_end(End::Gone(proof.clone())),
             Some(Event::Remaining(residue)) => {
-                let (instance, end) = (self.hold.id(), End::Unverified(residue.clone()));
+                let (instance, end) = (self.fence.id(), End::Unverified(residue.clone()));
                 self.ledger.note(&Record::Ended { instance, end });
             }
             Some(
@@ -163,11 +174,11 @@ impl Living {
         let deadline = Instant::now() + limit;
         loop {
             if let Some(event) = self.next_event()? {
-                self.see_off();
+                self.reap_guardian();
                 return Ok(Some(event));
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.is_over || left.is_zero() || !readable(&self.hold, left)? {
+            if self.is_over || left.is_zero() || !readable(&self.fence, left)? {
                 return Ok(None);
             }
         }
@@ -182,7 +193,7 @@ impl Living {
                 Some(Event::Empty(proof)) => return Ok(Outcome::Gone(proof)),
                 Some(Event::GuardianLost) => {
                     let outcome = self.rescue();
-                    self.see_off();
+                    self.reap_guardian();
                     return Ok(outcome);
                 }
                 Some(Event::Remaining(residue)) => return Ok(Outcome::Unverified(residue)),
@@ -202,25 +213,25 @@ impl Living {
     }
 
     fn rescue(&mut self) -> Outcome {
-        let outcome = process::rescue(&mut self.hold);
+        let outcome = process::rescue(&mut self.fence);
         self.note_end(End::from(&outcome));
         outcome
     }
 
     fn note_start(&mut self, whereabouts: &Whereabouts, level: Option<Level>) {
         self.whereabouts = Some(whereabouts.clone());
-        let start = Start { instance: self.hold.id(), whereabouts: whereabouts.clone(), level };
+        let start = Start { instance: self.fence.id(), whereabouts: whereabouts.clone(), level };
         self.ledger.note(&Record::Started(start));
     }
 
-    /// First on record, then the guardian may go: it is the only other witness.
+    /// Records the end, and only then dismisses the guardian, the only other process that knows it.
     fn note_end(&mut self, end: End) {
-        self.ledger.note(&Record::Ended { instance: self.hold.id(), end });
-        self.leaving = self.hold.dismiss();
+        self.ledger.note(&Record::Ended { instance: self.fence.id(), end });
+        self.leaving = self.fence.dismiss();
         self.is_over = true;
     }
 
-    fn see_off(&mut self) {
+    fn reap_guardian(&mut self) {
         if let Some(leaving) = self.leaving.take() {
             leaving.reap();
         }
@@ -229,15 +240,15 @@ impl Living {
 
 impl AsFd for Instance {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.living().hold.as_fd()
+        self.live().fence.as_fd()
     }
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        if let Some(living) = self.living.take().filter(|living| !living.is_over) {
-            living.hold.stop(Step::Closing);
-            reap_later(Box::new(living));
+        if let Some(live) = self.live.take().filter(|live| !live.is_over) {
+            live.fence.stop(Step::Closing);
+            reap_later(Box::new(live));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who starts servers.
+//! Owners: start servers and keep a ledger of them.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,22 +18,21 @@ use crate::proctable::{Identity, Process, boot_id};
 use crate::spec::ServerSpec;
 use crate::terms::Terms;
 
-/// One that starts servers, and writes down what it starts before it does.
+/// Starts servers, and records each in its ledger before it starts.
 ///
-/// A process may have several; each has a ledger and a life line of its own.
+/// A process may have several owners; each has its own ledger and lock.
 #[derive(Clone, Debug)]
 pub struct Owner {
     ledger: Arc<Ledger>,
 }
 
 impl Owner {
-    /// A new one, which keeps its ledger in one of `places`. `program` is what people call it.
+    /// Creates an owner with a ledger in one of `places`. `program` is its display name.
     pub fn new(places: Places, program: &str) -> io::Result<Self> {
         Ok(Self { ledger: Arc::new(Ledger::new(places, describe(program)?)) })
     }
 
-    /// Starts a server as a process of this machine, after its intent is on record. What becomes of it is told
-    /// by [`Instance::next_event`].
+    /// Records the intent and starts a server as a process of this machine. [`Instance::next_event`] reports the result.
     pub fn start(
         &self,
         spec: ServerSpec,
@@ -52,24 +51,24 @@ impl Owner {
         }
     }
 
-    /// Which one it is. A backend marks what it starts with it.
+    /// Its id. Backends mark what they start with it.
     pub fn id(&self) -> OwnerId {
         self.ledger.owner()
     }
 
-    /// Puts on record what a backend is about to start, and returns the directory of the ledger. What is not on record
-    /// must not be started.
+    /// Records what a backend is about to start, and returns the directory of the ledger. A backend must not start an
+    /// instance that is not on record.
     pub fn intend(&self, intent: Intent) -> Result<PathBuf, StartError> {
         self.ledger.intend(intent).map_err(StartError::Ledger)
     }
 
-    /// What is on record of an instance that it has started and that is not settled.
+    /// The ledger entry of an instance that it started and that is not settled.
     #[cfg(feature = "keeper")]
     pub(crate) fn entry(&self, instance: InstanceId) -> Option<Entry> {
         self.ledger.entry(instance)
     }
 
-    /// Puts on record what became of an intent.
+    /// Records what became of an intent.
     pub fn note(&self, record: &Record) {
         self.ledger.note(record);
     }

@@ -1,23 +1,23 @@
-//! Instances that were dropped, and whose guardian was killed.
+//! Rescue of instances that were dropped and whose guardian was killed.
 //!
-//! Their end may take seconds, and the reaper of the [graveyard](crate::graveyard) has others to wait for. So other
-//! threads see to it, which live only as long as there is something to do.
+//! Ending one may take seconds, and the reaper thread of the [graveyard](crate::graveyard) must not block on it. So it
+//! hands them to at most [`RESCUERS`] further threads, which exit when the queue is empty.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Living;
+use super::LiveInstance;
 use crate::event::Event;
 use crate::graveyard::{Abandoned, spawn};
 
-/// As many instances without a guardian are ended at a time.
+/// Most threads that end instances without a guardian.
 const RESCUERS: usize = 4;
 
 struct Rescues {
-    lost: VecDeque<Living>,
-    /// How many threads end those.
+    lost: VecDeque<LiveInstance>,
+    /// Number of threads at work.
     threads: usize,
 }
 
@@ -27,13 +27,13 @@ fn rescues() -> MutexGuard<'static, Rescues> {
     RESCUES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl AsFd for Living {
+impl AsFd for LiveInstance {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.hold.as_fd()
+        self.fence.as_fd()
     }
 }
 
-impl Abandoned for Living {
+impl Abandoned for LiveInstance {
     fn make_progress(mut self: Box<Self>) -> Option<Box<dyn Abandoned>> {
         loop {
             match self.next_event() {
@@ -49,8 +49,8 @@ impl Abandoned for Living {
     }
 }
 
-/// Has an instance ended whose guardian was killed.
-fn rescue(lost: Living) {
+/// Queues an instance whose guardian was killed, and starts a thread if more are allowed.
+fn rescue(lost: LiveInstance) {
     let mut rescues = rescues();
     rescues.lost.push_back(lost);
     if rescues.threads == RESCUERS {
@@ -59,23 +59,23 @@ fn rescue(lost: Living) {
     rescues.threads += 1;
     drop(rescues);
     if spawn("ostler-rescuer", end_lost).is_err() {
-        // Then the others have to wait.
+        // Without a thread, this one ends it, and the graveyard waits.
         end_lost();
     }
 }
 
 fn end_lost() {
     while let Some(mut lost) = next_lost() {
-        // After a panic its entry in the ledger stays open, for a sweep.
+        // After a panic its ledger entry stays open for a sweep.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             lost.rescue();
-            lost.see_off();
+            lost.reap_guardian();
         }));
     }
 }
 
-/// `None`: the caller is no rescuer any more.
-fn next_lost() -> Option<Living> {
+/// The next instance; `None` if the calling thread must exit.
+fn next_lost() -> Option<LiveInstance> {
     let mut rescues = rescues();
     let lost = rescues.lost.pop_front();
     if lost.is_none() {

@@ -1,8 +1,8 @@
-//! Variables that an instance has from the client that causes its start, and that tell no two runs apart.
+//! Ambient variables: environment variables that do not keep clients from sharing an instance.
 //!
-//! `PATH`, `TERM` and the like differ from terminal to terminal, and some clients change `PATH` with every run. They are no
-//! part of a server's fingerprint, so that clients which differ in nothing else share an instance. What the fingerprint
-//! has of `PATH` is the file that the command is found at.
+//! `PATH`, `TERM` and the like differ from terminal to terminal, and some clients change `PATH` with every run. They are
+//! not part of a server's fingerprint, so clients that differ in nothing else share an instance. An instance gets their
+//! values from the client whose request starts it. Of `PATH` the fingerprint contains only the resolved program file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,25 +12,25 @@ use std::path::PathBuf;
 use crate::outcome::Refusal;
 use crate::spec::ServerSpec;
 
-/// Which variables of a server's environment are ambient.
+/// The ambient variables of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ambient {
-    /// Their names.
+    /// Names of the variables.
     pub names: BTreeSet<OsString>,
-    /// The file that the command is found at, if one of them is `PATH` and the command is looked up there.
+    /// The program file, if `PATH` is ambient and the command is looked up in it.
     pub program: Option<PathBuf>,
-    /// Where the command was looked for in vain, for people.
+    /// The directories searched in vain for the command, as text for an error message.
     pub searched: Option<String>,
 }
 
-/// What a caller brings along for the instances that are started on its behalf.
+/// Ambient variables of a client, for the instances that are started on its behalf.
 pub trait Surroundings: fmt::Debug + Send + Sync {
-    /// The values of the ambient variables of a server; `None` leaves them as they are configured.
+    /// The client's values for a server's ambient variables; `None` keeps the configured ones.
     fn of(&self, server: &str) -> Option<Vec<(OsString, OsString)>>;
 }
 
 impl Ambient {
-    /// What counts of a spec: its ambient variables don't, but for the file that they lead to.
+    /// The part of a spec that its fingerprint covers: ambient variables are replaced by the program file.
     pub(super) fn essence(&self, spec: &ServerSpec) -> ServerSpec {
         let mut spec = spec.clone();
         spec.env.retain(|(name, _)| !self.names.contains(name));
@@ -45,7 +45,7 @@ impl Ambient {
         spec.env.iter().filter(|(name, _)| self.names.contains(name)).cloned().collect()
     }
 
-    /// Why a server was not started, and where its program was looked for if there is none.
+    /// The refusal as text, with the directories searched if the program was not found.
     pub(super) fn explain(&self, refusal: &Refusal) -> String {
         match (refusal, &self.searched) {
             (Refusal::NotFound { .. }, Some(searched)) => format!("{refusal}: {searched}"),
@@ -53,7 +53,7 @@ impl Ambient {
         }
     }
 
-    /// Puts these values in the place of the ambient variables of a spec.
+    /// Replaces the ambient variables of a spec by these values.
     pub(super) fn replace(&self, spec: &mut ServerSpec, values: Vec<(OsString, OsString)>) {
         let given: BTreeSet<&OsString> = values.iter().map(|(name, _)| name).collect();
         spec.env.retain(|(name, _)| !self.names.contains(name) && !given.contains(name));

@@ -1,15 +1,19 @@
-//! How long to wait before a server that keeps failing is started again.
+//! Exponential backoff with jitter for servers that keep failing.
+//!
+//! The delay doubles with each failure in a row, from `first` up to `most`, and varies by a quarter in both directions.
+//! Only an instance that has been ready for `sustained` resets it: a server that answers once and crashes again does
+//! not.
 
 use std::time::{Duration, Instant};
 
-/// The waits of a server that fails.
+/// Delays between starts of a server that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackoffLimits {
-    /// After the first failure; doubled by each further one.
+    /// Delay after the first failure; each further failure doubles it.
     pub first: Duration,
-    /// Never longer than this.
+    /// Upper bound of the delay, before jitter.
     pub most: Duration,
-    /// Being up for this long, and nothing else, makes failures forgotten.
+    /// Uptime after which the failure count is reset.
     pub sustained: Duration,
 }
 
@@ -23,7 +27,7 @@ impl Default for BackoffLimits {
     }
 }
 
-/// The failures of one configuration of a server that one principal has caused.
+/// Failure count and current delay of one server configuration and principal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backoff {
     failures: u32,
@@ -31,8 +35,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// An instance has failed after it was up for `uptime`. `share` is a random number from 0 to 1, so
-    /// that servers that failed together don't start together.
+    /// Records a failure after `uptime`. `share` is a random number from 0 to 1: the jitter keeps
+    /// servers that failed together from starting together.
     pub(super) fn fail(
         &mut self,
         limits: &BackoffLimits,
@@ -49,24 +53,24 @@ impl Backoff {
         self.until = Some(now + doubled.mul_f64(0.75 + share.clamp(0.0, 1.0) / 2.0));
     }
 
-    /// An instance has ended for another reason, after it was up for `uptime`.
+    /// Records an end that is no failure, after `uptime`.
     pub(super) fn succeed(&mut self, limits: &BackoffLimits, uptime: Duration) {
         if uptime >= limits.sustained {
             *self = Self::default();
         }
     }
 
-    /// When the next start may be, if not now.
+    /// Earliest time of the next start; `None` if it may start now.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| *until > now)
     }
 
-    /// The same, until somebody has taken note that it is past.
+    /// Like [`Backoff::until`], but also returns a past time until [`Backoff::clear_expired`] drops it.
     pub(super) fn pending(&self) -> Option<Instant> {
         self.until
     }
 
-    pub(super) fn take_note(&mut self, now: Instant) {
+    pub(super) fn clear_expired(&mut self, now: Instant) {
         self.until = self.until(now);
     }
 
@@ -107,7 +111,7 @@ mod tests {
         assert_eq!(wait(&mut backoff, 0).as_secs(), 1);
     }
 
-    /// Whoever looks late must not take it for no wait at all: somebody may still wait for its end.
+    /// A past backoff stays pending until it is cleared, because a waiter may still depend on its end.
     #[test]
     fn an_end_that_nobody_has_seen_stays_pending() {
         let now = Instant::now();
@@ -116,7 +120,7 @@ mod tests {
         let later = now + Duration::from_secs(2);
         assert_eq!(backoff.until(later), None);
         assert_eq!(backoff.pending(), Some(now + Duration::from_secs(1)));
-        backoff.take_note(later);
+        backoff.clear_expired(later);
         assert_eq!(backoff.pending(), None);
     }
 

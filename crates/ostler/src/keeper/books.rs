@@ -1,22 +1,22 @@
-//! What was started, and what became of it.
+//! Counts of instances by outcome.
 
 use serde::{Deserialize, Serialize};
 
-/// The books of a keeper. At every moment `started = live + gone + unverified`.
+/// Counts of a keeper's instances. At every moment `started = live + gone + unverified`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Books {
-    /// Instances that were ever started, or tried to.
+    /// Instances whose start was begun, successful or not.
     pub started: u64,
-    /// Those that are there, from their start until their end is known.
+    /// Instances whose end is not known yet.
     pub live: u64,
-    /// Those that are proven to be gone.
+    /// Instances that are proven gone.
     pub gone: u64,
-    /// Those of which something may be left.
+    /// Instances that may have left processes or containers.
     pub unverified: u64,
 }
 
 impl Books {
-    /// Whether nothing is missing.
+    /// Whether every started instance is accounted for.
     pub fn balance(&self) -> bool {
         self.started == self.live + self.gone + self.unverified
     }
@@ -36,7 +36,7 @@ impl Books {
         self.unverified += 1;
     }
 
-    /// What could not be proven at first is proven now.
+    /// An unverified instance is proven gone after all.
     pub(super) fn paid(&mut self) {
         self.unverified -= 1;
         self.gone += 1;

@@ -1,46 +1,46 @@
-//! Why an instance ends, and what its callers are told.
+//! Why an instance stops, and the message its callers get.
 
 use std::fmt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why an instance was ended, or has ended.
+/// Why an instance stops or has stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The call, session or agent that it belonged to is over.
+    /// The agent or session that it belonged to was closed.
     ScopeClosed,
-    /// The call that it was started for has its answer.
+    /// The lease of the one call that it was started for was released.
     Returned,
-    /// It was started to learn what its server offers. That is known, and the client that wanted to know has left.
+    /// It was started to list what its server offers; the listing is done and the client has left.
     Listed,
-    /// Nobody has used it for as long as its server allows.
+    /// It was unused for the idle limit of its server.
     Idle,
-    /// Its server is configured differently now.
+    /// The configuration of its server has changed.
     Replaced,
-    /// Its server is no longer configured.
+    /// Its server was removed from the configuration.
     Removed,
-    /// Others wait for its place, and nobody used it.
+    /// It was idle, and another start needed its slot.
     Evicted,
-    /// Everybody who waited for it has given up.
+    /// All callers that waited for its start have given up.
     Abandoned,
-    /// Somebody asked for its end.
+    /// An operator, or another process, stopped it.
     Operator,
-    /// The keeper ends.
+    /// The keeper was closed.
     KeeperClosed,
-    /// It has exited by itself.
+    /// Its process exited.
     Exited,
     /// Its program could not be started.
     NotStarted(String),
-    /// It did not do what a server has to.
+    /// It broke a rule for servers.
     Unhealthy(Fault),
 }
 
-/// What is wrong with a server.
+/// Fault of a server that makes the keeper stop its instance.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It was not ready in time.
+    /// It exceeded its start limit.
     #[error("it was not ready within {0:?}")]
     NotReady(Duration),
     /// The handshake failed.
@@ -49,22 +49,22 @@ pub enum Fault {
     /// A line of its output is longer than allowed.
     #[error("a line of its output is longer than {0} bytes")]
     LongLine(usize),
-    /// It does not read its input.
+    /// It exceeded its write limit: it reads no input.
     #[error("it has not read its input for {0:?}")]
     NotReading(Duration),
-    /// It has closed its output.
+    /// It closed its output.
     #[error("it has closed its output")]
     OutputClosed,
-    /// It has closed its input.
+    /// It closed its input.
     #[error("it has closed its input")]
     InputClosed,
-    /// Its guardian was killed, so that it was ended without one.
+    /// Its guardian was killed; the keeper stops what is left without it.
     #[error("its guardian was killed")]
     GuardianKilled,
-    /// It runs elsewhere and can't be spoken with any more.
+    /// The connection to a remote server was lost, for this reason.
     #[error("{0}")]
     Lost(String),
-    /// A call took longer than allowed, and nothing at all was heard meanwhile.
+    /// A call exceeded its limit and the server sent nothing meanwhile.
     #[error("it was silent for {0:?}")]
     Silent(Duration),
 }
@@ -79,8 +79,8 @@ impl fmt::Display for Cause {
             Self::Removed => "it is no longer configured",
             Self::Evicted => "it was idle and others needed its place",
             Self::Listed => "it has listed what it offers, and its client has left",
-            Self::Abandoned => "nobody waited for it any more",
-            Self::Operator => "somebody asked for its end",
+            Self::Abandoned => "all callers that waited for it gave up",
+            Self::Operator => "it was stopped on request",
             Self::KeeperClosed => "its keeper ended",
             Self::Exited => "it has exited",
             Self::NotStarted(reason) => return write!(f, "it could not be started: {reason}"),
@@ -90,22 +90,22 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    /// Whether it counts against the server: the next start is delayed by a backoff.
+    /// Whether it is a failure of the server, which delays the next start by a backoff.
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Exited | Self::NotStarted(_) | Self::Unhealthy(_))
     }
 }
 
-/// How an instance ended, for those who used it.
+/// How an instance ended, as its callers are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// What people call the server.
+    /// Name of the server.
     pub server: String,
-    /// Why.
+    /// Why it ended.
     pub cause: Cause,
-    /// Its exit status, if it is known already.
+    /// Exit status, if known when the callers were told.
     pub status: Option<ExitStatus>,
-    /// The end of what it wrote to stderr.
+    /// Last output on stderr, at most [`ServerLimits::stderr`](super::ServerLimits::stderr) bytes.
     pub stderr: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a keeper keeps, and within which bounds.
+//! Configuration of a keeper: its servers, their limits, and caps for all of them together.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,96 +17,95 @@ use crate::spec::ServerSpec;
 use crate::terms::Terms;
 use crate::ways::makes_container;
 
-/// All servers, by name, and what they may use together.
+/// All servers by name, and the caps for all of them together.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The servers.
     pub servers: BTreeMap<String, Server>,
-    /// What holds for all of them together.
+    /// Caps for all servers together.
     pub caps: Caps,
 }
 
-/// One server: what to run, for whom, and within which bounds.
+/// One server: its target, sharing policy and limits.
 #[derive(Clone)]
 pub struct Server {
-    /// What to run or reach.
+    /// The command to run, or the remote server to reach.
     pub target: Target,
-    /// On what terms its instances are held.
+    /// Containment, time limits and resources of its instances.
     pub terms: Terms,
-    /// What else tells two runs apart, such as a token that it gets in a file.
+    /// Further input of the fingerprint, such as a token that the server reads from a file.
     pub credentials: Vec<u8>,
-    /// The variables that it has from the client that causes its start.
+    /// Variables whose values come from the client that causes a start.
     pub ambient: Ambient,
-    /// Who may use one instance.
+    /// Which callers may share one instance.
     pub sharing: Sharing,
-    /// How many instances one key may grow to when all are busy.
+    /// Most instances of one key. A further one is started when all are busy.
     pub max_instances: NonZeroUsize,
-    /// How many calls one instance gets at a time; without it none is ever busy.
+    /// Most concurrent calls of one instance. Without a limit an instance is never busy.
     pub max_concurrency: Option<NonZeroUsize>,
-    /// How many instances there may be of it in all, whatever their keys. Servers with the same
-    /// [`name`](Self::name) count together.
+    /// Most instances in all, over all keys. Servers with the same [`name`](Self::name) count together.
     pub cap: Option<NonZeroUsize>,
-    /// How many containers an instance of it is: one, if its command is `docker run` or the like.
+    /// Containers that one instance counts for: 1 if its command is `docker run` or the like.
     pub containers: usize,
-    /// Its times and sizes.
+    /// Time and size limits.
     pub limits: ServerLimits,
-    /// Who reads and writes its pipes.
+    /// Whether the keeper or the host reads and writes its pipes.
     pub speech: Speech,
-    /// How an instance becomes ready.
+    /// Makes a new instance ready.
     pub handshake: Arc<dyn Handshake>,
-    /// Who hears what it says without being asked.
+    /// Receives its notifications and requests.
     pub listener: Arc<dyn Listener>,
 }
 
-/// Who reads and writes a server's pipes.
+/// Which side reads and writes a server's pipes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Speech {
-    /// The keeper: leases carry messages of JSON-RPC, and many can use one instance.
+    /// The keeper: leases carry JSON-RPC messages, and many callers can use one instance.
     #[default]
     Messages,
-    /// Whoever takes the [`Wire`](super::Wire) of an instance, with a client of its own. One at a time, so
-    /// that it should not be shared, and the handshake is that client's.
+    /// The host, through the [`Wire`](super::Wire) of a lease. Only one client can use an instance, so it
+    /// should not be shared, and that client does the handshake.
     Bytes,
 }
 
-/// The times and sizes of one server. A change takes effect without a restart.
+/// Time and size limits of one server. Running instances adopt a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// How long an instance may be unused; `None` keeps it, also when others need its place.
+    /// An unused instance stops after this time. `None` keeps it, and protects it from eviction.
     pub idle: Option<Duration>,
-    /// From the start of the program until it is ready, however much it says meanwhile.
+    /// From the start of the program until the end of the handshake.
     pub start: Duration,
-    /// For a call.
+    /// For one call, from request to response.
     pub call: Duration,
-    /// For the calls in flight when it has to go.
+    /// For calls in flight when the instance drains.
     pub drain: Duration,
-    /// For it to read any of what was written to it.
+    /// For the server to read anything of what waits in its input.
     pub write: Duration,
-    /// From its exit until the keeper stops waiting for the rest of its output: a process that it left behind may
-    /// hold its pipes open.
+    /// From the server's exit until the keeper stops waiting for the rest of its output: a process that it left behind
+    /// may hold the pipes open.
     pub last_output: Duration,
-    /// The waits after failures.
+    /// Delays between starts after failures.
     pub backoff: BackoffLimits,
-    /// The longest line that it may say, in bytes.
+    /// Longest line of output, in bytes.
     pub line: usize,
-    /// How much may wait to be read by it, in bytes.
+    /// Most unread input, in bytes; calls beyond it fail.
     pub backlog: usize,
-    /// How much is kept of what it wrote to stderr, in bytes.
+    /// Most stderr output that is kept, in bytes; the latest.
     pub stderr: usize,
 }
 
-/// How much there may be of everything.
+/// Caps for all servers of a keeper together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// Instances, from their start until the proof of their end.
+    /// Most instances; each counts from its start until the proof of its end.
     pub instances: usize,
-    /// Containers that are servers.
+    /// Most servers that run as containers.
     pub containers: usize,
-    /// Instances that are being started at a time.
+    /// Most simultaneous starts.
     pub starting: usize,
-    /// Callers that wait for a start.
+    /// Most callers that wait for a start.
     pub queue: usize,
-    /// How long they wait.
+    /// How long a caller waits in the queue.
     pub queue_timeout: Duration,
 }
 
@@ -140,19 +139,19 @@ impl Default for ServerLimits {
 }
 
 impl Server {
-    /// A server with the default of everything else: shared by the sessions of an agent, ready as soon
-    /// as its program runs.
+    /// A local server with defaults: shared by the sessions of an agent, ready as soon as its program
+    /// runs.
     pub fn new(spec: ServerSpec) -> Self {
         let containers = usize::from(makes_container(&spec));
         Self { containers, ..Self::of(Target::Run(spec)) }
     }
 
-    /// A server that somebody else runs, with the default of everything else.
+    /// A remote server with defaults.
     pub fn remote(remote: Arc<dyn Remote>) -> Self {
         Self::of(Target::Reach(remote))
     }
 
-    /// A server that this backend runs, with the default of everything else.
+    /// A server that runs on another backend, with defaults.
     pub fn on(backend: &str, spec: ServerSpec) -> Self {
         Self::of(Target::On { backend: backend.to_owned(), spec })
     }
@@ -175,7 +174,7 @@ impl Server {
         }
     }
 
-    /// A hash of what makes two runs of it interchangeable.
+    /// Hash of everything that makes two runs of it interchangeable.
     pub fn fingerprint(&self) -> Fingerprint {
         match &self.target {
             Target::Run(spec) | Target::On { spec, .. } => {
@@ -185,7 +184,7 @@ impl Server {
         }
     }
 
-    /// The same server with these values of its ambient variables.
+    /// A copy with these values of its ambient variables.
     pub(super) fn amid(&self, values: Vec<(OsString, OsString)>) -> Self {
         let mut server = self.clone();
         if let Some(spec) = server.spec_mut() {
@@ -194,7 +193,7 @@ impl Server {
         server
     }
 
-    /// What people call it.
+    /// Its display name.
     pub fn name(&self) -> &str {
         match &self.target {
             Target::Run(spec) | Target::On { spec, .. } => &spec.name,
@@ -202,7 +201,7 @@ impl Server {
         }
     }
 
-    /// What is run, if anything is.
+    /// Its command; `None` for a remote server.
     pub fn spec(&self) -> Option<&ServerSpec> {
         match &self.target {
             Target::Run(spec) | Target::On { spec, .. } => Some(spec),
@@ -210,7 +209,7 @@ impl Server {
         }
     }
 
-    /// The same, to be changed.
+    /// Its command, mutable; `None` for a remote server.
     pub fn spec_mut(&mut self) -> Option<&mut ServerSpec> {
         match &mut self.target {
             Target::Run(spec) | Target::On { spec, .. } => Some(spec),
@@ -218,7 +217,7 @@ impl Server {
         }
     }
 
-    /// Whether an instance of the one can stay when the configuration says the other.
+    /// Whether instances of this server can stay when the configuration changes to `other`.
     pub(super) fn runs_like(&self, other: &Self) -> bool {
         self.fingerprint() == other.fingerprint()
             && self.target.backend() == other.target.backend()

@@ -1,6 +1,6 @@
-//! Random numbers for waits that should differ. Given from outside, so that a simulation repeats.
+//! Pseudo-random numbers for jitter. Seeded by the caller, so that a simulation can be repeated.
 
-/// A sequence that looks random (splitmix64).
+/// A splitmix64 generator.
 #[derive(Clone, Debug)]
 pub(super) struct Dice(u64);
 
@@ -9,8 +9,8 @@ impl Dice {
         Self(seed)
     }
 
-    /// Seeded by the kernel; without its help the sequence is always the same, which only makes
-    /// servers that fail together start together.
+    /// Seeds from the kernel. If that fails, the seed is constant, which only means that servers which
+    /// fail together start together.
     pub(super) fn random() -> Self {
         let mut seed = [0; 8];
         let _ = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty());
@@ -25,7 +25,7 @@ impl Dice {
         word ^ (word >> 31)
     }
 
-    /// From 0 to 1.
+    /// A number from 0 to 1, both included.
     pub(super) fn share(&mut self) -> f64 {
         f64::from((self.roll() >> 32) as u32) / f64::from(u32::MAX)
     }

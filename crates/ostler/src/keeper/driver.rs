@@ -1,4 +1,10 @@
-//! The task of one instance: carries events into its life, and acts out of it.
+//! The task of one instance, from its start to the proof of its end.
+//!
+//! The driver owns the backend's hold on the instance. It selects over backend events, orders of the plan, the deadline
+//! of the current phase, and the tasks that read stdout and stderr, flush stdin and run the handshake. Each result
+//! becomes an event of the state machine in `phase`, whose side effects the driver carries out. It reports readiness, the
+//! beginning of the stop and the outcome to the plan. If the task is dropped before the outcome is known, a guard
+//! reports the instance as lost.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -24,16 +30,16 @@ use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::outcome::{Outcome, Proof};
 
-/// What an instance is told while it lives.
+/// Orders of the plan to a driver.
 #[derive(Clone, Debug)]
 pub(super) struct Orders {
-    /// Its end, and why.
+    /// Stop, for this cause and in this manner.
     pub(super) end: Option<(Cause, Manner)>,
-    /// Its times and sizes.
+    /// Current limits of the server.
     pub(super) limits: ServerLimits,
 }
 
-/// What is needed to drive an instance.
+/// Inputs of a driver, before the start.
 pub(super) struct Driver {
     pub(super) shell: Arc<Shell>,
     pub(super) number: u64,
@@ -43,30 +49,30 @@ pub(super) struct Driver {
     pub(super) orders: watch::Receiver<Orders>,
 }
 
-/// An instance that was started.
+/// Driver of an instance whose start was requested.
 struct Course {
     driver: Driver,
-    /// Taken when nothing is left of it.
+    /// `None` before the start, and once nothing is left.
     hold: Option<Box<dyn Hold>>,
-    /// Its id in the ledger, once it has one.
+    /// Its id in the ledger, once it is on record.
     id: Option<InstanceId>,
     phase: Phase,
     status: Option<ExitStatus>,
-    /// As it was told to those who wait; set when the way down begins.
+    /// How it ended, as its callers were told; set when it begins to stop.
     ending: Option<Arc<Ending>>,
 }
 
-/// What a driver waits for.
+/// What woke the driver.
 enum News {
     Event(Event),
-    /// Whether there can be further ones.
+    /// Orders have changed; `false` if the keeper is gone.
     Orders(bool),
     TimeUp,
     Sign(Sign),
 }
 
 impl Driver {
-    /// From the start of an instance to the proof of its end.
+    /// Starts the instance and drives it to the proof of its end.
     pub(super) async fn drive(self) {
         let mut witness =
             Witness { shell: Arc::clone(&self.shell), number: self.number, told: false };
@@ -127,7 +133,7 @@ impl Course {
             if let News::Sign(Sign::Greeted(Err(_))) = &news
                 && let Some(fault) = writing.poll_once().await
             {
-                // It failed because the server is not there to be greeted, which explains more.
+                // The handshake failed because the server closed its input, which explains more.
                 news = News::Sign(Sign::Faulty(fault));
             }
             let Some(sign) = self.sign_of(news).await else { continue };
@@ -137,7 +143,7 @@ impl Course {
         }
     }
 
-    /// What happens to the instance, apart from what it says. May be dropped at any time.
+    /// Waits for a backend event, an order, the end of the last use or a deadline. Cancel safe.
     async fn next_news(&mut self) -> News {
         let until = self.phase.until().or_else(|| self.idle_at());
         let time_up = async {
@@ -158,13 +164,13 @@ impl Course {
         }
     }
 
-    /// When it will have been idle for long enough, if nobody uses it until then.
+    /// When its idle limit ends, if it is not used before.
     fn idle_at(&self) -> Option<Instant> {
         if self.phase != Phase::Ready {
             return None;
         }
         let (usage, limits) = (self.driver.line.usage(), self.driver.line.limits());
-        // Who uses it now will have used it later than now.
+        // An instance in use cannot become idle before now.
         let last = if usage.count() > 0 { now() } else { usage.last() };
         Some(last + limits.idle?)
     }
@@ -212,7 +218,7 @@ impl Course {
                 Some(Sign::Exited)
             }
             Event::Remaining(residue) => {
-                // It was ended by others if it was not by us, and is of no use to anybody.
+                // Another process has stopped it, unless the driver has; it takes no more calls.
                 self.take_note(Sign::Ordered(Cause::Operator, Manner::Now));
                 self.settle(Some(&Outcome::Unverified(residue)));
                 None
@@ -225,7 +231,7 @@ impl Course {
                 self.driver.shell.tell(self.driver.number, What::Removed(container));
                 None
             }
-            // Who waits for its end is told by that.
+            // Callers that wait for its end learn it from the outcome.
             Event::Clearing(_) => None,
             Event::Unfollowed(reason) => {
                 self.driver.shell.tell(self.driver.number, What::Unfollowed(reason));
@@ -243,7 +249,7 @@ impl Course {
         }
     }
 
-    /// Nothing is left of it.
+    /// Records the proof that nothing is left.
     async fn gone(&mut self, proof: Proof) -> Sign {
         self.part().await;
         self.settle(Some(&Outcome::Gone(proof)));
@@ -256,7 +262,7 @@ impl Course {
         }
     }
 
-    /// Carries out what a sign leads to; a handshake is the caller's to begin.
+    /// Applies an event to the phase and carries out the side effect. The caller begins a handshake.
     fn take_note(&mut self, sign: Sign) -> Option<Act> {
         let limits = self.driver.line.limits();
         let act = self.phase.on(sign, &limits, now())?;
@@ -274,7 +280,7 @@ impl Course {
         Some(act)
     }
 
-    /// Everybody who waits is told; then the way down begins.
+    /// Begins to stop: reports it to the plan, fails all calls, closes stdin and starts the ladder. Once.
     fn begin_end(&mut self, cause: Cause) {
         if self.ending.is_some() {
             return;
@@ -295,7 +301,7 @@ impl Course {
     }
 
     fn settle(&mut self, outcome: Option<&Outcome>) {
-        // Whoever asked for its end elsewhere has not told us why.
+        // If it has not begun to stop here, another process stopped it, for an unknown reason.
         self.begin_end(Cause::Operator);
         if let Some(ending) = &self.ending {
             let number = self.driver.number;
@@ -309,7 +315,8 @@ impl Course {
     }
 }
 
-/// Tells the plan if an instance is dropped before its end is known: with its runtime, or by a panic.
+/// Guard that reports the instance as lost if the task is dropped before its end is known: by a panic,
+/// or with its runtime.
 struct Witness {
     shell: Arc<Shell>,
     number: u64,
@@ -324,7 +331,7 @@ impl Drop for Witness {
     }
 }
 
-/// A part of the task that may end before the others.
+/// A future that is polled at most until it is ready.
 struct Fused<'a, T>(Option<Pin<Box<dyn Future<Output = T> + Send + 'a>>>);
 
 impl<'a, T> Fused<'a, T> {
@@ -336,7 +343,7 @@ impl<'a, T> Fused<'a, T> {
         Self(None)
     }
 
-    /// What comes of it; nothing more after that.
+    /// Waits for its result. Pends forever after that.
     async fn next(&mut self) -> T {
         poll_fn(|cx| {
             let Some(part) = &mut self.0 else { return Poll::Pending };
@@ -356,7 +363,7 @@ impl<'a, T> Fused<'a, T> {
         }
     }
 
-    /// Goes on with it as far as it gets without waiting, and says what came of it.
+    /// Polls it once and returns its result, if it is ready.
     async fn poll_once(&mut self) -> Option<T> {
         let mut next = pin!(self.next());
         poll_fn(|cx| match next.as_mut().poll(cx) {

@@ -1,4 +1,4 @@
-//! What a keeper did, and why.
+//! Events: decisions of a keeper and what came of them.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,85 +11,85 @@ use crate::id::InstanceId;
 use crate::outcome::{Proof, Residue};
 use crate::resources::Excess;
 
-/// A decision of a keeper, or what became of it.
+/// An event of a keeper.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// When.
+    /// Wall-clock time of the event.
     pub at: SystemTime,
-    /// The instance's number within its keeper; 0 if it is about none.
+    /// The instance's number within its keeper; 0 for events that concern no instance.
     pub number: u64,
-    /// What was decided, or has happened.
+    /// What happened.
     pub what: What,
 }
 
-/// What was decided, or has happened.
+/// What happened. Variants without a subject concern the instance of the [`Event`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum What {
-    /// Somebody has to wait for an instance.
+    /// A request waits for an instance.
     Queued {
-        /// For which one.
+        /// The instance it waits for.
         key: Key,
-        /// Who.
+        /// The caller.
         by: Who,
     },
     /// An instance is being started.
     Starting {
-        /// Which one.
+        /// Its key.
         key: Key,
-        /// Who has asked for it.
+        /// The caller that it is started for.
         by: Who,
     },
-    /// It runs.
+    /// Its process runs.
     Running {
-        /// Under this id in the ledger.
+        /// Its id in the ledger.
         instance: InstanceId,
     },
-    /// It runs elsewhere, and is spoken with.
+    /// The connection to a remote server is up.
     Reached {
-        /// Where it is, for people to see.
+        /// Address for display, without secrets.
         place: String,
     },
-    /// It can be used.
+    /// It takes calls.
     Ready {
-        /// How long that took.
+        /// Time since its start.
         after: Duration,
     },
-    /// It takes no more calls, and those in flight have a deadline.
+    /// It takes no more calls and finishes those in flight, within the drain limit.
     Draining(Cause),
-    /// It is being ended.
+    /// It is being stopped.
     Stopping(Cause),
-    /// A limit on what it may use has had its effect.
+    /// A resource limit took effect.
     Exceeded(Excess),
-    /// Containers that it may cause can't be followed, and why.
+    /// Containers that it may create cannot be tracked, for this reason.
     Unfollowed(String),
-    /// A container that it had started to go on by itself was removed with it.
+    /// A detached container that it had started was removed with it.
     Removed(RemovedContainer),
-    /// It is proven to be gone.
+    /// It is proven gone.
     Gone {
         /// How it ended.
         ending: Arc<Ending>,
-        /// Why we may say so; `None` if it never came to be.
+        /// The proof; `None` if its program never ran.
         proof: Option<Proof>,
     },
-    /// Something of it may be left.
+    /// It may have left processes or containers.
     Unverified {
         /// How it ended.
         ending: Arc<Ending>,
-        /// What.
+        /// What may be left.
         residue: Residue,
     },
-    /// What it left is gone by now.
+    /// An unverified instance is proven gone after all.
     Paid,
-    /// A server has failed, and is not started again before its time for the principal that caused it.
+    /// A server failed; its next start for this principal is delayed.
     BackingOff {
-        /// Which server.
+        /// The server.
         server: Arc<str>,
-        /// The principal that it was started for.
+        /// The principal that the failed instance was started for.
         principal: Principal,
-        /// How many times in a row.
+        /// Number of failures in a row.
         failures: u32,
-        /// How long.
+        /// Delay until the next start.
         wait: Duration,
     },
     /// The configuration was replaced.

@@ -1,4 +1,7 @@
-//! Who may use which instance.
+//! Keys: which callers may share an instance.
+//!
+//! A request becomes a [`Key`] of server, fingerprint, [`Whose`] and profile. Callers with equal keys share instances;
+//! others never do. [`Sharing`] is the configured policy, [`Whose`] its result for one caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,17 +10,17 @@ use super::ambient::Surroundings;
 use super::principal::Principal;
 use crate::fingerprint::Fingerprint;
 
-/// Who may use one instance of a server.
+/// Sharing policy of a server: the callers that may use one instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Everybody.
+    /// All callers.
     All,
-    /// All sessions of one agent, overlapping or one after the other.
+    /// All sessions of one agent, at the same time or one after another.
     #[default]
     Agent,
     /// One session.
     Session,
-    /// One lease: each gets a fresh one.
+    /// One lease: each gets a new instance.
     Call,
 }
 
@@ -32,14 +35,14 @@ impl fmt::Display for Sharing {
     }
 }
 
-/// Somebody who asks for servers.
+/// Identity of a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Who {
-    /// The party that it belongs to.
+    /// The principal that it belongs to.
     pub principal: Principal,
     /// The agent's name, if it has one.
     pub agent: Option<Arc<str>>,
-    /// The number of the session; 0 for an agent itself.
+    /// Number of the session; 0 for the agent itself.
     pub session: u64,
 }
 
@@ -54,29 +57,29 @@ impl fmt::Display for Who {
     }
 }
 
-/// A scope, as the plan knows it: who it is for, and what it is part of.
+/// A scope as the plan sees it: its identity and its parents.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) number: u64,
     pub(super) who: Who,
     pub(super) parent: Option<Arc<Caller>>,
-    /// What it brings along for the instances that are started for it, and its parts with it.
+    /// Ambient variables for instances that are started on its behalf; child scopes inherit them.
     pub(super) surroundings: Option<Arc<dyn Surroundings>>,
 }
 
 impl Caller {
-    /// Whether it is this scope or part of it.
+    /// Whether it is the scope with this number or within it.
     pub(super) fn is_within(&self, scope: u64) -> bool {
         self.ancestor(scope).is_some()
     }
 
-    /// This scope, if it is that or part of it.
+    /// The scope with this number among itself and its parents.
     pub(super) fn ancestor(&self, scope: u64) -> Option<&Self> {
         std::iter::successors(Some(self), |one| one.parent.as_deref())
             .find(|one| one.number == scope)
     }
 
-    /// Whose an instance is that it gets from a server that is shared like this.
+    /// The [`Whose`] of an instance that this caller gets under a sharing policy. `lease` is the number of its lease.
     pub(super) fn whose(&self, sharing: Sharing, lease: u64) -> Whose {
         let of_agent = |name: &Arc<str>| {
             let (principal, name) = (self.who.principal.clone(), Arc::clone(name));
@@ -95,26 +98,26 @@ impl Caller {
     }
 }
 
-/// Whose an instance is.
+/// The callers that share an instance, and with whose end it stops.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Whose {
-    /// Everybody's.
+    /// All callers.
     Everybody,
-    /// A named agent's.
+    /// The sessions of a named agent.
     Agent {
-        /// The party that the agent belongs to.
+        /// The principal that the agent belongs to.
         principal: Principal,
         /// The agent's name.
         name: Arc<str>,
     },
-    /// A session's; also that of an agent without a name, which ends with its session.
+    /// One session, by number. Also used for agents without a name, which end with their session.
     Session(u64),
-    /// That of one lease.
+    /// One lease, by number.
     Lease(u64),
 }
 
 impl Whose {
-    /// Whether there must never be two at once, not even while one of them ends.
+    /// Whether its next instance must not start before the previous one is proven gone.
     pub(super) fn is_exclusive(&self) -> bool {
         matches!(self, Self::Agent { .. } | Self::Session(_))
     }
@@ -134,7 +137,7 @@ impl fmt::Display for Whose {
     }
 }
 
-/// Says which principal something belongs to, unless it is the default one.
+/// Appends the name of a principal, unless it is the default one.
 fn of_principal(principal: &Principal, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match principal.name() {
         Some(name) => write!(f, " of {name}"),
@@ -142,28 +145,28 @@ fn of_principal(principal: &Principal, f: &mut fmt::Formatter<'_>) -> fmt::Resul
     }
 }
 
-/// What a caller demands of an instance, beyond what the sharing of its server says.
+/// A caller's demands on an instance, beyond the sharing policy of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Whatever else the host tells apart: only callers that give the same profile share an instance.
+    /// Distinction made by the host: only callers with equal profiles share an instance.
     pub profile: Arc<str>,
-    /// The profile of instances that were started to be listed before the host knew the rest of `profile`. The first
-    /// caller that demands this one gets them.
+    /// Incomplete form of `profile` that listings used before the host knew the rest. Instances that were started under
+    /// it move to the first caller with the complete profile.
     pub unsettled: Option<Arc<str>>,
-    /// Whether the instance is the caller's session's alone, although the server is shared by its agent.
+    /// Use an instance of the caller's session, although the policy is [`Sharing::Agent`].
     pub is_alone: bool,
-    /// Whether an instance that others have calls with is only taken if there can be no other one. The host has those who
-    /// share it take turns.
+    /// Prefer an instance without calls of others, and a new one if it can be started. The host serialises the calls of
+    /// sessions that have to share.
     pub is_undivided: bool,
 }
 
 impl Demand {
-    /// An instance that callers with the same profile may share.
+    /// Demands a profile and nothing else.
     pub fn profile(profile: impl Into<Arc<str>>) -> Self {
         Self { profile: profile.into(), ..Self::default() }
     }
 
-    /// Who may use an instance of a server that is shared like this.
+    /// The sharing policy under this demand.
     pub(super) fn sharing(&self, sharing: Sharing) -> Sharing {
         match sharing {
             Sharing::Agent if self.is_alone => Sharing::Session,
@@ -172,21 +175,21 @@ impl Demand {
     }
 }
 
-/// What two callers must have in common to share an instance.
+/// Key of a pool: callers with equal keys share its instances.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// What people call the server.
+    /// Name of the server.
     pub server: Arc<str>,
-    /// What it runs, and with which credentials.
+    /// Hash of command, environment and credentials.
     pub fingerprint: Fingerprint,
-    /// Whose it is.
+    /// The callers that share it.
     pub whose: Whose,
-    /// Whatever else the host tells apart; empty if nothing.
+    /// Distinction made by the host; empty if none.
     pub profile: Arc<str>,
 }
 
 impl Key {
-    /// Whether one follows the other: the same place, perhaps with another configuration.
+    /// Whether the two are generations of one instance: equal except for the configuration.
     pub(super) fn succeeds(&self, other: &Self) -> bool {
         self.server == other.server && self.whose == other.whose && self.profile == other.profile
     }

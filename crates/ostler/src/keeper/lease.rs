@@ -1,4 +1,8 @@
-//! The right to use an instance.
+//! Leases: the right of a scope to use an instance.
+//!
+//! A lease reaches its instance directly through `line`, without the plan. Two things do go through the plan: the
+//! release of a lease, and the first use after the instance was marked as suspect. Uses are counted in `usage`; an
+//! instance that is retired refuses new uses there, so a lease can never reach an instance that is stopping.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,24 +19,30 @@ use crate::frame::{CallId, Frame};
 
 /// The right of one scope to use one instance.
 ///
-/// It owns nothing: clones may be kept anywhere for as long as anybody likes, and the instance ends
-/// all the same. They only hear that it has. The lease is given back when its last clone is dropped, or
-/// when its scope is closed.
+/// A lease owns nothing: clones may be kept anywhere, and the instance still stops when the keeper
+/// decides so. Calls through them fail then. The lease is released when its last clone is dropped or
+/// its scope is closed.
 #[derive(Clone, Debug)]
-pub struct Lease(Arc<Right>);
+pub struct Lease(Arc<LeaseState>);
 
-struct Right {
+struct LeaseState {
     scope: Arc<ScopeState>,
     line: Arc<Line>,
     number: u64,
     lease: u64,
-    /// It was lent and not used yet, so that its instance is kept for it.
-    is_promised: AtomicBool,
+    /// Not used yet, so that its instance is protected from eviction.
+    is_reserved: AtomicBool,
 }
 
 impl Lease {
     pub(super) fn new(scope: Arc<ScopeState>, line: Arc<Line>, number: u64, lease: u64) -> Self {
-        Self(Arc::new(Right { scope, line, number, lease, is_promised: AtomicBool::new(true) }))
+        Self(Arc::new(LeaseState {
+            scope,
+            line,
+            number,
+            lease,
+            is_reserved: AtomicBool::new(true),
+        }))
     }
 
     /// The number of its instance within its keeper.
@@ -40,45 +50,46 @@ impl Lease {
         self.0.number
     }
 
-    /// How the instance has ended, if it has.
+    /// How the instance ended; `None` while it runs.
     pub fn ending(&self) -> Option<Arc<Ending>> {
         self.0.line.ending().cloned()
     }
 
-    /// Waits until it is decided that the instance goes, after [`CallError::Closed`]: whoever asks then
-    /// gets another one.
+    /// After [`CallError::Closed`]: waits until the keeper has retired the instance, so that the next
+    /// request gets another one.
     pub async fn left(&self) {
         self.0.line.left().await;
     }
 
-    /// Sends a request and waits for its answer, which carries the request's own id.
+    /// Sends a request and waits for the response, which carries the request's own id.
     pub async fn call(&self, request: &Frame) -> Result<Frame, CallError> {
         let _use = self.hold()?;
         self.talk(request).await
     }
 
-    /// The same, but no use: it does not keep an idle instance.
+    /// Like [`Lease::call`], but does not count as use: the instance can become idle and be evicted.
     pub async fn probe(&self, request: &Frame) -> Result<Frame, CallError> {
-        if self.0.redeem() {
-            // From now on it is as idle as any other, and somebody may wait for that.
+        if self.0.claim() {
+            // The reservation is over, so the instance may be evicted for a waiting request.
             self.0.scope.shell.use_ended();
         }
         self.talk(request).await
     }
 
-    /// A turn for [`begin`](Self::begin), if it can be had at once.
+    /// A permit for [`begin`](Self::begin), if one is free.
     pub fn try_turn(&self) -> Option<Turn> {
         self.0.line.try_turn()
     }
 
-    /// Waits for a turn for [`begin`](Self::begin): of a server that takes so many calls at a time.
+    /// Waits for a permit for [`begin`](Self::begin), if the server limits concurrent calls.
     pub async fn turn(&self) -> Turn {
         self.0.line.turn().await
     }
 
-    /// Sends a request and goes on. `line` makes the whole line, with its end, from the number that the
-    /// request gets; `reply` gets the answer under that number, from the task that reads the server, and may
-    /// not wait. There is no time limit: who gives up says so with [`forget`](Self::forget).
+    /// Sends a request without waiting for the response. `line` formats the whole line, newline
+    /// included, from the id that the request gets; `reply` receives the response under that id. The
+    /// task that reads the server calls `reply`, so it must not block. There is no time limit: the
+    /// caller gives up with [`forget`](Self::forget).
     pub fn begin(
         &self,
         turn: Turn,
@@ -93,45 +104,44 @@ impl Lease {
         self.0.line.begin(line, Box::new(reply))
     }
 
-    /// Nobody waits for this answer any more.
+    /// Drops the `reply` of a call; a late response is discarded.
     pub fn forget(&self, call: CallId) {
         self.0.line.forget(call);
     }
 
-    /// How many messages the instance has sent.
+    /// Number of messages the instance has sent.
     pub fn heard(&self) -> u64 {
         self.0.line.heard()
     }
 
-    /// A call has taken too long, and nothing at all was heard meanwhile: the next one who asks gets
-    /// another instance.
+    /// Marks the instance as suspect: a call timed out and the server sent nothing meanwhile. The next
+    /// request replaces the instance, unless the server sends a message before.
     pub fn suspect(&self) {
         self.0.line.usage().suspect(true);
     }
 
-    /// Sends a notification, or an answer to a request of the server.
+    /// Sends a notification, or the response to a request of the server.
     pub fn notify(&self, message: &Frame) -> Result<(), CallError> {
         let _use = self.hold()?;
         self.0.line.notify(message)
     }
 
-    /// Something of the server's is in use that is no call, such as a subscription, until this is
-    /// dropped.
+    /// Counts as use until the guard is dropped, for uses that are no call, such as subscriptions.
     pub fn hold(&self) -> Result<Use, CallError> {
-        let right = &self.0;
-        if right.scope.is_closed() {
+        let state = &self.0;
+        if state.scope.is_closed() {
             return Err(CallError::ScopeClosed);
         }
-        if right.line.usage().is_suspect() {
-            right.scope.shell.with(|plan, _| plan.replace_if_suspect(right.number));
+        if state.line.usage().is_suspect() {
+            state.scope.shell.with(|plan, _| plan.replace_if_suspect(state.number));
         }
-        let has_begun = right.line.usage().begin(now());
-        right.redeem();
+        let has_begun = state.line.usage().begin(now());
+        state.claim();
         if has_begun { Ok(Use(self.clone())) } else { Err(CallError::Closed) }
     }
 
-    /// The pipes of the instance, if its server is configured with
-    /// [`Speech::Bytes`](super::Speech) and nobody has taken them before.
+    /// Takes the raw pipes of the instance. Its server must be configured with
+    /// [`Speech::Bytes`](super::Speech), and the pipes can be taken only once.
     pub fn wire(&self) -> Result<Wire, CallError> {
         let held = self.hold()?;
         let output = self.0.line.take_output().ok_or(CallError::NoWire)?;
@@ -139,7 +149,7 @@ impl Lease {
     }
 
     async fn talk(&self, request: &Frame) -> Result<Frame, CallError> {
-        let Right { scope, line, .. } = &*self.0;
+        let LeaseState { scope, line, .. } = &*self.0;
         if scope.is_closed() {
             return Err(CallError::ScopeClosed);
         }
@@ -152,34 +162,34 @@ impl Lease {
     }
 }
 
-impl Right {
-    /// Whether it was still to be used for the first time.
-    fn redeem(&self) -> bool {
-        // Looked at first, because this is done for every call.
-        let is_first = self.is_promised.load(Ordering::Relaxed)
-            && self.is_promised.swap(false, Ordering::Relaxed);
+impl LeaseState {
+    /// Ends the reservation at the first use. Returns whether this was the first.
+    fn claim(&self) -> bool {
+        // Load before swap: every call comes through here.
+        let is_first = self.is_reserved.load(Ordering::Relaxed)
+            && self.is_reserved.swap(false, Ordering::Relaxed);
         if is_first {
-            self.line.usage().redeem();
+            self.line.usage().claim();
         }
         is_first
     }
 }
 
-impl fmt::Debug for Right {
+impl fmt::Debug for LeaseState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Right").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("LeaseState").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
-impl Drop for Right {
+impl Drop for LeaseState {
     fn drop(&mut self) {
-        self.redeem();
+        self.claim();
         let (number, lease) = (self.number, self.lease);
         self.scope.shell.with(|plan, now| plan.release(number, lease, now));
     }
 }
 
-/// An instance in use.
+/// Guard of one use of an instance.
 #[derive(Debug)]
 pub struct Use(Lease);
 
@@ -191,10 +201,10 @@ impl Use {
 
 impl Drop for Use {
     fn drop(&mut self) {
-        let right = &self.0.0;
-        right.line.usage().end(now());
-        if right.line.usage().count() == 0 {
-            right.scope.shell.use_ended();
+        let state = &self.0.0;
+        state.line.usage().end(now());
+        if state.line.usage().count() == 0 {
+            state.scope.shell.use_ended();
         }
     }
 }

@@ -1,12 +1,17 @@
-//! When servers are started and ended, and who shares them.
+//! Starts, shares and stops server instances.
 //!
-//! A [`Keeper`] owns every instance; callers hold [`Lease`]s, which own nothing. [`Scope`]s say who
-//! calls, and closing one ends everything under it. All decisions are made in one place, without
-//! waiting (`plan`); each instance has one task that carries them out (`driver`), from before its
-//! start until the proof of its end.
+//! A [`Keeper`] owns every instance. Callers hold [`Lease`]s, which own nothing and keep no process
+//! alive. A [`Scope`] is an agent, a session or a call; closing a scope ends everything under it.
 //!
-//! The keeper runs on the host's runtime and knows no method of any protocol: how a server becomes
-//! ready is a [`Handshake`] of the host, and what it says unasked goes to a [`Listener`].
+//! Decisions and effects are separate. `plan` holds all state and decides: it is pure, never waits,
+//! and returns actions. `shell` runs the plan under one mutex and carries its actions out before the
+//! mutex is released. `driver` is the task of one instance; it runs from before the start until the
+//! proof of the end and follows the state machine in `phase`. `line` carries messages to and from one
+//! instance without going through the plan.
+//!
+//! The keeper runs on the host's tokio runtime and knows no method of MCP. The host supplies a
+//! [`Handshake`] that makes an instance ready, and a [`Listener`] that receives the server's
+//! notifications and requests.
 
 mod ambient;
 mod backoff;
@@ -62,31 +67,31 @@ use self::shell::Shell;
 use crate::backend::Backends;
 use crate::instance::Owner;
 
-/// The only owner of instances.
+/// Owner of all instances.
 ///
-/// Dropping it ends everything that it has, without waiting: the guardians do the rest. So does a
-/// panic, and the end of the runtime.
+/// Dropping the keeper stops every instance without waiting; the guardians finish the work. The same
+/// happens if the keeper's task panics or its runtime shuts down.
 #[derive(Debug)]
 pub struct Keeper {
     shell: Arc<Shell>,
-    /// Cancelled with the keeper, and all scopes with it.
+    /// Parent of every scope's token: cancelling it closes all scopes.
     closed: CancellationToken,
 }
 
-/// Why a call through [`Scope::call`] has no answer.
+/// Why [`Scope::call`] has no response.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ServeError {
-    /// There is no instance for it.
+    /// No instance was available.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The instance did not answer it.
+    /// The instance did not answer.
     #[error(transparent)]
     Call(#[from] CallError),
 }
 
-/// Instances on their way out. They go whether or not somebody waits for it.
+/// Handle to instances that are being stopped. They stop even if it is dropped.
 #[derive(Debug)]
-#[must_use = "what was decided happens anyway; wait for it with `settled`"]
+#[must_use = "the instances stop anyway; wait for that with `settled`"]
 pub struct Departure {
     shell: Arc<Shell>,
     going: Vec<u64>,
@@ -97,8 +102,8 @@ impl Departure {
         Self { shell, going }
     }
 
-    /// Waits until each of them is proven to be gone, or known not to be. Bounded by the limits that
-    /// they were started with.
+    /// Waits until each instance is proven gone or known to have left something, and returns those
+    /// that left something. Bounded by the limits the instances were started with.
     pub async fn settled(self) -> Vec<InstanceView> {
         self.shell.settled(&self.going).await;
         let left = snapshot_of(&self.shell).instances.into_iter();
@@ -107,12 +112,12 @@ impl Departure {
 }
 
 impl Keeper {
-    /// A keeper of these servers, on the runtime that this is called from. Nothing is started.
+    /// Creates a keeper for these servers on the current tokio runtime. Starts no server yet.
     pub fn new(owner: Owner, config: Config) -> Self {
         Self::on(Backends::default(), owner, config)
     }
 
-    /// The same with backends of the host's own.
+    /// Like [`Keeper::new`], with the host's own set of backends.
     pub fn on(backends: Backends, owner: Owner, config: Config) -> Self {
         Self::with(backends, owner, Dice::random(), config)
     }
@@ -124,42 +129,42 @@ impl Keeper {
         Self { shell, closed: CancellationToken::new() }
     }
 
-    /// The agent with this name of the default principal. All who ask for the same name get the same agent.
+    /// Opens the agent with this name of the default principal. Equal names open the same agent.
     pub fn agent(&self, name: &str) -> Scope {
         self.agent_of(&Principal::default(), name)
     }
 
-    /// The agent with this name of a principal; an agent of another principal with the same name is another agent.
+    /// Opens the agent with this name of a principal. Agents of different principals are never the same.
     pub fn agent_of(&self, principal: &Principal, name: &str) -> Scope {
         let agent = (principal.clone(), Arc::from(name));
-        let state = self.shell.at_desk(|desk, _| {
-            desk.agents.retain(|_, agent| agent.strong_count() > 0);
-            let known = desk.agents.get(&agent).and_then(std::sync::Weak::upgrade);
+        let scope = self.shell.with_state(|state, _| {
+            state.agents.retain(|_, agent| agent.strong_count() > 0);
+            let known = state.agents.get(&agent).and_then(std::sync::Weak::upgrade);
             if let Some(known) = known.filter(|known| !known.is_closed()) {
                 return known;
             }
-            let number = desk.plan.number();
+            let number = state.plan.next_number();
             let (principal, name) = agent.clone();
             let who = Who { principal, agent: Some(name), session: 0 };
             let caller = Caller { number, who, parent: None, surroundings: None };
-            let state = ScopeState::new(&self.shell, caller, self.closed.child_token(), None);
-            desk.agents.insert(agent, Arc::downgrade(&state));
-            state
+            let scope = ScopeState::new(&self.shell, caller, self.closed.child_token(), None);
+            state.agents.insert(agent, Arc::downgrade(&scope));
+            scope
         });
-        Scope::new(state)
+        Scope::new(scope)
     }
 
-    /// A session of an agent without a name, which ends with it.
+    /// Opens a session of the default principal, without a named agent.
     pub fn session(&self) -> Scope {
         self.session_of(&Principal::default())
     }
 
-    /// A session of a principal, without a named agent.
+    /// Opens a session of a principal, without a named agent.
     pub fn session_of(&self, principal: &Principal) -> Scope {
         self.open_session(principal, None)
     }
 
-    /// The same for a client with these ambient variables.
+    /// Like [`Keeper::session_of`], for a client with these ambient variables.
     pub fn session_amid(&self, principal: &Principal, its: Arc<dyn Surroundings>) -> Scope {
         self.open_session(principal, Some(its))
     }
@@ -169,87 +174,86 @@ impl Keeper {
         principal: &Principal,
         surroundings: Option<Arc<dyn Surroundings>>,
     ) -> Scope {
-        let number = self.shell.with(|plan, _| plan.number());
+        let number = self.shell.with(|plan, _| plan.next_number());
         let who = Who { principal: principal.clone(), agent: None, session: number };
         let caller = Caller { number, who, parent: None, surroundings };
         Scope::new(ScopeState::new(&self.shell, caller, self.closed.child_token(), None))
     }
 
-    /// Takes over a configuration as a difference: what is unchanged keeps its instances, what has
-    /// changed or is gone drains and ends. Nothing is started before somebody asks.
+    /// Applies a new configuration. Unchanged servers keep their instances; instances of changed and
+    /// removed servers drain and stop. Changed servers start again on the next request.
     pub fn replace(&self, config: Config) -> (Changes, Departure) {
         let (changes, going) = self.shell.with(|plan, now| plan.replace(config, now));
         (changes, Departure::new(Arc::clone(&self.shell), going))
     }
 
-    /// Adds a server, or takes over another configuration of one that is there, as [`replace`](Self::replace)
-    /// does for all.
+    /// Adds one server or replaces its configuration; the others stay as they are. See
+    /// [`replace`](Self::replace).
     pub fn add(&self, name: &str, server: Server) {
         self.shell.with(|plan, now| plan.add(name, server, now));
     }
 
-    /// Forgets servers that have no instance and that nobody waits for, unless `keep` says otherwise.
+    /// Removes the servers that have no instance and no waiting caller, except those `keep` accepts.
     pub fn retain(&self, keep: impl Fn(&str) -> bool) {
         self.shell.with(|plan, now| plan.retain(keep, now));
     }
 
-    /// Ends all instances of a server, because somebody asked for it. The next caller starts a new one.
+    /// Stops all instances of a server on request of an operator. The next caller starts a new one.
     pub fn stop(&self, server: &str) -> Departure {
         self.stop_if(|_, key| *key.server == *server)
     }
 
-    /// Ends those instances, by number and key, because somebody asked for it.
+    /// Stops the instances that match, by number and key, on request of an operator.
     pub fn stop_if(&self, fits: impl Fn(u64, &Key) -> bool) -> Departure {
         let going = self.shell.with(|plan, now| plan.stop(fits, now));
         Departure::new(Arc::clone(&self.shell), going)
     }
 
-    /// Forgets that a server has failed, because somebody asked for it: it is started at once when somebody
-    /// needs it.
+    /// Clears the backoff of a server on request of an operator: the next caller starts it at once.
     pub fn forgive(&self, server: &str) {
         self.shell.with(|plan, now| plan.forgive(server, now));
     }
 
-    /// Ends everything: nobody gets an instance any more, and calls in flight have the time to drain.
+    /// Refuses new requests for instances and stops all instances; calls in flight may finish within
+    /// the drain limit.
     pub fn close(&self) -> Departure {
         Departure::new(Arc::clone(&self.shell), self.shell.with(Plan::drain))
     }
 
-    /// Ends what drains at once.
+    /// Stops draining instances now, without waiting for their calls.
     pub fn hurry(&self) {
         self.shell.with(|plan, _| plan.hurry());
     }
 
-    /// What happens from now on. Who does not keep up misses the oldest.
+    /// Subscribes to events from now on. A subscriber that lags loses the oldest ones.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.shell.events()
     }
 
-    /// How a server is configured.
+    /// The configuration of a server.
     pub fn server(&self, name: &str) -> Option<Arc<Server>> {
-        self.shell.desk().plan.server(name)
+        self.shell.state().plan.server(name)
     }
 
-    /// The books, which balance at every moment.
+    /// Counts of all instances; they balance at every moment.
     pub fn books(&self) -> Books {
-        self.shell.desk().plan.books()
+        self.shell.state().plan.books()
     }
 
-    /// What there is now.
+    /// The state of all servers and instances.
     pub fn snapshot(&self) -> Snapshot {
         snapshot_of(&self.shell)
     }
 
-    /// On whose behalf something exists: a process by its pid, or what else the backend of an instance can tell
-    /// by name.
+    /// Finds the instance that `what` is part of: a pid, or another name the instance's backend knows.
     pub fn why(&self, what: &str) -> Option<InstanceView> {
         let is_cause =
             |view: &InstanceView| view.id.is_some_and(|id| self.shell.part(id, what).is_some());
         self.snapshot().instances.into_iter().find(is_cause)
     }
 
-    /// Ends everything, all at once, and waits until it is known what became of it. What is left then is
-    /// in the books as unverified, and in the ledger; its guardians go on.
+    /// Stops all instances at once and waits until each is proven gone or reported as unverified.
+    /// Unverified instances stay in the ledger, and their guardians go on.
     pub async fn shutdown(self) -> Books {
         self.closed.cancel();
         let going = self.shell.with(Plan::close);
@@ -267,5 +271,5 @@ impl Drop for Keeper {
 }
 
 fn snapshot_of(shell: &Shell) -> Snapshot {
-    Snapshot::of(&shell.desk(), tokio::time::Instant::now().into_std())
+    Snapshot::of(&shell.state(), tokio::time::Instant::now().into_std())
 }

@@ -1,10 +1,12 @@
-//! The life of one instance, as a function of what happens to it and when.
+//! State machine of one instance, as a pure function of events and time.
 //!
 //! ```text
 //! Launching ─▶ Greeting ─▶ Ready ─▶ Draining ─▶ Stopping ─▶ Over
 //!     └────────────┴─────────┴─────────┴─▶ Silenced ─┘
 //! ```
-//! Every arrow down leads to `Stopping`, and only a proof, or the lack of anything to prove, leads out.
+//! Every phase can go straight to `Stopping`. `Silenced` waits a moment for the exit of a server that closed a pipe,
+//! because the exit status explains more. The driver leaves `Stopping` only with a proof that the instance is gone, a
+//! report of what is left, or if the program never ran.
 
 use std::time::{Duration, Instant};
 
@@ -12,60 +14,59 @@ use super::cause::{Cause, Fault};
 use super::config::ServerLimits;
 use super::plan::Manner;
 
-/// How long the exit of a server that has closed a pipe is waited for: its status says more than
-/// that.
+/// How long the driver waits for the exit of a server that closed a pipe; the status explains more.
 pub(super) const EXIT_LAG: Duration = Duration::from_millis(250);
 
-/// Where an instance is in its life.
+/// Phase of an instance. `until` is the deadline of the phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Its program is being started.
     Launching { until: Instant },
     /// Its handshake is under way.
     Greeting { until: Instant },
-    /// It can be used.
+    /// It takes calls.
     Ready,
-    /// Calls in flight are waited for.
+    /// It takes no new calls; those in flight may finish.
     Draining { cause: Cause, until: Instant },
-    /// It has closed one of its pipes, and is about to exit.
+    /// It has closed a pipe and probably is about to exit.
     Silenced { fault: Fault, until: Instant },
-    /// It is on the ladder.
+    /// It is being stopped, step by step on the ladder.
     Stopping(Cause),
-    /// Nothing more happens to it.
+    /// Its end is known.
     Over,
 }
 
-/// What happens to an instance.
+/// Event that the driver feeds into the state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
     /// Its program runs.
     Running,
-    /// Its handshake is done, or has failed.
+    /// Its handshake succeeded, or failed for this reason.
     Greeted(Result<(), String>),
-    /// It has to go.
+    /// The plan ordered its end.
     Ordered(Cause, Manner),
-    /// It misbehaves.
+    /// It broke a rule for servers.
     Faulty(Fault),
-    /// Nobody has used it for long enough.
+    /// It was unused for its idle limit.
     Idle,
-    /// No call is in flight any more.
+    /// The last use has ended.
     Quiet,
-    /// The time of this phase is up.
+    /// The deadline of the phase has passed.
     TimeUp,
     /// Its program has exited.
     Exited,
-    /// Nothing is left of it, or it is known what is.
+    /// Its end is proven, or what is left is known.
     Ended,
 }
 
-/// What has to be done about it.
+/// Side effect of a transition, carried out by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// Begin the handshake.
     Greet,
-    /// Tell those who wait that it can be used.
+    /// Report it as ready to the plan.
     Announce,
-    /// Fail its calls, close its input and begin the way down.
+    /// Fail its calls, close its stdin and start down the ladder.
     Stop,
 }
 
@@ -74,14 +75,14 @@ impl Phase {
         Self::Launching { until: now + limits.start }
     }
 
-    /// Takes note of a sign. What follows from it is done by the caller.
+    /// Applies an event and returns the side effect, if any.
     pub(super) fn on(&mut self, sign: Sign, limits: &ServerLimits, now: Instant) -> Option<Act> {
         let (next, act) = self.next(sign, limits, now)?;
         *self = next;
         act
     }
 
-    /// When its time is up. That of a ready one depends on its use.
+    /// Deadline of the phase. A ready instance has none here: its idle time depends on its use.
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
             Self::Launching { until }
@@ -96,7 +97,7 @@ impl Phase {
         *self == Self::Over
     }
 
-    /// Why it goes, once it does.
+    /// Why it is being stopped.
     pub(super) fn cause(&self) -> Option<&Cause> {
         match self {
             Self::Stopping(cause) => Some(cause),
@@ -108,11 +109,11 @@ impl Phase {
         let stop = |cause| Some((Self::Stopping(cause), Some(Act::Stop)));
         match (self, sign) {
             (_, Sign::Ended) => Some((Self::Over, None)),
-            // That it can't be spoken with any more explains a closed pipe, as an exit does.
+            // A lost connection explains a closed pipe, as an exit does.
             (Self::Silenced { .. }, Sign::Faulty(fault @ Fault::Lost(_))) => {
                 stop(Cause::Unhealthy(fault))
             }
-            // Its way is decided already.
+            // It is being stopped already.
             (Self::Over | Self::Stopping(_), _)
             | (Self::Draining { .. }, Sign::Ordered(_, Manner::Drain))
             | (Self::Silenced { .. }, Sign::Faulty(_)) => None,
@@ -143,7 +144,7 @@ impl Phase {
                 Some((Self::Silenced { fault, until: now + EXIT_LAG }, None))
             }
             (_, Sign::Faulty(fault)) => stop(Cause::Unhealthy(fault)),
-            // Left over from an earlier phase.
+            // Late events of an earlier phase.
             (_, Sign::Running | Sign::Greeted(_) | Sign::Idle | Sign::Quiet | Sign::TimeUp) => None,
         }
     }
@@ -153,7 +154,7 @@ impl Phase {
 mod tests {
     use super::*;
 
-    /// Where a life leads, and what is done on its way.
+    /// Plays events from `Launching` on. Returns the final phase and the side effects.
     fn live(signs: impl IntoIterator<Item = Sign>) -> (Phase, Vec<Act>) {
         let (limits, now) = (ServerLimits::default(), Instant::now());
         let mut phase = Phase::launching(&limits, now);
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_life() {
+    fn an_instance_starts_drains_and_stops() {
         let drain = [Sign::Ordered(Cause::Replaced, Manner::Drain), Sign::Quiet, Sign::Ended];
         let (phase, acts) = live(ready().into_iter().chain(drain));
         assert_eq!(phase, Phase::Over);
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_happens_it_is_stopped_once() {
+    fn two_reasons_to_stop_stop_it_once() {
         let ends = [
             Sign::Exited,
             Sign::Ordered(Cause::Operator, Manner::Now),

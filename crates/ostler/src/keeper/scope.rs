@@ -1,4 +1,7 @@
-//! Who uses servers, and for how long.
+//! Scopes: agents, sessions and calls that use servers, as a tree.
+//!
+//! Each scope has a cancellation token that is a child of its parent's. Closing a scope cancels the token first, which
+//! fails calls and refuses requests, and then lets the plan retire the instances that belong to it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,30 +14,29 @@ use super::ambient::Surroundings;
 use super::key::{Caller, Demand, Who};
 use super::lease::Lease;
 use super::line::CallError;
-use super::plan::{AcquireError, Ask, Asked, Purpose};
+use super::plan::{AcquireDecision, AcquireError, AcquireRequest, Purpose};
 use super::shell::Shell;
 use super::{Departure, ServeError};
 use crate::frame::Frame;
 
-/// An agent, a session or a call: the right to use servers until it is closed, and everything
-/// under it with it.
+/// An agent, a session or a call that uses servers until it is closed, with everything under it.
 ///
-/// Dropping a session or a call closes it, without waiting. A named agent survives that: what is its
-/// own ends when nobody has used it for its idle limit, or when the agent is closed.
+/// Dropping a session or a call closes it, without waiting. A named agent outlives its handles: its
+/// instances stop after their idle limit, or when the agent is closed.
 #[derive(Debug)]
 #[must_use = "a scope that is dropped is closed"]
 pub struct Scope {
     state: Arc<ScopeState>,
-    /// Leases that [`Scope::call`] uses again.
+    /// Leases that [`Scope::call`] reuses, by server.
     leases: Mutex<HashMap<String, Lease>>,
 }
 
-/// A scope, as its leases know it.
+/// State of a scope, shared with its leases and child scopes.
 pub(super) struct ScopeState {
     pub(super) shell: Arc<Shell>,
     pub(super) caller: Arc<Caller>,
     closed: CancellationToken,
-    /// Keeps a named agent known as long as it has sessions.
+    /// Keeps a named agent registered as long as it has sessions.
     parent: Option<Arc<ScopeState>>,
 }
 
@@ -57,35 +59,36 @@ impl ScopeState {
         self.closed.cancelled().await;
     }
 
-    fn ask(
+    fn acquire(
         self: &Arc<Self>,
         server: &str,
         demand: &Demand,
         purpose: Purpose,
-    ) -> Result<Place, AcquireError> {
-        self.shell.at_desk(|desk, now| {
+    ) -> Result<Acquisition, AcquireError> {
+        self.shell.with_state(|state, now| {
             if self.is_closed() {
                 return Err(AcquireError::ScopeClosed);
             }
-            let ask = Ask { server, demand, caller: &self.caller, purpose };
-            match desk.plan.ask(&ask, now)? {
-                Asked::Granted { number, lease } => {
-                    let line = desk.reins.get(&number).map(|reins| Arc::clone(&reins.line));
+            let request = AcquireRequest { server, demand, caller: &self.caller, purpose };
+            match state.plan.acquire(&request, now)? {
+                AcquireDecision::Granted { number, lease } => {
+                    let line = state.drivers.get(&number).map(|driver| Arc::clone(&driver.line));
                     let line = line.ok_or(AcquireError::KeeperClosed)?;
-                    Ok(Place::Lease(Lease::new(Arc::clone(self), line, number, lease)))
+                    Ok(Acquisition::Granted(Lease::new(Arc::clone(self), line, number, lease)))
                 }
-                Asked::Waiting { ticket } => {
-                    let answer = Shell::wait(desk, ticket, Arc::clone(self));
-                    let place = Waiting { shell: Arc::clone(&self.shell), ticket, is_open: true };
-                    Ok(Place::Queue(place, answer))
+                AcquireDecision::Queued { ticket } => {
+                    let answer = Shell::wait(state, ticket, Arc::clone(self));
+                    let place =
+                        QueuePlace { shell: Arc::clone(&self.shell), ticket, is_open: true };
+                    Ok(Acquisition::Queued(place, answer))
                 }
             }
         })
     }
 
-    /// Ends everything under it. Says which instances go.
+    /// Closes the scope and everything under it. Returns the instances that stop.
     fn close(&self) -> Vec<u64> {
-        // Whoever asks from now on is refused before the plan looks for what has to go.
+        // Cancelled first: a request that comes now is refused and cannot start another instance.
         self.closed.cancel();
         self.shell.with(|plan, now| plan.close_scope(&self.caller, now))
     }
@@ -100,28 +103,28 @@ impl Scope {
         Self { state, leases: Mutex::default() }
     }
 
-    /// Who it is.
+    /// The agent and session that this scope belongs to.
     pub fn who(&self) -> &Who {
         &self.state.caller.who
     }
 
-    /// How long callers wait for what they ask for: [`Caps::queue_timeout`](super::Caps::queue_timeout) as it is now.
+    /// How long a request may wait in the queue: the current [`Caps::queue_timeout`](super::Caps::queue_timeout).
     pub fn queue_timeout(&self) -> Duration {
-        self.state.shell.desk().plan.queue_timeout()
+        self.state.shell.state().plan.queue_timeout()
     }
 
-    /// A session of this agent.
+    /// Opens a session of this agent.
     pub fn session(&self) -> Self {
         let surroundings = self.state.caller.surroundings.clone();
         self.part(|who, number| Who { session: number, ..who.clone() }, surroundings)
     }
 
-    /// The same for a client with these ambient variables.
+    /// Like [`Scope::session`], for a client with these ambient variables.
     pub fn session_amid(&self, surroundings: Arc<dyn Surroundings>) -> Self {
         self.part(|who, number| Who { session: number, ..who.clone() }, Some(surroundings))
     }
 
-    /// A part of this session that can be closed by itself, such as a single call.
+    /// Opens a part of this session that can be closed alone, such as a single call.
     pub fn nested(&self) -> Self {
         self.part(|who, _| who.clone(), self.state.caller.surroundings.clone())
     }
@@ -132,7 +135,7 @@ impl Scope {
         surroundings: Option<Arc<dyn Surroundings>>,
     ) -> Self {
         let parent = &self.state;
-        let number = parent.shell.with(|plan, _| plan.number());
+        let number = parent.shell.with(|plan, _| plan.next_number());
         let who = who(&parent.caller.who, number);
         let above = Some(Arc::clone(&parent.caller));
         let caller = Caller { number, who, parent: above, surroundings };
@@ -141,56 +144,56 @@ impl Scope {
         Self::new(ScopeState::new(&self.state.shell, caller, closed, parent))
     }
 
-    /// A lease on an instance of `server`, which is started if there is none to share. Waits in
-    /// line if there may not be one more now. Dropping the wait gives up the place.
+    /// Acquires a lease on an instance of `server`, and starts one if none can be shared. Waits in the
+    /// queue while a cap or a backoff prevents the start. Dropping the future gives up the place.
     pub async fn acquire(&self, server: &str) -> Result<Lease, AcquireError> {
         self.acquire_with(server, &Demand::default()).await
     }
 
-    /// The same for an instance that the caller demands more of.
+    /// Like [`Scope::acquire`], with further demands on the instance.
     pub async fn acquire_with(&self, server: &str, demand: &Demand) -> Result<Lease, AcquireError> {
-        self.state.ask(server, demand, Purpose::Call)?.lease().await
+        self.state.acquire(server, demand, Purpose::Call)?.lease().await
     }
 
-    /// A lease on an instance of `server` for asking it what it offers; it is started if there is none to share.
+    /// Acquires a lease on an instance of `server` to list what it offers, and starts one if none can be shared.
     ///
-    /// The listing is begun on behalf of this scope and outlives it: the start goes on if the scope is closed, and the
-    /// instance ends when the lease is dropped, unless a scope that is open may use it. Callers come before listings,
-    /// which wait without a deadline and leave a part of each cap to callers. A server that backs off is refused at
-    /// once. The returned future waits for the instance; dropping it gives up the place.
+    /// The listing outlives this scope: if the scope closes, the start goes on, and the instance stops when the lease is
+    /// dropped, unless an open scope may use it. Calls come before listings; listings wait without a deadline and leave
+    /// a part of each cap to calls. A server in backoff is refused at once. The returned future waits for the instance;
+    /// dropping it gives up the place.
     pub fn acquire_to_list(
         &self,
         server: &str,
         demand: &Demand,
     ) -> impl Future<Output = Result<Lease, AcquireError>> + Send + use<> {
-        let place = self.state.ask(server, demand, Purpose::Listing);
-        async move { place?.lease().await }
+        let acquisition = self.state.acquire(server, demand, Purpose::Listing);
+        async move { acquisition?.lease().await }
     }
 
-    /// Whether there is an instance of `server` without calls, or one can be started now.
+    /// Whether `server` has a ready instance without calls, or can start one now.
     pub fn has_undivided(&self, server: &str, demand: &Demand) -> bool {
-        self.state.shell.at_desk(|desk, now| {
+        self.state.shell.with_state(|state, now| {
             let (caller, purpose) = (&self.state.caller, Purpose::Call);
-            desk.plan.has_undivided(&Ask { server, demand, caller, purpose }, now)
+            state.plan.has_undivided(&AcquireRequest { server, demand, caller, purpose }, now)
         })
     }
 
-    /// A lease on an instance that is there and ready; nothing is started.
+    /// Acquires a lease on a ready instance, if there is one. Never starts an instance.
     pub fn peek(&self, server: &str) -> Option<Lease> {
-        self.state.shell.at_desk(|desk, now| {
+        self.state.shell.with_state(|state, now| {
             if self.state.is_closed() {
                 return None;
             }
             let (caller, purpose) = (&self.state.caller, Purpose::Call);
-            let ask = Ask { server, demand: &Demand::default(), caller, purpose };
-            let (number, lease) = desk.plan.peek(&ask, now)?;
-            let line = Arc::clone(&desk.reins.get(&number)?.line);
+            let request = AcquireRequest { server, demand: &Demand::default(), caller, purpose };
+            let (number, lease) = state.plan.peek(&request, now)?;
+            let line = Arc::clone(&state.drivers.get(&number)?.line);
             Some(Lease::new(Arc::clone(&self.state), line, number, lease))
         })
     }
 
-    /// One call to a server, which is started if need be. An instance that ended before it got the call
-    /// is replaced by another one; a call that was sent is never repeated.
+    /// Makes one call to a server, and starts it if necessary. If the instance stops before the call
+    /// was sent, the call goes to another one; a call that was sent is never repeated.
     pub async fn call(&self, server: &str, request: &Frame) -> Result<Frame, ServeError> {
         loop {
             let lease = self.lease(server).await?;
@@ -210,7 +213,7 @@ impl Scope {
             return Ok(lease);
         }
         let lease = self.acquire(server).await?;
-        let is_for_one_call = self.state.shell.desk().plan.is_for_one_call(lease.instance());
+        let is_for_one_call = self.state.shell.state().plan.is_for_one_call(lease.instance());
         if !is_for_one_call {
             self.leases().insert(server.to_owned(), lease.clone());
         }
@@ -230,8 +233,8 @@ impl Scope {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends everything under it: waits are refused, calls fail, and instances that are its own go.
-    /// What is shared stays. The result can be waited for.
+    /// Closes the scope and everything under it: queued requests are refused, calls fail, and instances
+    /// that belong to it stop. Instances shared with other scopes stay.
     pub fn close(self) -> Departure {
         let going = self.state.close();
         Departure::new(Arc::clone(&self.state.shell), going)
@@ -252,18 +255,18 @@ impl fmt::Debug for ScopeState {
     }
 }
 
-/// What somebody has who asked.
-enum Place {
-    Lease(Lease),
-    Queue(Waiting, tokio::sync::oneshot::Receiver<Result<Lease, AcquireError>>),
+/// A lease, or a place in the queue for one.
+enum Acquisition {
+    Granted(Lease),
+    Queued(QueuePlace, tokio::sync::oneshot::Receiver<Result<Lease, AcquireError>>),
 }
 
-impl Place {
-    /// Waits for the instance, if it has to be waited for.
+impl Acquisition {
+    /// Waits for the lease.
     async fn lease(self) -> Result<Lease, AcquireError> {
         match self {
-            Self::Lease(lease) => Ok(lease),
-            Self::Queue(mut place, answer) => {
+            Self::Granted(lease) => Ok(lease),
+            Self::Queued(mut place, answer) => {
                 let answer = answer.await;
                 place.is_open = false;
                 answer.unwrap_or(Err(AcquireError::KeeperClosed))
@@ -272,14 +275,14 @@ impl Place {
     }
 }
 
-/// Gives up a place in the queue, if it is still one.
-struct Waiting {
+/// Place in the queue; withdraws the request when dropped before the answer.
+struct QueuePlace {
     shell: Arc<Shell>,
     ticket: u64,
     is_open: bool,
 }
 
-impl Drop for Waiting {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         if self.is_open {
             self.shell.withdraw(self.ticket);

@@ -1,4 +1,11 @@
-//! Where decisions become deeds: the plan under its lock, and what is done about it.
+//! Runs the plan under one mutex and carries out its actions.
+//!
+//! Every event enters through [`Shell::with`]: it locks the state, lets the plan decide, and carries the actions out
+//! before it unlocks. So an instance has a driver and a [`DriverHandle`] as soon as the plan knows it. Nothing waits
+//! while the mutex is held: actions spawn tasks, send on channels and publish events. Leases that no caller receives
+//! are dropped after unlocking, because dropping a lease locks again.
+//!
+//! One timer task calls [`Plan::tick`] at [`Plan::next_wake`] and recomputes it whenever `changed` fires.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,40 +31,40 @@ use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::instance::Owner;
 
-/// Who listens late misses the oldest.
+/// Capacity of the event channel; a subscriber that lags further loses the oldest events.
 const EVENTS: usize = 1024;
 
-/// What all parts of a keeper share. It owns no process: the tasks do.
+/// State and services shared by a keeper, its scopes, leases and drivers. Owns no process: the drivers do.
 pub(super) struct Shell {
-    desk: Mutex<Desk>,
+    state: Mutex<ShellState>,
     backends: Backends,
     owner: Owner,
     runtime: Handle,
     events: broadcast::Sender<Event>,
     changed: Notify,
-    /// Whether somebody waits for a place that an idle instance could give.
+    /// Copy of [`Plan::is_short`] that the end of every use reads without the lock.
     is_short: AtomicBool,
 }
 
-/// What is under one lock.
-pub(super) struct Desk {
+/// Everything that the mutex protects.
+pub(super) struct ShellState {
     pub(super) plan: Plan,
-    pub(super) reins: HashMap<u64, Reins>,
+    pub(super) drivers: HashMap<u64, DriverHandle>,
     pub(super) agents: HashMap<(Principal, Arc<str>), Weak<ScopeState>>,
-    tickets: HashMap<u64, Ticket>,
+    pending: HashMap<u64, PendingAcquire>,
     tasks: JoinSet<()>,
 }
 
-/// Our hold on one instance's driver.
-pub(super) struct Reins {
+/// Handle to one instance's driver.
+pub(super) struct DriverHandle {
     pub(super) orders: watch::Sender<Orders>,
     pub(super) line: Arc<Line>,
     pub(super) id: Option<InstanceId>,
     pub(super) whereabouts: Option<Whereabouts>,
 }
 
-/// Somebody who waits.
-struct Ticket {
+/// Answer channel of a queued request.
+struct PendingAcquire {
     scope: Arc<ScopeState>,
     reply: oneshot::Sender<Result<Lease, AcquireError>>,
 }
@@ -68,15 +75,15 @@ impl Shell {
         (backends, owner): (Backends, Owner),
         runtime: Handle,
     ) -> Arc<Self> {
-        let desk = Desk {
+        let state = ShellState {
             plan,
-            reins: HashMap::new(),
+            drivers: HashMap::new(),
             agents: HashMap::new(),
-            tickets: HashMap::new(),
+            pending: HashMap::new(),
             tasks: JoinSet::new(),
         };
         Arc::new(Self {
-            desk: Mutex::new(desk),
+            state: Mutex::new(state),
             backends,
             owner,
             runtime,
@@ -103,72 +110,75 @@ impl Shell {
         self.events.subscribe()
     }
 
-    pub(super) fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, ShellState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides, and does what follows before anybody else can decide.
+    /// Lets the plan decide about an event, and carries its actions out before the lock is released.
     pub(super) fn with<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Plan, Instant) -> T) -> T {
-        self.at_desk(|desk, now| decide(&mut desk.plan, now))
+        self.with_state(|state, now| decide(&mut state.plan, now))
     }
 
-    /// The same with everything that is under the lock.
-    pub(super) fn at_desk<T>(self: &Arc<Self>, decide: impl FnOnce(&mut Desk, Instant) -> T) -> T {
-        let mut desk = self.desk();
-        let result = decide(&mut desk, tokio::time::Instant::now().into_std());
-        // Also if nothing is done about it: whoever ends a use has to know.
-        self.is_short.store(desk.plan.is_short(), Ordering::Relaxed);
-        let actions = desk.plan.take_actions();
+    /// Like [`Shell::with`], with access to all locked state.
+    pub(super) fn with_state<T>(
+        self: &Arc<Self>,
+        decide: impl FnOnce(&mut ShellState, Instant) -> T,
+    ) -> T {
+        let mut state = self.state();
+        let result = decide(&mut state, tokio::time::Instant::now().into_std());
+        // Updated even without actions: `use_ended` depends on it.
+        self.is_short.store(state.plan.is_short(), Ordering::Relaxed);
+        let actions = state.plan.take_actions();
         if actions.is_empty() {
             return result;
         }
         let unwanted: Vec<Lease> =
-            actions.into_iter().filter_map(|action| desk.carry_out(self, action)).collect();
-        drop(desk);
+            actions.into_iter().filter_map(|action| state.carry_out(self, action)).collect();
+        drop(state);
         self.changed.notify_waiters();
-        // They come back to the desk.
+        // Dropping a lease locks the state again.
         drop(unwanted);
         result
     }
 
-    /// Waits in the queue with this ticket.
+    /// Registers a queued request and returns the channel for its answer.
     pub(super) fn wait(
-        desk: &mut Desk,
+        state: &mut ShellState,
         ticket: u64,
         scope: Arc<ScopeState>,
     ) -> oneshot::Receiver<Result<Lease, AcquireError>> {
         let (reply, answer) = oneshot::channel();
-        desk.tickets.insert(ticket, Ticket { scope, reply });
+        state.pending.insert(ticket, PendingAcquire { scope, reply });
         answer
     }
 
     pub(super) fn withdraw(self: &Arc<Self>, ticket: u64) {
-        let ticket_was_open = self.at_desk(|desk, now| {
-            desk.plan.withdraw(ticket, now);
-            desk.tickets.remove(&ticket)
+        let withdrawn = self.with_state(|state, now| {
+            state.plan.withdraw(ticket, now);
+            state.pending.remove(&ticket)
         });
-        drop(ticket_was_open);
+        drop(withdrawn);
     }
 
-    /// A use has ended: somebody may wait for the place of what is idle now.
+    /// A use has ended: lets the plan evict the idle instance if a request waits for its slot.
     pub(super) fn use_ended(self: &Arc<Self>) {
         if self.is_short.load(Ordering::Relaxed) {
             self.with(Plan::tick);
-            // What is kept for somebody who does not use it has to be looked at again.
+            // Reservations may have changed the next wake-up of the timer task.
             self.changed.notify_waiters();
         }
     }
 
-    /// An instance is on record under this id; its program may not run yet.
+    /// The backend has put an instance on record under this id. Its program may not run yet.
     pub(super) fn recorded(&self, number: u64, id: InstanceId) {
-        if let Some(reins) = self.desk().reins.get_mut(&number) {
-            reins.id = Some(id);
+        if let Some(handle) = self.state().drivers.get_mut(&number) {
+            handle.id = Some(id);
         }
     }
 
     pub(super) fn whereabouts(&self, number: u64, whereabouts: Whereabouts) {
-        if let Some(reins) = self.desk().reins.get_mut(&number) {
-            reins.whereabouts = Some(whereabouts);
+        if let Some(handle) = self.state().drivers.get_mut(&number) {
+            handle.whereabouts = Some(whereabouts);
         }
     }
 
@@ -177,21 +187,21 @@ impl Shell {
     }
 
     pub(super) fn lost(self: &Arc<Self>, number: u64) {
-        let lost = self.at_desk(|desk, now| {
-            let server = desk.plan.member(number)?.key.server.to_string();
-            desk.plan.lost(number, now);
-            Some((server, desk.reins.remove(&number)?.line))
+        let lost = self.with_state(|state, now| {
+            let server = state.plan.member(number)?.key.server.to_string();
+            state.plan.lost(number, now);
+            Some((server, state.drivers.remove(&number)?.line))
         });
         self.changed.notify_waiters();
         if let Some((server, line)) = lost {
             let stderr = line.stderr();
             let ending = Ending { server, cause: Cause::KeeperClosed, status: None, stderr };
-            // Nobody else tells those who wait for its answers.
+            // The driver is gone, so its pending calls are failed here.
             line.end(&Arc::new(ending));
         }
     }
 
-    /// Waits until none of these instances is on its way any more.
+    /// Waits until each of these instances is proven gone, or unverified.
     pub(super) async fn settled(&self, numbers: &[u64]) {
         loop {
             let changed = self.changed.notified();
@@ -205,17 +215,17 @@ impl Shell {
     }
 
     fn are_settled(&self, numbers: &[u64]) -> bool {
-        let desk = self.desk();
-        numbers.iter().all(|number| desk.plan.is_settled(*number))
+        let state = self.state();
+        numbers.iter().all(|number| state.plan.is_settled(*number))
     }
 
-    /// Decides what only time decides, for as long as the keeper lives.
+    /// Timer task: calls [`Plan::tick`] whenever a deadline of the plan passes.
     pub(super) async fn keep_time(self: Arc<Self>) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let wake = self.desk().plan.next_wake();
+            let wake = self.state().plan.next_wake();
             let time = async {
                 match wake {
                     Some(wake) => sleep_until(wake.into()).await,
@@ -230,30 +240,30 @@ impl Shell {
         }
     }
 
-    /// Starts the task that keeps time.
+    /// Starts the timer task.
     pub(super) fn begin(self: &Arc<Self>) {
-        self.desk().tasks.spawn_on(Arc::clone(self).keep_time(), &self.runtime);
+        self.state().tasks.spawn_on(Arc::clone(self).keep_time(), &self.runtime);
     }
 
-    /// Ends all tasks, and with them everything that they hold.
+    /// Aborts all tasks. Dropping a driver stops its instance through the guardian.
     pub(super) fn abandon(self: &Arc<Self>) {
-        let mut tasks = std::mem::take(&mut self.desk().tasks);
+        let mut tasks = std::mem::take(&mut self.state().tasks);
         tasks.abort_all();
-        // A task that never ran can't say that its instance is lost.
-        let all: Vec<u64> = self.desk().plan.members().map(|(number, _)| number).collect();
+        // A task that was aborted before its first poll has not reported its instance as lost.
+        let all: Vec<u64> = self.state().plan.members().map(|(number, _)| number).collect();
         for number in all {
             self.lost(number);
         }
     }
 
     pub(super) fn tell(&self, number: u64, what: What) {
-        // Nobody has to listen.
+        // There may be no subscriber.
         let _ = self.events.send(Event { at: SystemTime::now(), number, what });
     }
 }
 
-impl Desk {
-    /// Returns a lease that nobody waits for any more.
+impl ShellState {
+    /// Carries out one action. Returns a lease whose caller has given up; the caller drops it after unlocking.
     fn carry_out(&mut self, shell: &Arc<Shell>, action: Action) -> Option<Lease> {
         match action {
             Action::Start { number, server, usage } => {
@@ -268,8 +278,8 @@ impl Desk {
                     line: Arc::clone(&line),
                     orders,
                 };
-                let reins = Reins { orders: sender, line, id: None, whereabouts: None };
-                self.reins.insert(number, reins);
+                let handle = DriverHandle { orders: sender, line, id: None, whereabouts: None };
+                self.drivers.insert(number, handle);
                 while self.tasks.try_join_next().is_some() {}
                 self.tasks.spawn_on(driver.drive(), &shell.runtime);
             }
@@ -280,21 +290,21 @@ impl Desk {
                 self.order(number, |orders| orders.limits = limits);
             }
             Action::Grant { ticket, number } => {
-                let Ticket { scope, reply } = self.tickets.remove(&ticket)?;
-                let line = Arc::clone(&self.reins.get(&number)?.line);
+                let PendingAcquire { scope, reply } = self.pending.remove(&ticket)?;
+                let line = Arc::clone(&self.drivers.get(&number)?.line);
                 let lease = Lease::new(scope, line, number, ticket);
                 return reply.send(Ok(lease)).err().and_then(Result::ok);
             }
             Action::Refuse { ticket, error } => {
-                if let Some(ticket) = self.tickets.remove(&ticket) {
-                    // Who has given up needs no answer.
+                if let Some(ticket) = self.pending.remove(&ticket) {
+                    // The caller may have given up.
                     drop(ticket.reply.send(Err(error)));
                 }
             }
             Action::Tell { number, what } => {
-                // Nothing is to be said any more to what the plan has forgotten.
+                // The plan has forgotten the instance, so no order can follow.
                 if self.plan.member(number).is_none() {
-                    self.reins.remove(&number);
+                    self.drivers.remove(&number);
                 }
                 shell.tell(number, what);
             }
@@ -303,8 +313,8 @@ impl Desk {
     }
 
     fn order(&mut self, number: u64, change: impl FnOnce(&mut Orders)) {
-        if let Some(reins) = self.reins.get(&number) {
-            reins.orders.send_modify(change);
+        if let Some(handle) = self.drivers.get(&number) {
+            handle.orders.send_modify(change);
         }
     }
 }

@@ -1,24 +1,24 @@
-//! What a keeper has at one moment.
+//! Snapshot of a keeper for display.
 
 use std::time::{Duration, Instant};
 
 use super::books::Books;
 use super::key::{Key, Sharing, Who};
-use super::plan::{Member, State};
-use super::shell::{Desk, Reins};
+use super::plan::{Member, MemberState};
+use super::shell::{DriverHandle, ShellState};
 use crate::backend::Whereabouts;
 use crate::id::InstanceId;
 
-/// Everything that a keeper has and knows.
+/// State of a keeper at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The books.
+    /// Counts of instances.
     pub books: Books,
     /// The configured servers.
     pub servers: Vec<ServerView>,
-    /// The instances that are not proven to be gone, the oldest first.
+    /// The instances that are not proven gone, oldest first.
     pub instances: Vec<InstanceView>,
-    /// How many callers wait for an instance.
+    /// Number of requests that wait for an instance.
     pub waiting: usize,
 }
 
@@ -27,11 +27,11 @@ pub struct Snapshot {
 pub struct ServerView {
     /// Its name.
     pub name: String,
-    /// Who shares an instance.
+    /// Sharing policy.
     pub sharing: Sharing,
-    /// How many times in a row it has failed.
+    /// Number of failures in a row.
     pub failures: u32,
-    /// How long it is not started again, because it has failed.
+    /// Time until its backoff ends; `None` if it may start now.
     pub backing_off: Option<Duration>,
 }
 
@@ -40,49 +40,48 @@ pub struct ServerView {
 pub struct InstanceView {
     /// Its number within the keeper.
     pub number: u64,
-    /// Its id in the ledger, once it has one.
+    /// Its id in the ledger, once it is on record.
     pub id: Option<InstanceId>,
-    /// Where it is, once it runs.
+    /// Its process or address, once it runs.
     pub whereabouts: Option<Whereabouts>,
-    /// What those have in common who share it.
+    /// The key that its callers share.
     pub key: Key,
-    /// Where it is in its life.
+    /// Its lifecycle state.
     pub state: InstanceState,
-    /// Who has asked for it first.
+    /// The caller that it was started for.
     pub by: Who,
-    /// Who holds a lease on it.
+    /// Callers with a lease on it.
     pub leases: Vec<Who>,
-    /// How many uses there are now.
+    /// Number of uses under way, without listings.
     pub uses: usize,
-    /// How long it has been there.
+    /// Time since its start.
     pub age: Duration,
-    /// How long ago it was last used.
+    /// Time since its last use.
     pub unused: Duration,
 }
 
-/// Where an instance is in its life.
+/// Lifecycle state of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceState {
-    /// Not to be used yet.
+    /// Not ready yet.
     Starting,
-    /// To be used.
+    /// Takes calls.
     Ready,
-    /// It takes no more calls, and waits for those in flight. It goes for this reason.
+    /// Takes no more calls and finishes those in flight, for this cause.
     Draining(super::Cause),
-    /// It is being ended, for this reason.
+    /// Being stopped, for this cause.
     Stopping(super::Cause),
-    /// Something of it may be left.
+    /// May have left processes or containers.
     Unverified,
 }
 
 impl Snapshot {
-    pub(super) fn of(desk: &Desk, now: Instant) -> Self {
-        let instances = desk
-            .plan
-            .members()
-            .map(|(number, member)| InstanceView::of(number, member, desk.reins.get(&number), now));
-        let servers = desk.plan.servers().into_iter().map(|(name, server)| {
-            let (failures, until) = desk.plan.failures(name, now);
+    pub(super) fn of(state: &ShellState, now: Instant) -> Self {
+        let instances = state.plan.members().map(|(number, member)| {
+            InstanceView::of(number, member, state.drivers.get(&number), now)
+        });
+        let servers = state.plan.servers().into_iter().map(|(name, server)| {
+            let (failures, until) = state.plan.failures(name, now);
             ServerView {
                 name: name.to_owned(),
                 sharing: server.sharing,
@@ -91,29 +90,29 @@ impl Snapshot {
             }
         });
         Self {
-            books: desk.plan.books(),
+            books: state.plan.books(),
             servers: servers.collect(),
             instances: instances.collect(),
-            waiting: desk.plan.waiting(),
+            waiting: state.plan.waiting(),
         }
     }
 }
 
 impl InstanceView {
-    fn of(number: u64, member: &Member, reins: Option<&Reins>, now: Instant) -> Self {
+    fn of(number: u64, member: &Member, driver: Option<&DriverHandle>, now: Instant) -> Self {
         Self {
             number,
-            id: reins.and_then(|reins| reins.id),
-            whereabouts: reins.and_then(|reins| reins.whereabouts.clone()),
+            id: driver.and_then(|driver| driver.id),
+            whereabouts: driver.and_then(|driver| driver.whereabouts.clone()),
             key: member.key.clone(),
             state: match &member.state {
-                State::Starting => InstanceState::Starting,
-                State::Ready => InstanceState::Ready,
-                State::Leaving(cause) if member.is_stopping => {
+                MemberState::Starting => InstanceState::Starting,
+                MemberState::Ready => InstanceState::Ready,
+                MemberState::Leaving(cause) if member.is_stopping => {
                     InstanceState::Stopping(cause.clone())
                 }
-                State::Leaving(cause) => InstanceState::Draining(cause.clone()),
-                State::Unverified => InstanceState::Unverified,
+                MemberState::Leaving(cause) => InstanceState::Draining(cause.clone()),
+                MemberState::Unverified => InstanceState::Unverified,
             },
             by: member.by.who.clone(),
             leases: member.leases.values().map(|caller| caller.who.clone()).collect(),
@@ -123,12 +122,12 @@ impl InstanceView {
         }
     }
 
-    /// The server's pid, once it runs.
+    /// The server's pid, if it runs on this machine.
     pub fn pid(&self) -> Option<i32> {
         Some(self.whereabouts.as_ref()?.server()?.pid)
     }
 
-    /// Where it is, once it is spoken with, if that is not on this machine.
+    /// The address of a remote server.
     pub fn place(&self) -> Option<&str> {
         self.whereabouts.as_ref()?.place()
     }

@@ -1,7 +1,7 @@
-//! Who uses an instance right now, and when somebody last did.
+//! Use counter of one instance.
 //!
-//! On the way of every call, so that it is two numbers and no lock. Whoever wants to end an idle
-//! instance closes it here first: from then on nobody can begin to use it.
+//! Every call passes here, so it uses atomics and no lock. The counter and a "closed" bit share one word: the plan
+//! closes an idle instance with one compare-and-swap before it retires it, and no use can begin after that.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use tokio::sync::Notify;
 
 const CLOSED: u64 = 1 << 63;
 
-/// The uses of one instance.
+/// Uses of one instance under way, and the time of the last one.
 #[derive(Debug)]
 pub(super) struct Usage {
-    /// How many there are, and whether further ones are refused.
+    /// Number of uses; the bit [`CLOSED`] refuses further ones.
     state: AtomicU64,
     born: Instant,
-    /// Microseconds from `born` to the last sign of use.
+    /// Microseconds from `born` to the last activity.
     last: AtomicU64,
-    /// Leases that were lent and not used yet.
-    promises: AtomicU64,
+    /// Leases that were granted and not used yet.
+    reservations: AtomicU64,
     quiet: Notify,
-    /// A call has timed out, and nothing was heard since.
+    /// A call timed out, and the server has sent nothing since.
     suspect: AtomicBool,
 }
 
@@ -31,13 +31,13 @@ impl Usage {
             state: AtomicU64::new(0),
             born: now,
             last: AtomicU64::new(0),
-            promises: AtomicU64::new(0),
+            reservations: AtomicU64::new(0),
             quiet: Notify::new(),
             suspect: AtomicBool::new(false),
         }
     }
 
-    /// Whether the use may begin. Each that has begun has to [`end`](Self::end).
+    /// Begins a use, unless uses are refused. Returns whether it began; each begun use must [`end`](Self::end).
     pub(super) fn begin(&self, now: Instant) -> bool {
         let taken = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
             (state & CLOSED == 0).then_some(state + 1)
@@ -53,28 +53,28 @@ impl Usage {
         }
     }
 
-    /// A sign of use that takes no time.
+    /// Records activity.
     pub(super) fn mark(&self, now: Instant) {
         let micros = now.saturating_duration_since(self.born).as_micros();
         self.last.fetch_max(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// Somebody gets a lease, and is about to use it.
-    pub(super) fn promise(&self) {
-        self.promises.fetch_add(1, Ordering::AcqRel);
+    /// A lease was granted and is about to be used.
+    pub(super) fn reserve(&self) {
+        self.reservations.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The first use of a lease has begun, or will never.
-    pub(super) fn redeem(&self) {
-        self.promises.fetch_sub(1, Ordering::AcqRel);
+    /// The first use of a lease has begun, or the lease was dropped unused.
+    pub(super) fn claim(&self) {
+        self.reservations.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether somebody has a lease and has not used it yet.
-    pub(super) fn is_promised(&self) -> bool {
-        self.promises.load(Ordering::Acquire) > 0
+    /// Whether a lease was granted and not used yet.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.reservations.load(Ordering::Acquire) > 0
     }
 
-    /// How many uses there are.
+    /// Number of uses under way.
     pub(super) fn count(&self) -> usize {
         usize::try_from(self.state.load(Ordering::Acquire) & !CLOSED).unwrap_or(usize::MAX)
     }
@@ -83,7 +83,7 @@ impl Usage {
         self.born + Duration::from_micros(self.last.load(Ordering::Relaxed))
     }
 
-    /// Whether it seems to hang; the next caller gets another instance then.
+    /// Whether it seems to hang. The next caller gets another instance then.
     pub(super) fn is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Relaxed)
     }
@@ -101,12 +101,12 @@ impl Usage {
         self.state.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Refuses further uses if there is none now.
+    /// Refuses further uses if none is under way. Returns whether it did.
     pub(super) fn close_if_idle(&self) -> bool {
         self.state.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Waits until the last use has ended, after further ones were refused.
+    /// Waits until the last use has ended. Further uses must be refused already.
     pub(super) async fn quiet(&self) {
         loop {
             let quiet = self.quiet.notified();
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_closed_can_not_be_used() {
+    fn a_closed_instance_refuses_uses() {
         let now = Instant::now();
         let usage = Usage::new(now);
         assert!(usage.begin(now));
@@ -137,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_holds_until_each_is_redeemed() {
+    fn a_reservation_holds_until_every_lease_is_used() {
         let usage = Usage::new(Instant::now());
-        usage.promise();
-        usage.promise();
-        usage.redeem();
-        assert!(usage.is_promised());
-        usage.redeem();
-        assert!(!usage.is_promised());
+        usage.reserve();
+        usage.reserve();
+        usage.claim();
+        assert!(usage.is_reserved());
+        usage.claim();
+        assert!(!usage.is_reserved());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A server's pipes as they are, for a host that speaks with its own client.
+//! Raw pipes of an instance, for a host that brings its own MCP client.
 
 use std::fmt;
 use std::io;
@@ -10,11 +10,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::lease::Use;
 use crate::backend::Output;
 
-/// The two-way line to an instance whose server is configured with [`Speech::Bytes`](super::Speech).
+/// Byte stream to an instance whose server is configured with [`Speech::Bytes`](super::Speech).
 ///
-/// It reads and writes like any stream, so every client that takes one can use it. It owns no
-/// process: the instance ends when the keeper says so, and then reading ends and writing fails. As long
-/// as it is there the instance is in use.
+/// It implements `AsyncRead` and `AsyncWrite`, so every client that takes a stream can use it. It owns
+/// no process: when the keeper stops the instance, reads end and writes fail. The instance counts as
+/// in use as long as the stream is held.
 pub struct Wire {
     output: Output,
     held: Use,

@@ -1,4 +1,4 @@
-//! Reading a ledger, also one that was cut off in mid-word.
+//! Parses a ledger, even one that ends within a line.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,35 +12,35 @@ use crate::records;
 pub(super) const LEDGER: &str = "ledger";
 pub(super) const LOCK: &str = "owner.lock";
 
-/// What a ledger says.
+/// A parsed ledger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Book {
     /// The owner's directory.
     pub directory: PathBuf,
-    /// Whose it is.
+    /// The owner.
     pub owner: OwnerRecord,
-    /// All that was intended and not crossed out.
+    /// Instances by id.
     pub entries: BTreeMap<InstanceId, Entry>,
 }
 
-/// What a ledger says of one instance.
+/// The records of one instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What was about to be started.
+    /// Written before the start.
     pub intent: Intent,
-    /// What was started, if it came to that.
+    /// Written once it ran.
     pub start: Option<Start>,
-    /// How it ended, if it has.
+    /// Written when it ended.
     pub end: Option<End>,
 }
 
 impl Entry {
-    /// Whether there is nothing more to do about it.
+    /// Whether it has ended and needs no further cleanup.
     pub fn is_settled(&self) -> bool {
         self.end.as_ref().is_some_and(End::is_settled)
     }
 
-    /// How firmly it was held. If that is not on record, as if it was held as firmly as can be.
+    /// Its containment level. Without a record, the strictest one is assumed.
     pub(crate) fn level(&self) -> Level {
         self.start.as_ref().and_then(|start| start.level).unwrap_or(Level::Strict)
     }
@@ -53,12 +53,12 @@ impl Book {
         Self::parse(directory, &text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// What is not settled.
+    /// The unsettled entries.
     pub fn open_entries(&self) -> impl Iterator<Item = (InstanceId, &Entry)> {
         self.entries.iter().filter(|(_, e)| !e.is_settled()).map(|(id, entry)| (*id, entry))
     }
 
-    /// The same ledger with the open entries of one backend only.
+    /// A copy with the unsettled entries of one backend only.
     #[must_use]
     pub fn open_of(&self, backend: &str) -> Self {
         let entries = self.open_entries().filter(|(_, entry)| entry.intent.backend == backend);
@@ -66,7 +66,7 @@ impl Book {
         Self { directory: self.directory.clone(), owner: self.owner.clone(), entries }
     }
 
-    /// A line that can't be read, such as a torn last one, says nothing; the others still count.
+    /// Ignores invalid lines, such as a partial last one. `None` if there is no owner record.
     fn parse(directory: &Path, text: &[u8]) -> Option<Self> {
         let mut owner = None;
         let mut entries = BTreeMap::new();

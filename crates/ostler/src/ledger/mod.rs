@@ -1,17 +1,17 @@
-//! The ledger: what an owner has started, on disk before it is started.
+//! The ledger: an owner's record on disk of the instances it starts, written before each start.
 //!
-//! One directory per owner, `owners/ID` in one of its [`Places`], with two files: `owner.lock`,
-//! whose lock is the owner's life line, and `ledger`, lines of JSON that are only ever appended to
-//! and from time to time rewritten without what is settled. As long as the lock is held only the
-//! owner writes; once it is free, whoever takes it over. A directory without open entries is
-//! removed, so that an idle owner leaves no trace.
+//! Each owner has a directory `owners/ID` in one of its [`Places`]. It contains `owner.lock`, which the
+//! owner locks as long as it lives, and `ledger`, one JSON record per line. Records are appended; from
+//! time to time the file is rewritten without settled entries. Only the process that holds the lock
+//! writes: the owner, and after its death the sweep that takes the lock over. A directory without open
+//! entries is removed, so that an idle owner leaves no trace.
 //!
-//! Nothing is flushed to the disk: a ledger has to survive the death of processes, and what a power
-//! failure takes with it are the very processes that it would tell of. Only when an instance is about
-//! to have containers, which outlive that, is its owner's directory flushed.
+//! Ledgers are not flushed to disk: they must survive the death of processes, and a power failure ends
+//! the very processes that they describe. Containers outlive a power failure, so the directory is
+//! flushed before an instance may create one.
 
 mod book;
-mod life_line;
+mod owner_lock;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -25,99 +25,99 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use crate::containers::{EngineDoor, Ways};
 pub use book::{Book, Entry};
-pub(crate) use life_line::{LifeLine, Patience};
+pub(crate) use owner_lock::{OwnerLock, Patience};
 pub use record::{Client, End, Intent, OwnerRecord, PROCESS, Record, Start};
 
 use crate::id::{InstanceId, OwnerId};
-use crate::places::{Places, make_private};
+use crate::places::{Places, describe, make_private};
 use crate::records;
 use book::{LEDGER, LOCK};
 
-/// What becomes the ledger when it is rewritten.
+/// Temporary name of the ledger while it is rewritten.
 const LEDGER_ASIDE: &str = "ledger.new";
 
-/// Settled lines beyond this many are dropped when they outnumber the others.
+/// A ledger with at least this many lines is rewritten when half of them are settled.
 const COMPACT_BEYOND: usize = 128;
 
-/// How often a directory is made anew that a sweep has removed.
+/// Attempts to create the directory if a sweep removes it meanwhile.
 const OPEN_ATTEMPTS: usize = 3;
 
-/// Why there is no ledger. Without one nothing is started.
+/// No ledger could be created. Without one, no server is started.
 #[derive(Debug, thiserror::Error)]
 #[error("no directory can hold the ledger ({}); set XDG_STATE_HOME to one that can", tried.join("; "))]
 pub struct NoLedger {
     tried: Vec<String>,
 }
 
-/// An owner's own ledger.
+/// The ledger of a living owner.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     owner: OwnerRecord,
     places: Places,
-    pages: Mutex<Vec<Page>>,
+    ledgers: Mutex<Vec<OpenLedger>>,
 }
 
-/// An owner's directory, which is there only while it has open entries. There is a second one if
-/// the first could not be written any more.
+/// An owner's directory in one place; it exists only while it has open entries. An owner has a second
+/// one if the first became unwritable.
 #[derive(Debug)]
-struct Page {
+struct OpenLedger {
     owner: OwnerRecord,
     directory: PathBuf,
     file: File,
-    /// The last write has failed, perhaps in mid-line: the file does not say all that `open` does.
-    behind: bool,
+    /// The last write failed, perhaps within a line: the file lacks something that `open` has.
+    is_stale: bool,
     lines: usize,
-    /// The lines that still matter.
+    /// Records of unsettled instances.
     open: BTreeMap<InstanceId, Vec<Record>>,
-    _life_line: LifeLine,
+    _lock: OwnerLock,
 }
 
 impl Ledger {
     pub(crate) fn new(places: Places, owner: OwnerRecord) -> Self {
-        Self { owner, places, pages: Mutex::new(Vec::new()) }
+        Self { owner, places, ledgers: Mutex::new(Vec::new()) }
     }
 
-    /// Whose it is.
     pub(crate) fn owner(&self) -> OwnerId {
         self.owner.id
     }
 
-    /// Notes an intent, and says where. If a place is full or gone, in the next one.
+    /// Records an intent and returns the owner's directory. Falls back to the next place if one cannot be written.
     pub(crate) fn intend(&self, intent: Intent) -> Result<PathBuf, NoLedger> {
-        let mut pages = self.lock();
+        let mut ledgers = self.lock();
         let record = Record::Intent(intent);
-        let taken = pages
+        let taken = ledgers
             .iter_mut()
-            .find_map(|page| page.write(&record).ok().map(|()| page.directory.clone()));
+            .find_map(|ledger| ledger.write(&record).ok().map(|()| ledger.directory.clone()));
         if let Some(directory) = taken {
             return Ok(directory);
         }
-        let used: Vec<PathBuf> = pages.iter().map(|page| page.directory.clone()).collect();
+        let used: Vec<PathBuf> = ledgers.iter().map(|ledger| ledger.directory.clone()).collect();
         let unused = |place: &&Path| !used.iter().any(|directory| directory.starts_with(place));
-        let page = Page::open_in(self.places.directories().filter(unused), &self.owner, &record)?;
-        let directory = page.directory.clone();
-        pages.push(page);
+        let ledger =
+            OpenLedger::open_in(self.places.directories().filter(unused), &self.owner, &record)?;
+        let directory = ledger.directory.clone();
+        ledgers.push(ledger);
         Ok(directory)
     }
 
-    /// Notes what became of an intent. What can't be written is found out by the next sweep.
+    /// Records what became of an intent. After a failed write, the next sweep determines it again.
     pub(crate) fn note(&self, record: &Record) {
         let (Record::Started(Start { instance, .. }) | Record::Ended { instance, .. }) = record
         else {
             return;
         };
-        let mut pages = self.lock();
-        if let Some(page) = pages.iter_mut().find(|page| page.open.contains_key(instance)) {
-            let _ = page.write(record);
+        let mut ledgers = self.lock();
+        if let Some(ledger) = ledgers.iter_mut().find(|ledger| ledger.open.contains_key(instance)) {
+            let _ = ledger.write(record);
         }
-        pages.retain(|page| !page.open.is_empty());
+        ledgers.retain(|ledger| !ledger.open.is_empty());
     }
 
-    /// What is on record of an instance that is not settled.
+    /// The entry of an instance that is not settled.
     #[cfg(feature = "keeper")]
     pub(crate) fn entry(&self, instance: InstanceId) -> Option<Entry> {
-        let pages = self.lock();
-        let records = pages.iter().find_map(|page| page.open.get(&instance))?;
+        let ledgers = self.lock();
+        let records = ledgers.iter().find_map(|ledger| ledger.open.get(&instance))?;
         let mut entries = BTreeMap::new();
         for record in records {
             book::enter(&mut entries, record.clone());
@@ -125,12 +125,12 @@ impl Ledger {
         entries.remove(&instance)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Page>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<OpenLedger>> {
+        self.ledgers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Page {
+impl OpenLedger {
     fn open_in<'p>(
         places: impl Iterator<Item = &'p Path>,
         owner: &OwnerRecord,
@@ -138,13 +138,13 @@ impl Page {
     ) -> Result<Self, NoLedger> {
         let mut tried = Vec::new();
         for place in places {
-            let written = Self::open(place, owner).and_then(|mut page| {
-                page.write(first)?;
-                Ok(page)
+            let written = Self::open(place, owner).and_then(|mut ledger| {
+                ledger.write(first)?;
+                Ok(ledger)
             });
             match written {
-                Ok(page) => return Ok(page),
-                Err(error) => tried.push(format!("{}: {error}", place.display())),
+                Ok(ledger) => return Ok(ledger),
+                Err(error) => tried.push(describe(place, &error)),
             }
         }
         Err(NoLedger { tried })
@@ -154,36 +154,29 @@ impl Page {
         make_private(place)?;
         let owners = owners_in(place);
         make_private(&owners)?;
-        // A sweep may mistake it for a dead owner's until its lock is held.
+        // A sweep may remove the directory before its lock is held.
         let mut attempts = (0..OPEN_ATTEMPTS).map(|_| Self::open_aside(&owners, owner));
         let is_final = |attempt: &io::Result<Self>| !matches!(attempt, Err(error) if error.kind() == io::ErrorKind::NotFound);
         attempts.find(is_final).unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()))
     }
 
-    /// Made under another name, so that a directory with a real name has an owner and a lock.
+    /// Creates the directory under a temporary name, so that one with its final name always has an owner record and a
+    /// lock.
     fn open_aside(owners: &Path, owner: &OwnerRecord) -> io::Result<Self> {
         let _unswept = unfinished();
         let (aside, directory) =
             (owners.join(format!(".{}", owner.id)), owners.join(owner.id.to_string()));
         fs::create_dir(&aside)?;
-        let written = LifeLine::create(&aside.join(LOCK)).and_then(|life_line| {
+        let written = OwnerLock::create(&aside.join(LOCK)).and_then(|lock| {
             let file = append_to(&aside)?;
             write_line(&file, &Record::Owner(owner.clone()), false)?;
             fs::rename(&aside, &directory)?;
-            Ok((life_line, file))
+            Ok((lock, file))
         });
         match written {
-            Ok((life_line, file)) => {
+            Ok((lock, file)) => {
                 let (owner, open) = (owner.clone(), BTreeMap::new());
-                Ok(Self {
-                    owner,
-                    directory,
-                    file,
-                    behind: false,
-                    lines: 1,
-                    open,
-                    _life_line: life_line,
-                })
+                Ok(Self { owner, directory, file, is_stale: false, lines: 1, open, _lock: lock })
             }
             Err(error) => {
                 remove(&aside);
@@ -192,17 +185,17 @@ impl Page {
         }
     }
 
-    /// After an error an intent is not on record, and anything else is so in memory only, until the
-    /// next write.
+    /// Writes a record. After an error, an intent is not on record; other records stay in memory and are
+    /// written by the next write.
     fn write(&mut self, record: &Record) -> io::Result<()> {
         self.remember(record);
-        let written = if self.behind { self.rewrite() } else { self.append(record) };
-        self.behind = written.is_err();
+        let written = if self.is_stale { self.rewrite() } else { self.append(record) };
+        self.is_stale = written.is_err();
         if let (Err(_), Record::Intent(intent)) = (&written, record) {
             self.open.remove(&intent.instance);
         }
         if written.is_ok() && self.lines >= COMPACT_BEYOND && self.lines >= 2 * self.needed() {
-            // It is whole as it is: this only makes it shorter.
+            // The file is complete without it: rewriting only makes it shorter.
             let _ = self.rewrite();
         }
         written
@@ -229,15 +222,15 @@ impl Page {
         Ok(())
     }
 
-    /// How many lines are not settled, the owner's among them.
+    /// Number of lines that a rewritten file has: the owner's and those of unsettled instances.
     fn needed(&self) -> usize {
         1 + self.open.values().map(Vec::len).sum::<usize>()
     }
 
-    /// Writes what is not settled, beside the ledger and then in its place.
+    /// Replaces the file by one with the unsettled records only.
     fn rewrite(&mut self) -> io::Result<()> {
         let aside = self.directory.join(LEDGER_ASIDE);
-        // From an attempt that has failed.
+        // A failed attempt may have left one.
         let _ = fs::remove_file(&aside);
         let file = OpenOptions::new().append(true).create_new(true).open(&aside)?;
         let owner = Record::Owner(self.owner.clone());
@@ -250,8 +243,8 @@ impl Page {
     }
 }
 
-impl Drop for Page {
-    /// With open entries it stays, for the guardians and the next sweep.
+impl Drop for OpenLedger {
+    /// Removes the directory, unless it has open entries for the guardians and the next sweep.
     fn drop(&mut self) {
         if self.open.is_empty() {
             remove(&self.directory);
@@ -259,24 +252,24 @@ impl Drop for Page {
     }
 }
 
-/// Removes an owner's directory. The lock goes last, so that what is left of it if this process is
-/// killed meanwhile can still be told from a living owner's.
+/// Removes an owner's directory, the lock file last: if this process is killed meanwhile, the rest
+/// can still be told from a living owner's.
 pub(crate) fn remove(directory: &Path) {
-    // What can't be removed now is found by the next sweep.
+    // The next sweep removes what this cannot.
     for name in [LEDGER_ASIDE, LEDGER] {
         let _ = fs::remove_file(directory.join(name));
     }
     let _ = fs::remove_dir_all(directory);
 }
 
-/// Held by whoever in this process makes a directory, or sweeps those that were never finished: to
-/// try a lock of one's own process would succeed, and cut it.
+/// Mutex of this process between creating a directory and sweeping unfinished ones: a sweep would get
+/// the lock of its own process, and closing it would release the owner's.
 pub(crate) fn unfinished() -> MutexGuard<'static, ()> {
     static UNFINISHED: Mutex<()> = Mutex::new(());
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the owners' directories are.
+/// The directory of all owners' directories.
 pub(crate) fn owners_in(place: &Path) -> PathBuf {
     place.join("owners")
 }
@@ -285,7 +278,7 @@ pub(crate) fn lock_in(directory: &Path) -> PathBuf {
     directory.join(LOCK)
 }
 
-/// Brings an owner's directory to the disk. Only containers need that: they outlive a power failure.
+/// Flushes an owner's directory to disk. Needed before containers, which outlive a power failure.
 pub(crate) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory.join(LEDGER))?.sync_all()?;
     for directory in directory.ancestors().take(2) {
@@ -294,8 +287,8 @@ pub(crate) fn sync(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Appends a record to the ledger of a dead owner, whose lock the caller holds.
-pub(crate) fn append(directory: &Path, record: &Record, _held: &LifeLine) -> io::Result<()> {
+/// Appends a record to the ledger of a dead owner whose lock the caller holds.
+pub(crate) fn append(directory: &Path, record: &Record, _held: &OwnerLock) -> io::Result<()> {
     let ends_torn = !records::read(&directory.join(LEDGER))?.ends_with(b"\n");
     write_line(&append_to(directory)?, record, ends_torn)
 }
@@ -306,7 +299,7 @@ fn append_to(directory: &Path) -> io::Result<File> {
     options.append(true).create(true).custom_flags(flags).open(directory.join(LEDGER))
 }
 
-/// In one write, so that a line is there as a whole, or is the torn end of the file.
+/// Writes a line with one system call: a partial line can only be at the end of the file.
 fn write_line(mut file: &File, record: &Record, after_torn: bool) -> io::Result<()> {
     let mut line = if after_torn { vec![b'\n'] } else { Vec::new() };
     serde_json::to_writer(&mut line, record)?;

@@ -1,4 +1,4 @@
-//! The lines of a ledger.
+//! Records of a ledger, one JSON object per line.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,24 +13,24 @@ use crate::outcome::{Outcome, Proof, Residue};
 use crate::spec::ServerSpec;
 use crate::whereabouts::Whereabouts;
 
-/// The backend of processes of this machine. Ledgers that are older than other backends do not name it.
+/// Name of the process backend. Old ledgers do not name a backend; this one is meant then.
 pub const PROCESS: &str = "process";
 
-/// One line.
+/// One line of a ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// Whose ledger this is; the first line.
+    /// The owner; the first line.
     Owner(OwnerRecord),
-    /// Something is about to be started.
+    /// An instance is about to be started.
     Intent(Intent),
-    /// It was.
+    /// An instance runs.
     Started(Start),
-    /// It is over, or believed to be.
+    /// An instance has ended, or something of it is left.
     Ended {
-        /// Which one.
+        /// The instance.
         instance: InstanceId,
-        /// How.
+        /// How it ended.
         end: End,
     },
 }
@@ -38,15 +38,15 @@ pub enum Record {
 /// A process that starts servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OwnerRecord {
-    /// Never used twice.
+    /// Unique id.
     pub id: OwnerId,
     /// The process.
     pub process: Identity,
-    /// What it is, for people: `ostler run`, or the name of a host.
+    /// Display name: `ostler run`, or the name of a host.
     pub program: String,
-    /// Who started it, for people.
+    /// Its parent process, for display.
     pub client: Option<Client>,
-    /// The boot in which the pids mean something.
+    /// Id of the boot in which its pids are valid.
     pub boot: String,
 }
 
@@ -59,35 +59,35 @@ pub struct Client {
     pub name: String,
 }
 
-/// What is about to be started. Neither arguments nor environment: they carry secrets.
+/// An instance that is about to be started. Omits arguments and environment, because they carry secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
-    /// Which one.
+    /// The instance.
     pub instance: InstanceId,
-    /// What people call the server.
+    /// Display name of the server.
     pub name: String,
     /// The program.
     pub program: String,
-    /// The backend that starts it, and is asked about it.
+    /// The backend that starts it and later cleans it up.
     #[serde(default = "process", skip_serializing_if = "is_process")]
     pub backend: String,
-    /// What that backend needs to find it again, in its own words.
+    /// Opaque data with which the backend finds it again.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub handle: String,
-    /// The leaf that may be made for it.
+    /// Path of the leaf cgroup that may be created for it.
     pub leaf: Option<PathBuf>,
-    /// The cgroups that may be made to limit it.
+    /// Paths of the cgroups that may be created to limit its resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<PathBuf>,
-    /// Its ways to containers.
+    /// Container engines that it may reach.
     #[serde(default, skip_serializing_if = "Ways::is_none")]
     pub ways: Ways,
-    /// Milliseconds since 1970.
+    /// Time of the intent, in milliseconds since 1970.
     pub at: u64,
 }
 
 impl Intent {
-    /// Of an instance that has none of what only processes have.
+    /// An intent without the fields that only the process backend needs.
     pub fn new(instance: InstanceId, spec: &ServerSpec, backend: &str) -> Self {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -112,15 +112,15 @@ fn is_process(backend: &str) -> bool {
     backend == PROCESS
 }
 
-/// What was started.
+/// An instance that runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// Which one.
+    /// The instance.
     pub instance: InstanceId,
-    /// Where it is.
+    /// Its processes or its address.
     #[serde(flatten)]
     pub whereabouts: Whereabouts,
-    /// How firmly it is held, if it is a process.
+    /// Its containment level, if it is a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
 }
@@ -129,11 +129,11 @@ pub struct Start {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// It was never started.
+    /// The start was refused; the program never ran.
     Refused,
-    /// Nothing is left.
+    /// It is proven gone.
     Gone(Proof),
-    /// Something is, or may be.
+    /// Something of it is left, or may be.
     Unverified(Residue),
 }
 
@@ -147,10 +147,10 @@ impl From<&Outcome> for End {
 }
 
 impl End {
-    /// Whether there is nothing more to do.
+    /// Whether no cleanup remains to be done.
     pub fn is_settled(&self) -> bool {
         match self {
-            // Nothing more can be found out about it: what carries the mark is gone.
+            // All marked processes are gone, and a sweep could not find others.
             Self::Refused | Self::Gone(_) | Self::Unverified(Residue::Unwatched) => true,
             Self::Unverified(Residue::Processes(_) | Residue::Engine(_) | Residue::Other(_)) => {
                 false

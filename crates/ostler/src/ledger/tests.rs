@@ -11,7 +11,7 @@ use crate::whereabouts::Whereabouts;
 
 const SOMEBODY: Identity = Identity { pid: 1, start: 1 };
 
-/// Two places, and an owner's ledger in them.
+/// An owner's ledger with two places.
 struct Scene {
     first: TempDir,
     second: TempDir,
@@ -32,7 +32,7 @@ impl Scene {
         Self { ledger: Ledger::new(places, owner), first, second }
     }
 
-    /// What there is in each of the places.
+    /// Owner directories in each place.
     fn directories(&self) -> [Vec<PathBuf>; 2] {
         [&self.first, &self.second].map(|place| {
             let entries = fs::read_dir(owners_in(place.path())).into_iter().flatten();
@@ -44,7 +44,7 @@ impl Scene {
         assert_eq!(self.directories(), [Vec::<PathBuf>::new(), Vec::new()]);
     }
 
-    /// The open instances on disk, in each of the places.
+    /// Unsettled instances on disk, in each place.
     fn open_on_disk(&self) -> [Vec<InstanceId>; 2] {
         self.directories().map(|directories| {
             let books = directories.iter().map(|directory| Book::read(directory).unwrap());
@@ -84,7 +84,7 @@ impl Scene {
         self.ledger.note(&Record::Ended { instance, end: End::Gone(Proof::NoChild) });
     }
 
-    /// The first directory's file can take no more, as on a full disk.
+    /// Makes writes to the first directory's file fail, as on a full disk.
     fn fill_the_first(&self) {
         self.ledger.lock()[0].file = OpenOptions::new().append(true).open("/dev/full").unwrap();
     }
@@ -105,7 +105,7 @@ fn an_idle_owner_leaves_nothing() {
     assert_eq!(scene.open_on_disk(), [vec![other], vec![]]);
     scene.end(other);
     scene.assert_idle();
-    // And may begin again.
+    // It can start again.
     let third = scene.intend();
     assert_eq!(scene.open_on_disk(), [vec![third], vec![]]);
     drop(scene.ledger);
@@ -125,7 +125,7 @@ fn a_refused_start_is_settled_and_a_residue_is_not() {
 }
 
 #[test]
-fn compaction_keeps_what_is_open_and_drops_what_is_settled() {
+fn compaction_keeps_open_entries_and_drops_settled_ones() {
     let scene = Scene::new();
     let kept = scene.intend();
     scene.start(kept);
@@ -144,7 +144,7 @@ fn compaction_keeps_what_is_open_and_drops_what_is_settled() {
 }
 
 #[test]
-fn many_open_entries_are_not_rewritten_for_nothing() {
+fn many_open_entries_do_not_cause_useless_rewrites() {
     let scene = Scene::new();
     let open: Vec<InstanceId> = (0..2 * COMPACT_BEYOND).map(|_| scene.intend()).collect();
     assert_eq!(scene.text().lines().count(), 1 + open.len());
@@ -156,7 +156,7 @@ fn many_open_entries_are_not_rewritten_for_nothing() {
 fn a_compaction_that_fails_changes_nothing() {
     let scene = Scene::new();
     let kept = scene.intend();
-    // A directory can't be replaced by a file.
+    // Renaming a file onto a directory fails.
     fs::create_dir(scene.directories()[0][0].join(LEDGER_ASIDE)).unwrap();
     for _ in 0..COMPACT_BEYOND {
         let instance = scene.intend();
@@ -165,7 +165,7 @@ fn a_compaction_that_fails_changes_nothing() {
     assert_eq!(scene.directories().map(|found| found.len()), [1, 0]);
     assert_eq!(scene.open_on_disk(), [vec![kept], vec![]]);
     fs::remove_dir(scene.directories()[0][0].join(LEDGER_ASIDE)).unwrap();
-    // What a failed one has left is no obstacle to the next.
+    // The remains of a failed attempt do not prevent the next.
     symlink("/dev/full", scene.directories()[0][0].join(LEDGER_ASIDE)).unwrap();
     let last = scene.intend();
     assert!(scene.text().lines().count() < COMPACT_BEYOND);
@@ -176,14 +176,14 @@ fn a_compaction_that_fails_changes_nothing() {
 }
 
 #[test]
-fn a_full_place_is_followed_by_the_next() {
+fn a_full_place_falls_back_to_the_next() {
     let scene = Scene::new();
     let first = scene.intend();
     scene.fill_the_first();
     fs::create_dir(scene.directories()[0][0].join(LEDGER_ASIDE)).unwrap();
     let second = scene.intend();
     assert_eq!(scene.open_on_disk(), [vec![first], vec![second]]);
-    // Each is noted where it was intended.
+    // Each record goes to the directory of its intent.
     scene.start(second);
     scene.end(second);
     assert_eq!(scene.directories().map(|found| found.len()), [1, 0]);
@@ -192,7 +192,7 @@ fn a_full_place_is_followed_by_the_next() {
 }
 
 #[test]
-fn an_end_that_could_not_be_written_is_made_up_for() {
+fn an_end_that_could_not_be_written_is_written_later() {
     let scene = Scene::new();
     let (ended, open) = (scene.intend(), scene.intend());
     scene.fill_the_first();
@@ -208,7 +208,7 @@ fn an_end_that_could_not_be_written_is_made_up_for() {
 }
 
 #[test]
-fn without_any_place_nothing_can_be_intended() {
+fn without_a_place_every_intent_is_refused() {
     let scene = Scene::new();
     let places = Places::new(["/dev/null/here".into(), "/proc/there".into()]);
     let ledger = Ledger::new(places, scene.ledger.owner.clone());
@@ -232,7 +232,7 @@ fn without_any_place_nothing_can_be_intended() {
 }
 
 #[test]
-fn a_torn_line_says_nothing_and_the_next_one_counts() {
+fn a_partial_line_is_ignored_and_the_next_one_counts() {
     let scene = Scene::new();
     let (one, other) = (scene.intend(), scene.intend());
     let directory = scene.directories()[0].remove(0);
@@ -241,7 +241,7 @@ fn a_torn_line_says_nothing_and_the_next_one_counts() {
     assert_eq!(scene.open_on_disk(), [vec![one], vec![]]);
     drop(scene.ledger);
 
-    let held = LifeLine::take_over(&lock_in(&directory), Patience::GiveUp).unwrap().unwrap();
+    let held = OwnerLock::take_over(&lock_in(&directory), Patience::GiveUp).unwrap().unwrap();
     let end = Record::Ended { instance: one, end: End::Refused };
     append(&directory, &end, &held).unwrap();
     let book = Book::read(&directory).unwrap();
@@ -250,7 +250,7 @@ fn a_torn_line_says_nothing_and_the_next_one_counts() {
 }
 
 #[test]
-fn the_first_word_about_an_owner_and_an_intent_counts() {
+fn the_first_record_of_an_owner_and_of_an_intent_counts() {
     let scene = Scene::new();
     let one = scene.intend();
     scene.start(one);

@@ -1,4 +1,5 @@
-//! Reading lines.
+//! Reads lines without a buffer per pipe: data is read into a buffer that all pipes of a thread share, and only an
+//! incomplete line is copied.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -10,15 +11,15 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::splitter::Splitter;
 
-/// As much as a pipe holds.
+/// Size of a read, in bytes: the default capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
 thread_local! {
-    /// One for all pipes that are read on this thread: an idle one needs none.
+    /// Read buffer of this thread, so that idle pipes need none.
     static SCRATCH: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
-/// The lines of one pipe. Whatever it holds between two reads is a line that has not ended.
+/// Line reader of one pipe. Holds only an incomplete line between reads.
 #[derive(Debug, Default)]
 pub struct Lines(Splitter);
 
@@ -28,7 +29,7 @@ pub enum ReadError {
     /// A line is longer than allowed.
     #[error("a line is longer than {0} bytes")]
     LongLine(usize),
-    /// The pipe has ended.
+    /// End of file.
     #[error("the pipe has ended")]
     End,
     /// The pipe failed.
@@ -37,8 +38,8 @@ pub enum ReadError {
 }
 
 impl Lines {
-    /// Reads once, and gives each line that is complete to `each`, without its end; blank ones are none.
-    /// May be dropped while it waits.
+    /// Reads once and calls `each` for every complete line, without its newline; blank lines are skipped.
+    /// Cancel safe.
     pub async fn read(
         &mut self,
         from: &mut (impl AsyncRead + Unpin),
@@ -55,8 +56,8 @@ impl Lines {
     }
 }
 
-/// Reads once into memory that is nobody's afterwards, and says how much; nothing at the end. May be dropped while it
-/// waits.
+/// Reads once into the shared buffer and calls `with` on the data. Returns the number of bytes, 0 at the end of file.
+/// Cancel safe.
 pub async fn read(
     from: &mut (impl AsyncRead + Unpin),
     mut with: impl FnMut(&[u8]),

@@ -1,4 +1,4 @@
-//! Lines over pipes, as a runtime reads and writes them.
+//! Reads and writes lines on pipes, on tokio: [`Lines`] for one reader, [`Outbox`] for many writers.
 
 mod lines;
 mod outbox;

@@ -1,4 +1,9 @@
-//! What was written to a pipe and not taken by its reader yet.
+//! Outbound queue of a pipe that many callers write to.
+//!
+//! A caller that finds the queue empty and the pipe free takes the pipe and writes its line itself, without a task
+//! switch. While one caller writes, others append to the queue and return at once; the writer also writes what was
+//! queued meanwhile, several lines per system call. If the pipe is full, the rest stays queued and the flush task
+//! ([`Outbox::flush`]) writes it when the reader makes room, or reports that the reader is stuck.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,95 +23,93 @@ use tokio::time::timeout;
 
 type Pipe = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Lines are written together up to this much: a larger one is not worth being copied.
-const TOGETHER: usize = 16 << 10;
-/// Whoever has written so often for others goes on with what it has to do itself.
-const TURNS: usize = 8;
+/// Lines are copied together into one write up to this size, in bytes; larger ones are not worth the copy.
+const MOST_TOGETHER: usize = 16 << 10;
+/// Most writes of one caller for others; then the flush task takes over.
+const MOST_ROUNDS: usize = 8;
 
-/// Why something was not written.
+/// Why a line was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The pipe is closed, or nobody reads it any more.
+    /// The pipe is closed, on this side or by its reader.
     #[error("the pipe is closed")]
     Closed,
-    /// The reader does not read, and so much waits for it already.
-    #[error("{0} bytes wait already")]
+    /// The queue is full, with this many bytes.
+    #[error("the queue is full: {0} bytes are waiting")]
     Full(usize),
 }
 
-/// Why nothing can be written any more.
+/// Why the flush task gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stuck {
-    /// The reader has not read anything for so long.
+    /// The reader has read nothing for this long.
     NotReading(Duration),
-    /// Nobody reads it any more.
+    /// The reader closed the pipe.
     Closed,
 }
 
-/// A pipe that many write to: each of them as far as there is room, the rest by one task.
-///
-/// One writes at a time, and nobody waits for that: what others want to write meanwhile is written along, as one.
+/// Outbound queue of a pipe with many writers. Sending never waits.
 #[derive(Default)]
 pub struct Outbox {
-    state: Mutex<State>,
+    queue: Mutex<Queue>,
     unsent: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    place: Place,
+struct Queue {
+    pipe: PipeState,
     waiting: VecDeque<Bytes>,
-    /// How much waits, or is being written.
+    /// Bytes that are queued or being written.
     size: usize,
-    /// How much was ever written.
+    /// Total bytes written; shows whether the reader makes progress.
     written: u64,
-    /// Writing has failed.
+    /// A write has failed.
     is_broken: bool,
 }
 
-/// Where the pipe is.
+/// State of the pipe.
 #[derive(Default)]
-enum Place {
-    /// It is not open yet, or not any more.
+enum PipeState {
+    /// Not open yet, or closed.
     #[default]
     Closed,
-    Here(Pipe),
-    /// Somebody writes. Who waits for the end of that, if anybody does.
-    Lent(Option<Waker>),
+    Free(Pipe),
+    /// A caller writes; the waker of a task that waits for the end of that.
+    Writing(Option<Waker>),
 }
 
-/// What somebody who writes has come to.
+/// Result of a round of writing.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
     Done,
-    /// The pipe is full, or others have so much to say that one of them should go on.
+    /// The pipe is full, or more was queued than one caller should write.
     Unfinished,
-    /// After so many bytes.
+    /// A write failed after this many bytes.
     Failed(usize),
 }
 
 impl Outbox {
-    /// From now on something can be written.
+    /// Attaches the pipe.
     pub fn open(&self, pipe: impl AsyncWrite + Send + Unpin + 'static) {
-        self.state().place = Place::Here(Box::new(pipe));
+        self.queue().pipe = PipeState::Free(Box::new(pipe));
     }
 
-    /// Closes the pipe. What waits is lost.
+    /// Closes the pipe and drops the queue.
     pub fn close(&self) {
-        let closed = self.state().close();
+        let closed = self.queue().close();
         drop(closed);
     }
 
-    /// Writes at once what the pipe has room for; the rest waits, up to `limit` bytes. Never waits itself.
+    /// Writes what the pipe has room for and queues the rest, up to `limit` bytes. Never waits.
     pub fn send(&self, line: Bytes, limit: usize) -> Result<(), SendError> {
-        let mut state = self.state();
-        let Some(pipe) = state.borrow_at_once() else {
-            return self.leave(state, line, limit);
+        let mut queue = self.queue();
+        let Some(pipe) = queue.take_pipe_if_empty() else {
+            return self.enqueue(queue, line, limit);
         };
         let length = line.len();
-        state.size += length;
-        drop(state);
-        // Who has to wait for room is the one that flushes.
+        queue.size += length;
+        drop(queue);
+        // Only the flush task waits for room.
         let progress = self.write(pipe, line, &mut Context::from_waker(Waker::noop()));
         if progress != Progress::Done {
             self.unsent.notify_one();
@@ -117,60 +120,60 @@ impl Outbox {
         }
     }
 
-    /// The same, but it is written together with what others say at this moment.
+    /// Like [`Outbox::send`], but always queues, so that the flush task writes several lines together.
     pub fn send_along(&self, line: Bytes, limit: usize) -> Result<(), SendError> {
-        self.leave(self.state(), line, limit)
+        self.enqueue(self.queue(), line, limit)
     }
 
-    /// Leaves it to whoever writes, or flushes.
-    fn leave(
+    /// Queues a line for the caller that is writing, or for the flush task.
+    fn enqueue(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut queue: MutexGuard<'_, Queue>,
         line: Bytes,
         limit: usize,
     ) -> Result<(), SendError> {
-        state.add(line, limit)?;
-        let is_lent = matches!(state.place, Place::Lent(_));
-        drop(state);
-        if !is_lent {
+        queue.add(line, limit)?;
+        let is_writing = matches!(queue.pipe, PipeState::Writing(_));
+        drop(queue);
+        if !is_writing {
             self.unsent.notify_one();
         }
         Ok(())
     }
 
-    /// How much waits to be read.
+    /// Bytes that are queued or being written.
     pub fn waiting(&self) -> usize {
-        self.state().size
+        self.queue().size
     }
 
-    /// Writes what could not be written at once, for as long as it is polled. Returns only if the
-    /// reader reads nothing for `limit()`, or can't any more.
+    /// The flush task: writes queued lines as long as it is polled. Returns only if the reader reads
+    /// nothing for `limit()`, or has closed the pipe.
     pub async fn flush(&self, limit: impl Fn() -> Duration) -> Stuck {
         loop {
             self.unsent.notified().await;
-            // Whoever is about to say something does so first: to write it along costs nothing.
+            // Lets other tasks queue their lines first, so that one write takes them all.
             yield_now().await;
             loop {
-                let (limit, before) = (limit(), self.state().written);
+                let (limit, before) = (limit(), self.queue().written);
                 let flushed = poll_fn(|cx| self.poll_flush(cx));
                 let in_time = timeout(limit, flushed).await.is_ok();
-                if self.state().is_broken {
+                if self.queue().is_broken {
                     return Stuck::Closed;
                 }
                 if in_time {
                     break;
                 }
-                if self.state().written == before {
+                if self.queue().written == before {
                     return Stuck::NotReading(limit);
                 }
             }
         }
     }
 
-    /// Waits until nothing waits any more.
+    /// Waits until the queue is empty, and writes it.
     pub async fn drained(&self) {
         poll_fn(|cx| {
-            if let Place::Lent(waker) = &mut self.state().place {
+            if let PipeState::Writing(waker) = &mut self.queue().pipe {
                 *waker = Some(cx.waker().clone());
                 return Poll::Pending;
             }
@@ -179,89 +182,91 @@ impl Outbox {
         .await;
     }
 
-    /// Writes past what waits, for the only one who writes.
+    /// Writes raw bytes past the queue, for a caller that is the only writer.
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.state().place {
-            Place::Here(pipe) => Pin::new(pipe).poll_write(cx, bytes),
-            Place::Closed | Place::Lent(_) => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        match &mut self.queue().pipe {
+            PipeState::Free(pipe) => Pin::new(pipe).poll_write(cx, bytes),
+            PipeState::Closed | PipeState::Writing(_) => {
+                Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+            }
         }
     }
 
-    /// Writes what waits, unless somebody else is about to, who says what is left.
+    /// Writes the queue, unless another caller is writing: that one notifies the flush task of the rest.
     fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let borrowed = self.state().borrow_for_waiting();
+        let borrowed = self.queue().take_pipe_and_lines();
         match borrowed.map(|(pipe, lines)| self.write(pipe, lines, cx)) {
             Some(Progress::Unfinished) => Poll::Pending,
             Some(Progress::Done | Progress::Failed(_)) | None => Poll::Ready(()),
         }
     }
 
-    /// Writes these lines and what is added meanwhile, and gives the pipe back.
+    /// Writes these lines and what is queued meanwhile, then returns the pipe.
     fn write(&self, mut pipe: Pipe, mut lines: Bytes, cx: &mut Context<'_>) -> Progress {
         let mut total = 0;
-        for _ in 0..TURNS {
+        for _ in 0..MOST_ROUNDS {
             let length = lines.len();
             let poll = write_all(&mut pipe, &mut lines, cx);
             let written = length - lines.len();
             total += written;
-            let mut state = self.state();
-            state.note(written);
+            let mut queue = self.queue();
+            queue.note(written);
             match poll {
-                Poll::Ready(Ok(())) if state.waiting.is_empty() => {
-                    state.give_back(pipe);
+                Poll::Ready(Ok(())) if queue.waiting.is_empty() => {
+                    queue.return_pipe(pipe);
                     return Progress::Done;
                 }
-                Poll::Ready(Ok(())) => lines = state.next(),
+                Poll::Ready(Ok(())) => lines = queue.next(),
                 Poll::Ready(Err(_)) => {
-                    state.fail();
+                    queue.fail();
                     return Progress::Failed(total);
                 }
                 Poll::Pending => {
-                    state.give_back_with(pipe, lines);
+                    queue.return_pipe_with(pipe, lines);
                     return Progress::Unfinished;
                 }
             }
         }
-        self.state().give_back_with(pipe, lines);
+        self.queue().return_pipe_with(pipe, lines);
         cx.waker().wake_by_ref();
         Progress::Unfinished
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// The pipe, for somebody who writes.
-    fn borrow(&mut self) -> Option<Pipe> {
-        match mem::replace(&mut self.place, Place::Lent(None)) {
-            Place::Here(pipe) => Some(pipe),
+impl Queue {
+    /// Takes the pipe for writing, if it is free.
+    fn take_pipe(&mut self) -> Option<Pipe> {
+        match mem::replace(&mut self.pipe, PipeState::Writing(None)) {
+            PipeState::Free(pipe) => Some(pipe),
             other => {
-                self.place = other;
+                self.pipe = other;
                 None
             }
         }
     }
 
-    /// The pipe, if nothing waits for it.
-    fn borrow_at_once(&mut self) -> Option<Pipe> {
-        if self.waiting.is_empty() { self.borrow() } else { None }
+    /// Takes the pipe, if it is free and the queue is empty.
+    fn take_pipe_if_empty(&mut self) -> Option<Pipe> {
+        if self.waiting.is_empty() { self.take_pipe() } else { None }
     }
 
-    /// The pipe, and what waits for it.
-    fn borrow_for_waiting(&mut self) -> Option<(Pipe, Bytes)> {
+    /// Takes the pipe and the next lines of the queue.
+    fn take_pipe_and_lines(&mut self) -> Option<(Pipe, Bytes)> {
         if self.waiting.is_empty() {
             return None;
         }
-        Some((self.borrow()?, self.next()))
+        Some((self.take_pipe()?, self.next()))
     }
 
     fn add(&mut self, line: Bytes, limit: usize) -> Result<(), SendError> {
-        if matches!(self.place, Place::Closed) {
+        if matches!(self.pipe, PipeState::Closed) {
             return Err(SendError::Closed);
         }
-        // What is begun has to be finished.
+        // A line of any size is accepted if nothing is queued.
         if self.size + line.len() > limit && !self.waiting.is_empty() {
             return Err(SendError::Full(self.size));
         }
@@ -270,10 +275,10 @@ impl State {
         Ok(())
     }
 
-    /// What is worth being written at once of what waits.
+    /// Takes the lines that one write should contain.
     fn next(&mut self) -> Bytes {
         let first = self.waiting.pop_front().unwrap_or_default();
-        let fits = |line: &Bytes, length: usize| length + line.len() <= TOGETHER;
+        let fits = |line: &Bytes, length: usize| length + line.len() <= MOST_TOGETHER;
         if !self.waiting.front().is_some_and(|second| fits(second, first.len())) {
             return first;
         }
@@ -286,34 +291,34 @@ impl State {
 
     fn note(&mut self, written: usize) {
         self.written += written as u64;
-        // It may have been closed meanwhile, when nothing waits any more.
+        // Closing the pipe meanwhile has reset the size.
         self.size = self.size.saturating_sub(written);
     }
 
-    fn give_back(&mut self, pipe: Pipe) {
-        // Otherwise it was closed meanwhile.
-        if let Place::Lent(waiter) = &mut self.place {
+    fn return_pipe(&mut self, pipe: Pipe) {
+        // Any other state means that the pipe was closed meanwhile.
+        if let PipeState::Writing(waiter) = &mut self.pipe {
             let waiter = waiter.take();
-            self.place = Place::Here(pipe);
+            self.pipe = PipeState::Free(pipe);
             waiter.into_iter().for_each(Waker::wake);
         }
     }
 
-    fn give_back_with(&mut self, pipe: Pipe, rest: Bytes) {
-        if matches!(self.place, Place::Lent(_)) {
+    fn return_pipe_with(&mut self, pipe: Pipe, rest: Bytes) {
+        if matches!(self.pipe, PipeState::Writing(_)) {
             self.waiting.push_front(rest);
         }
-        self.give_back(pipe);
+        self.return_pipe(pipe);
     }
 
-    fn close(&mut self) -> Place {
+    fn close(&mut self) -> PipeState {
         self.waiting = VecDeque::new();
         self.size = 0;
-        let mut place = mem::take(&mut self.place);
-        if let Place::Lent(waiter) = &mut place {
+        let mut pipe = mem::take(&mut self.pipe);
+        if let PipeState::Writing(waiter) = &mut pipe {
             waiter.take().into_iter().for_each(Waker::wake);
         }
-        place
+        pipe
     }
 
     fn fail(&mut self) {
@@ -322,7 +327,7 @@ impl State {
     }
 }
 
-/// Writes all of it, as far as there is room.
+/// Writes as much as the pipe has room for.
 fn write_all(pipe: &mut Pipe, lines: &mut Bytes, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
     while !lines.is_empty() {
         let written = ready!(Pin::new(&mut *pipe).poll_write(cx, lines))?;

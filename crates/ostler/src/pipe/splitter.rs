@@ -1,11 +1,11 @@
-//! Lines out of chunks.
+//! Splits chunks into lines.
 
 use memchr::memchr;
 
-/// More than this is not kept for the next line.
+/// Most capacity of the line buffer that is kept after a long line, in bytes.
 const KEPT: usize = 16 << 10;
 
-/// A line that is not complete yet.
+/// Splitter state: the incomplete line.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     partial: Vec<u8>,
@@ -16,7 +16,7 @@ pub(super) struct Splitter {
 pub(super) struct TooLong;
 
 impl Splitter {
-    /// Gives each complete line to `each`, without its end. A blank one is none.
+    /// Calls `each` for every complete line, without `\r\n` and byte order mark. Blank lines are skipped.
     pub(super) fn feed(
         &mut self,
         mut chunk: &[u8],

@@ -1,7 +1,7 @@
-//! What every backend has to do, whatever its instances are made of.
+//! The contract of backends, as tests.
 //!
-//! Each clause is a function over a [`Candidate`]. A backend that has no use for a clause says why in
-//! [`Candidate::absent`], and the test prints that.
+//! Each clause is a function over a [`Candidate`]. A backend to which a clause does not apply lists it in
+//! [`Candidate::absent`] with the reason, and the test prints that.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use tokio::time::{sleep, timeout};
 const PATIENCE: Duration = Duration::from_secs(30);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// A backend with servers that it can run.
+/// A backend with targets to test it on.
 pub(crate) struct Candidate {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) terms: Terms,
-    /// Answers each line until its input ends or it is told to stop.
+    /// Answers each line until its stdin ends or it is told to stop.
     pub(crate) polite: Target,
-    /// The server's input and output.
+    /// A line to the server and its answer.
     pub(crate) line: (&'static str, &'static str),
-    /// Answers as well, and heeds neither the end of its input nor a request to end.
+    /// Answers each line, and ignores the end of stdin and TERM.
     pub(crate) stubborn: Target,
-    /// Can't be started.
+    /// Cannot be started.
     pub(crate) missing: Target,
-    /// Of a kind that the backend does not start.
+    /// A target of another backend.
     pub(crate) foreign: Target,
-    /// Kills whatever holds an instance.
+    /// Kills the guardian of an instance, or its equivalent.
     pub(crate) unhold: Box<dyn Fn(&Whereabouts)>,
-    /// The clauses that don't hold for it, and why.
+    /// Clauses that do not apply to it, with the reason.
     pub(crate) absent: &'static [(&'static str, &'static str)],
 }
 
-/// An owner with a ledger of its own.
+/// An owner with its own ledger.
 pub(crate) struct Stage {
     pub(crate) owner: Owner,
     places: Places,
@@ -54,7 +54,7 @@ impl Stage {
         Self { owner, places, _directory: directory }
     }
 
-    /// The ledger, with the open entries of this backend.
+    /// The owner's ledger with the open entries of this backend.
     fn books(&self, of: &Candidate) -> Vec<Book> {
         let own = books(&self.places).into_iter().map(|book| book.open_of(of.backend.name()));
         own.filter(|book| !book.entries.is_empty()).collect()
@@ -110,14 +110,14 @@ impl Running {
         assert_eq!(String::from_utf8_lossy(&answer), expected);
     }
 
-    /// Reads what is left of its output, which has to end.
+    /// Reads the rest of its output, which must end.
     async fn expect_silence(&mut self) {
         let mut rest = Vec::new();
-        // A connection that was cut off has ended as well.
+        // A broken connection counts as the end.
         let _ = timeout(PATIENCE, self.stdout.read_to_end(&mut rest)).await.unwrap();
     }
 
-    /// Goes the whole way down from `step`, to the proof.
+    /// Stops it from `step` on and waits for the proof.
     async fn end(mut self, step: Step) -> Output {
         drop(self.stdin.take());
         self.hold.stop(step);
@@ -139,7 +139,7 @@ pub(crate) async fn a_stubborn_one_is_ended_with_proof(of: &Candidate, stage: &S
     running.exchange(of.line).await;
     let mut stdout = running.end(Step::Closing).await;
     let rest = timeout(PATIENCE, stdout.read_to_end(&mut Vec::new())).await;
-    assert!(rest.is_ok(), "nobody holds its output any more");
+    assert!(rest.is_ok(), "its output is still open");
 }
 
 pub(crate) async fn it_can_be_ended_at_once(of: &Candidate, stage: &Stage) {
@@ -218,7 +218,7 @@ pub(crate) async fn what_nobody_holds_is_listed_and_ended(of: &Candidate, stage:
     let mut running = start(of, stage, &of.stubborn).await;
     running.exchange(of.line).await;
     let Running { id, hold, stdin, stdout, whereabouts } = running;
-    // Like an owner that was killed: it lets go of nothing in an orderly way.
+    // Leaks the hold, as a killed owner would.
     std::mem::forget(hold);
     (of.unhold)(&whereabouts);
     let book = stage.books(of).remove(0);
@@ -275,7 +275,7 @@ impl Hold for Nothing {
 }
 
 impl Candidate {
-    /// Says that a clause is absent, and why: to the real stderr, because tests that pass keep what they print.
+    /// Prints why a clause does not apply, to the real stderr: the output of passing tests is captured.
     pub(crate) fn is_absent(&self, backend: &str, clause: &str) -> bool {
         let absent = self.absent.iter().find(|(absent, _)| *absent == clause);
         if let Some((_, reason)) = absent {
@@ -288,7 +288,7 @@ impl Candidate {
     }
 }
 
-/// All clauses, each as a test, for a backend that a function of the same name makes.
+/// Defines a test for each clause, for the backend that the function of the same name creates.
 macro_rules! contract {
     ($backend:ident: $($clause:ident)*) => {
         mod $backend {
@@ -303,7 +303,7 @@ macro_rules! contract {
                 stage.expect_settled().await;
             })*
 
-            /// A name that is not that of a clause would excuse nothing.
+            /// Catches misspelled names of clauses.
             #[test]
             fn what_is_absent_is_a_clause() {
                 let clauses = [$(stringify!($clause)),*];

@@ -1,8 +1,7 @@
-//! The contract of the seam, for the backends of processes and of remote servers and for a third one that lives in
-//! this test. The simulated one is held to it beside the simulation (`keeper/sim/contract.rs`).
+//! Runs the contract against the process backend, the remote backend and a third one defined in this test. The
+//! simulated backend is tested beside the simulation (`keeper/sim/contract.rs`).
 //!
-//! That processes are found again that a dead owner has left is also shown with real deaths, in `tests/sweeps.rs` of
-//! the command line.
+//! `tests/sweeps.rs` of the command line shows with really killed owners that a sweep finds their processes.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on should stop")]
 
 mod clauses;
@@ -59,7 +58,7 @@ fn processes() -> Candidate {
     }
 }
 
-/// Repeats what it is told.
+/// A remote server that echoes each line.
 #[derive(Debug)]
 struct Far {
     is_stubborn: bool,

@@ -1,4 +1,4 @@
-//! What a keeper and a sweep do with a backend that the library does not know.
+//! Keeper and sweep with a backend of the host.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -32,7 +32,7 @@ async fn a_keeper_shares_its_instances_like_any_others() {
 
     let session = keeper.session();
     let lease = session.acquire("it").await.unwrap();
-    // What an echo answers is the request itself, which is no answer.
+    // The echo returns the request itself, which is no response.
     lease.notify(&Frame::parse(r#"{"jsonrpc":"2.0","method":"x"}"#).unwrap()).unwrap();
     let view = keeper.snapshot().instances.remove(0);
     assert_eq!((view.state.clone(), view.pid()), (InstanceState::Ready, None));
@@ -52,8 +52,7 @@ async fn a_keeper_shares_its_instances_like_any_others() {
     assert_eq!(fs::read_dir(directory.path().join("owners")).unwrap().count(), 0);
 }
 
-/// A ledger whose owner died in another boot of the machine, with an entry of processes as old ledgers have it and one
-/// of the backend of threads.
+/// A ledger whose owner died before a reboot, with a process entry in the old format and an entry of the thread backend.
 struct Inherited {
     directory: PathBuf,
     process: InstanceId,
@@ -98,7 +97,7 @@ fn scene() -> (tempfile::TempDir, Places, Inherited) {
     (directory, places, inherited)
 }
 
-/// Another boot proves that no process is left, and nothing about anything else.
+/// A reboot proves that no process is left, and nothing about other backends.
 #[test]
 fn the_sweep_of_the_fence_leaves_entries_of_other_backends_alone() {
     let (_directory, places, inherited) = scene();

@@ -1,5 +1,5 @@
-//! A third backend: its instances are threads of this process. It shows that nothing above the seam has to know what
-//! an instance is made of.
+//! A third backend, whose instances are threads of this process. It shows that the code above backends does not depend
+//! on what an instance is made of.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -29,20 +29,20 @@ use tokio::time::{Instant, Sleep, sleep};
 pub(crate) const NAME: &str = "thread";
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Threads that run, each with a switch that ends it.
+/// Running threads, each with its switch.
 type Switches = Arc<Mutex<BTreeMap<InstanceId, Arc<Switch>>>>;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads(Switches);
 
-/// How a thread is told to end.
+/// Tells a thread to end.
 #[derive(Debug)]
 struct Switch {
-    /// It should end.
+    /// It was asked to end.
     asked: AtomicBool,
-    /// It must.
+    /// It must end.
     off: AtomicBool,
-    /// Cut off, it reads and writes nothing any more.
+    /// Its pipe; shut down when it must end.
     socket: UnixStream,
 }
 
@@ -64,12 +64,12 @@ struct Thread {
     switch: Arc<Switch>,
     switches: Switches,
     owner: Owner,
-    /// Dropped when it has ended.
+    /// Dropped at the end of the thread.
     _ended: oneshot::Sender<()>,
 }
 
 impl Thread {
-    /// Repeats its input until it has to end, and puts its own end on record.
+    /// Echoes its input until it must end, and records its own end.
     fn run(self) {
         let mut bytes = [0; 1024];
         while !self.switch.off.load(Ordering::Relaxed) {
@@ -78,7 +78,7 @@ impl Thread {
                 Ok(0) if self.is_stubborn => std::thread::sleep(LOOK),
                 Ok(0) => break,
                 Ok(count) => drop((&self.switch.socket).write_all(&bytes[..count])),
-                // Nothing was said for a while.
+                // Read timeout.
                 Err(_) if is_asked && !self.is_stubborn => break,
                 Err(_) => {}
             }
@@ -216,17 +216,17 @@ impl Backend for Threads {
     }
 }
 
-/// A keeper's hold on a thread.
+/// The keeper's handle on a thread.
 struct Held {
     id: InstanceId,
-    /// What is still to be told, the first one last.
+    /// Events still to be reported, the next one last.
     news: Vec<Event>,
     switch: Arc<Switch>,
     thread: Option<JoinHandle<()>>,
     end: oneshot::Receiver<()>,
     owner: Owner,
     grace: Duration,
-    /// When it is turned off, once it was told to end.
+    /// When it is turned off, after it was told to end.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -246,7 +246,7 @@ impl Hold for Held {
         }
         let Some(thread) = &self.thread else { return Poll::Pending };
         if !thread.is_finished() {
-            // The sender is dropped as the last thing that a thread does.
+            // A thread drops the sender as its last action.
             let _ = ready!(Pin::new(&mut self.end).poll(cx));
         }
         let status = match self.thread.take().map(JoinHandle::join) {

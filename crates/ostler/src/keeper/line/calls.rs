@@ -1,4 +1,4 @@
-//! The calls in flight.
+//! Table of the calls in flight to one instance.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -6,11 +6,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::Reply;
 use crate::frame::CallId;
 
-/// Numbers of ours need no protection against chosen ones.
+/// Hasher for call ids. The keeper assigns them, so they need no protection against collisions.
 #[derive(Default)]
-struct Identity(u64);
+struct CallIdHasher(u64);
 
-impl Hasher for Identity {
+impl Hasher for CallIdHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -22,22 +22,22 @@ impl Hasher for Identity {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Spread over the whole word: the table looks at both ends of it.
+        // Spread over the whole word: the hash table uses its high and low bits.
         self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 
-/// Who waits for which answer.
+/// Callbacks of the calls in flight, by id.
 #[derive(Default)]
 pub(super) struct Calls {
-    pending: HashMap<CallId, Reply, BuildHasherDefault<Identity>>,
+    pending: HashMap<CallId, Reply, BuildHasherDefault<CallIdHasher>>,
     last: u64,
     heard: u64,
     is_closed: bool,
 }
 
 impl Calls {
-    /// `None`: nothing more will be answered.
+    /// Adds a call. `None` if the instance has ended.
     pub(super) fn enter(&mut self, reply: Reply) -> Option<CallId> {
         if self.is_closed {
             return None;
@@ -52,12 +52,12 @@ impl Calls {
         self.pending.remove(&id)
     }
 
-    /// How many there are.
+    /// Number of calls in flight.
     pub(super) fn count(&self) -> usize {
         self.pending.len()
     }
 
-    /// How many messages the server has sent.
+    /// Number of messages the server has sent.
     pub(super) fn heard(&self) -> u64 {
         self.heard
     }
@@ -66,7 +66,7 @@ impl Calls {
         self.heard += 1;
     }
 
-    /// All who still wait.
+    /// Refuses further calls and returns the callbacks of those in flight.
     pub(super) fn close(&mut self) -> Vec<Reply> {
         self.is_closed = true;
         std::mem::take(&mut self.pending).into_values().collect()

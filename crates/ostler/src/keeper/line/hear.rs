@@ -1,4 +1,4 @@
-//! Reading what a server says.
+//! Reads a server's stdout and stderr.
 
 use bytes::Bytes;
 use tokio::io::AsyncRead;
@@ -8,7 +8,7 @@ use crate::frame::{Frame, Kind};
 use crate::keeper::cause::Fault;
 use crate::pipe::{Lines, ReadError, read};
 
-/// Reads a server's output to its end, and passes every message on.
+/// Reads stdout to its end: responses go to their calls, other messages to the listener. Returns why reading ended.
 pub(in crate::keeper) async fn hear(
     mut output: impl AsyncRead + Unpin,
     talk: &Talk,
@@ -26,7 +26,7 @@ pub(in crate::keeper) async fn hear(
     }
 }
 
-/// Reads a server's complaints to their end, so that it can always write some.
+/// Reads stderr to its end, so that the server never blocks on it, and keeps the tail.
 pub(in crate::keeper) async fn drain_stderr(mut stderr: impl AsyncRead + Unpin, line: &Line) {
     let keep = |chunk: &[u8]| {
         let limit = line.limits().stderr;
@@ -36,20 +36,20 @@ pub(in crate::keeper) async fn drain_stderr(mut stderr: impl AsyncRead + Unpin, 
 }
 
 fn pass_on(line: &[u8], talk: &Talk, listener: &dyn Listener) {
-    // What is no message is noise that some servers make.
+    // Some servers print other text to stdout; it is dropped.
     let Ok(frame) = Frame::parse(Bytes::copy_from_slice(line)) else { return };
     talk.line.usage.suspect(false);
     let mut calls = lock(&talk.line.calls);
     calls.hear();
     if frame.kind() != Kind::Answer {
         drop(calls);
-        // What goes on by itself is in use.
+        // A server that sends messages on its own counts as in use.
         talk.line.usage.mark(tokio::time::Instant::now().into_std());
         return listener.hear(talk, frame);
     }
     let reply = frame.call_id().and_then(|id| calls.take(id));
     drop(calls);
-    // Nobody waits for it if its caller has given up.
+    // The caller may have given up.
     if let Some(reply) = reply {
         reply(Ok(frame));
     }

@@ -1,4 +1,4 @@
-//! What the host does about what servers say.
+//! Interfaces that the host implements: handshake and listener.
 
 use std::fmt;
 use std::future::Future;
@@ -13,18 +13,18 @@ use crate::keeper::key::Key;
 /// JSON-RPC: there is no such method.
 const METHOD_NOT_FOUND: i32 = -32601;
 
-/// How an instance becomes ready. The keeper knows no method of any protocol, so the host says it.
+/// Makes an instance ready. The keeper knows no method of MCP, so the host implements this.
 ///
-/// It has the server's start limit in all; whatever it has begun is dropped then.
+/// The future is dropped when the server's start limit has passed.
 pub trait Handshake: Send + Sync {
-    /// Talks to a server that has just started until it can be used, or says why it can't.
+    /// Initialises a server that has just started. Returns why it cannot be used, if so.
     fn greet<'a>(&'a self, server: &'a Talk) -> Greeting<'a>;
 }
 
 /// A handshake in progress.
 pub type Greeting<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
 
-/// Ready as soon as the program runs.
+/// No handshake: an instance is ready as soon as its program runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHandshake;
 
@@ -34,15 +34,16 @@ impl Handshake for NoHandshake {
     }
 }
 
-/// Hears what servers say without being asked: notifications and requests of their own.
+/// Receives notifications and requests of servers.
 ///
-/// It is called by the task that reads the server, so that order is kept; it may not wait.
+/// The task that reads the server calls it, which keeps the order of messages, so it must not block.
 pub trait Listener: Send + Sync {
-    /// A message that is no answer.
+    /// Takes a notification or a request.
     fn hear(&self, from: &Talk, message: Frame);
 }
 
-/// Refuses every request of a server, so that it does not wait for ever, and drops the rest.
+/// Answers every request of a server with an error, so that it does not wait forever, and drops
+/// notifications.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RefuseRequests;
 
@@ -51,14 +52,15 @@ impl Listener for RefuseRequests {
         if message.kind() == Kind::Request {
             let refusal = message.refusal(METHOD_NOT_FOUND, "this host answers no requests");
             if let Ok(refusal) = Frame::parse(refusal) {
-                // A server that has gone needs no answer.
+                // The server may have ended.
                 let _ = from.notify(&refusal);
             }
         }
     }
 }
 
-/// The host's line to one instance, for handshakes and answers. What is said here is no use of it.
+/// The host's handle to one instance, for the handshake and for responses. Messages sent through it do
+/// not count as use.
 #[derive(Clone)]
 pub struct Talk {
     pub(super) line: Arc<Line>,
@@ -71,7 +73,7 @@ impl Talk {
         Self { line, key, number }
     }
 
-    /// Whose instance it is.
+    /// Its key.
     pub fn key(&self) -> &Key {
         &self.key
     }
@@ -81,17 +83,17 @@ impl Talk {
         self.number
     }
 
-    /// A request and its answer.
+    /// Sends a request and waits for the response.
     pub async fn call(&self, request: &Frame, limit: Duration) -> Result<Frame, CallError> {
         self.line.call(request, limit).await
     }
 
-    /// A request whose answer nobody needs; its id has to be one that no call can have.
+    /// Sends a request without waiting for the response. Its id must not be a number, as the ids of calls are.
     pub fn say(&self, request: &Frame) -> Result<(), CallError> {
         self.line.say(request)
     }
 
-    /// A notification, or an answer to a request of the server.
+    /// Sends a notification, or the response to a request of the server.
     pub fn notify(&self, message: &Frame) -> Result<(), CallError> {
         self.line.notify(message)
     }

@@ -1,7 +1,9 @@
-//! The line to one server: what is said to it, and what it says.
+//! Messages to and from one instance.
 //!
-//! A caller writes to the server's input itself, if that has room, and is woken by the task that
-//! reads the server's output: one wake-up per call, and nobody in between.
+//! A caller registers its call in `calls` under a fresh id and writes the request to the server's stdin itself, if the
+//! pipe has room; otherwise the driver's flush task writes it. The driver's read task finds the call by the id of the
+//! response and wakes the caller. So a call costs one wake-up and no task in between. When the instance ends, the
+//! driver calls [`Line::end`], which fails all calls in flight.
 
 mod calls;
 mod hear;
@@ -29,47 +31,47 @@ use crate::backend::{Input, Output};
 use crate::frame::{CallId, Frame, Kind};
 use crate::pipe::{Outbox, SendError, Stuck};
 
-/// With so many calls a server has always something to do.
-const MANY: usize = 16;
+/// With this many calls in flight, requests are batched: the server is busy and need not be woken for each.
+const BUSY_CALLS: usize = 16;
 
-/// Why there is no answer.
+/// Why a call has no response.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The instance has ended while it had the call.
+    /// The instance ended during the call.
     #[error(transparent)]
     Ended(Arc<Ending>),
-    /// The instance takes no more calls; this one was not sent, and another instance can be had.
+    /// The instance takes no more calls. The call was not sent and may be made on another instance.
     #[error("the instance takes no more calls")]
     Closed,
-    /// The lease is over: its call, session or agent has ended.
+    /// The scope of the lease was closed.
     #[error("the session is over")]
     ScopeClosed,
-    /// There was no answer in time.
+    /// The call exceeded its time limit.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// The server does not read, and no more may wait for it.
-    #[error("the server does not read its input, and {0} bytes wait already")]
+    /// The server's unread input has reached its limit, with this many bytes.
+    #[error("the server does not read its input: {0} bytes are waiting")]
     Backlog(usize),
-    /// The keeper reads the server's pipes itself, or somebody else has taken them.
-    #[error("the server's pipes are not to be had")]
+    /// The server is not configured with [`Speech::Bytes`](super::Speech), or its pipes were taken before.
+    #[error("the server's pipes are not available: the keeper or another client uses them")]
     NoWire,
-    /// What was given is not a request.
+    /// The message has the wrong kind for this method: a call needs a request, a notification must not be one.
     #[error("not a request")]
     NotARequest,
 }
 
 impl CallError {
-    /// Whether the server has certainly not seen the call, so that it may be repeated.
+    /// Whether the server certainly has not seen the call, so that it may be repeated.
     pub fn was_not_sent(&self) -> bool {
         matches!(self, Self::Closed | Self::Backlog(_))
     }
 }
 
-/// Who gets an answer, or hears that there will be none.
+/// Callback of a call: receives the response, or why there is none.
 pub(super) type Reply = Box<dyn FnOnce(Result<Frame, Arc<Ending>>) + Send>;
 
-/// What callers and the driver of an instance share. It owns no process.
+/// Connection state of one instance, shared by its leases and its driver. Owns no process.
 pub(super) struct Line {
     limits: Mutex<ServerLimits>,
     outbox: Outbox,
@@ -102,12 +104,12 @@ impl Line {
         &self.usage
     }
 
-    /// From now on something can be said.
+    /// Attaches the server's stdin; calls before that fail with [`CallError::Closed`].
     pub(super) fn open(&self, input: Input) {
         self.outbox.open(input);
     }
 
-    /// Leaves the reading to whoever takes it.
+    /// Keeps the server's stdout for a client of the host instead of reading it.
     pub(super) fn leave_output(&self, output: Output) {
         *lock(&self.output) = Some(output);
     }
@@ -116,12 +118,12 @@ impl Line {
         lock(&self.output).take()
     }
 
-    /// Writes past the queue, for the only one who writes.
+    /// Writes raw bytes past the queue, for [`Wire`](super::Wire), the only writer then.
     pub(super) fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.outbox.poll_write(cx, bytes)
     }
 
-    /// Ends the server's input.
+    /// Closes the server's stdin.
     pub(super) fn close_input(&self) {
         self.outbox.close();
     }
@@ -134,9 +136,9 @@ impl Line {
         *lock(&self.limits) = limits;
     }
 
-    /// Nothing more will be heard: everybody who waits is told.
+    /// The instance has ended: fails all calls in flight and refuses new ones.
     pub(super) fn end(&self, ending: &Arc<Ending>) {
-        // The first ending is the one that counts.
+        // Only the first ending counts.
         let ending = Arc::clone(self.ended.get_or_init(|| Arc::clone(ending)));
         let replies = lock(&self.calls).close();
         for reply in replies {
@@ -145,8 +147,8 @@ impl Line {
         self.leaving.notify_waiters();
     }
 
-    /// Waits until it is decided that the instance goes, after a call could not be sent: whoever asks
-    /// then gets another one.
+    /// After [`CallError::Closed`]: waits until the keeper has retired the instance, so that the next
+    /// request gets another one.
     pub(super) async fn left(&self) {
         loop {
             let leaving = self.leaving.notified();
@@ -167,7 +169,7 @@ impl Line {
         lock(&self.stderr).text()
     }
 
-    /// Sends a request under a number of ours; `reply` gets the answer, under that number.
+    /// Sends a request under a fresh id; `reply` receives the response under that id.
     pub(super) fn begin(
         &self,
         line: impl FnOnce(CallId) -> Bytes,
@@ -178,8 +180,8 @@ impl Line {
             let id = calls.enter(reply).ok_or(CallError::Closed)?;
             (id, calls.count())
         };
-        // A server that has much to do need not be woken for each of its calls.
-        let way = if count < MANY { Outbox::send } else { Outbox::send_along };
+        // Requests to a busy server are written together.
+        let way = if count < BUSY_CALLS { Outbox::send } else { Outbox::send_along };
         let sent = self.send_by(way, line(id));
         if let Err(error) = sent {
             self.forget(id);
@@ -188,15 +190,15 @@ impl Line {
         Ok(id)
     }
 
-    /// How many messages it has sent.
+    /// Number of messages the server has sent.
     pub(super) fn heard(&self) -> u64 {
         lock(&self.calls).heard()
     }
 
-    /// Nobody waits for this answer any more.
+    /// Drops a call; a late response is discarded.
     pub(super) fn forget(&self, id: CallId) {
         let reply = lock(&self.calls).take(id);
-        // Whatever it holds is let go of outside the lock.
+        // The callback may own leases, whose drop must not run under the lock.
         drop(reply);
     }
 
@@ -227,16 +229,16 @@ impl Line {
         })
     }
 
-    /// Waits for a turn, if only so many calls may be with the server at a time.
+    /// Waits for a permit, if the server limits concurrent calls.
     pub(super) async fn turn(&self) -> Turn {
         match &self.turns {
-            // It is never closed.
+            // The semaphore is never closed.
             Some(turns) => Turn(Arc::clone(turns).acquire_owned().await.ok()),
             None => Turn(None),
         }
     }
 
-    /// A turn, if it can be had at once.
+    /// A permit, if one is free.
     pub(super) fn try_turn(&self) -> Option<Turn> {
         match &self.turns {
             Some(turns) => Some(Turn(Some(Arc::clone(turns).try_acquire_owned().ok()?))),
@@ -244,7 +246,7 @@ impl Line {
         }
     }
 
-    /// A request and its answer, which carries the request's own id again.
+    /// Sends a request and waits for the response, which carries the request's own id.
     pub(super) async fn call(&self, request: &Frame, limit: Duration) -> Result<Frame, CallError> {
         if request.kind() != Kind::Request {
             return Err(CallError::NotARequest);
@@ -264,15 +266,15 @@ impl Line {
             Ok(Ok(Err(ending))) => Err(CallError::Ended(ending)),
             Ok(Err(_)) => Err(CallError::Closed),
             Err(late_answer) => {
-                // A server that says other things meanwhile is slow, not hung.
+                // A server that sent anything meanwhile is slow, not hung.
                 self.usage.suspect(self.heard() == heard);
                 Err(late(late_answer))
             }
         }
     }
 
-    /// Writes what could not be written at once. Returns only if the server does not read it, or can't
-    /// any more.
+    /// Writes what callers could not write at once. Returns only if the server has closed its input, or
+    /// reads nothing for its write limit.
     pub(super) async fn flush(&self) -> Fault {
         match self.outbox.flush(|| self.limits().write).await {
             Stuck::NotReading(limit) => Fault::NotReading(limit),
@@ -281,13 +283,13 @@ impl Line {
     }
 }
 
-/// The right to have one call with a server.
+/// Permit for one of a server's concurrent calls; returned when dropped.
 #[derive(Debug)]
 pub struct Turn(
     #[expect(dead_code, reason = "held until it is dropped")] Option<OwnedSemaphorePermit>,
 );
 
-/// A call in flight: when its caller gives up, its place in the table goes.
+/// Removes a call from the table when its caller gives up.
 struct Pending<'a> {
     line: &'a Line,
     id: CallId,
@@ -305,7 +307,7 @@ impl std::fmt::Debug for Line {
     }
 }
 
-/// What a panic has left is as good as before: every change is one assignment.
+/// Ignores poisoning: every change under these locks is a single assignment or insertion.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

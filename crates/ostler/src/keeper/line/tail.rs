@@ -1,8 +1,8 @@
-//! The end of what a server wrote to stderr.
+//! The last bytes of a stream.
 
 use std::collections::VecDeque;
 
-/// At most that many bytes; older ones go.
+/// Ring of the latest bytes; the limit is given with each push.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     bytes: VecDeque<u8>,

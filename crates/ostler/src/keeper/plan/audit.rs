@@ -1,38 +1,38 @@
-//! What must hold in a plan at every moment, for tests.
+//! Invariants of a plan, checked by tests after every step.
 
 use std::time::{Duration, Instant};
 
 use super::shares::Candidate;
-use super::{Member, Obstacle, Plan, Purpose, State};
+use super::{Member, MemberState, Obstacle, Plan, Purpose};
 use crate::keeper::key::Key;
 use crate::keeper::principal::Principal;
 
-/// Timers are as fine as this.
+/// Resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(2);
 
-/// A principal that waits for a key that nobody starts.
+/// A queued key and one principal that waits for it.
 #[derive(Clone, Debug)]
 pub(in crate::keeper) struct QueuedKey {
     pub(in crate::keeper) key: Key,
     pub(in crate::keeper) principal: Principal,
     pub(in crate::keeper) purpose: Purpose,
-    /// Who has waited for the longest time.
+    /// Lowest ticket among the principal's most urgent waiters.
     pub(in crate::keeper) first: u64,
     pub(in crate::keeper) waiters: usize,
     pub(in crate::keeper) obstacle: Option<Obstacle>,
 }
 
 impl Plan {
-    /// Whether nothing is left to remember.
+    /// Whether the plan has neither instances nor waiters.
     pub(in crate::keeper) fn is_empty(&self) -> bool {
         self.pools.is_empty() && self.members.is_empty()
     }
 
-    pub(in crate::keeper) fn is_divided(&self) -> bool {
-        self.is_divided
+    pub(in crate::keeper) fn has_named_principals(&self) -> bool {
+        self.has_named_principals
     }
 
-    /// What this principal wants most urgently of this key, and the first ticket for that.
+    /// The principal's most urgent purpose for this key, and the lowest ticket with it.
     pub(in crate::keeper) fn first_waiter(
         &self,
         key: &Key,
@@ -57,7 +57,7 @@ impl Plan {
         queued.collect()
     }
 
-    /// Says what is wrong, if anything is.
+    /// Describes the first violated invariant.
     pub(in crate::keeper) fn audit(&self, now: Instant) -> Result<(), String> {
         self.audit_books()?;
         self.audit_pools()?;
@@ -66,13 +66,14 @@ impl Plan {
 
     fn audit_books(&self) -> Result<(), String> {
         let books = self.books();
-        let unverified = self.members.values().filter(|m| m.state == State::Unverified).count();
+        let unverified =
+            self.members.values().filter(|m| m.state == MemberState::Unverified).count();
         let live = self.members.len() - unverified;
         if !books.balance() || books.live != live as u64 || books.unverified < unverified as u64 {
             return Err(format!("{books:?} with {live} live and {unverified} unverified"));
         }
         if self.is_closing && self.members.values().any(Member::stays) {
-            return Err("something stays although the keeper ends".into());
+            return Err("an instance stays although the keeper is closing".into());
         }
         Ok(())
     }
@@ -80,20 +81,20 @@ impl Plan {
     fn audit_pools(&self) -> Result<(), String> {
         for (key, pool) in &self.pools {
             let members = || pool.members.iter().filter_map(|number| self.members.get(number));
-            let starting = members().filter(|m| m.state == State::Starting).count();
+            let starting = members().filter(|m| m.state == MemberState::Starting).count();
             let waits = !pool.waiters.is_empty();
             let queued = self.queue.iter().filter(|one| *one == key).count();
             let tickets: Vec<u64> = pool.waiters.iter().map(|waiter| waiter.ticket).collect();
             let wrong = match () {
                 () if members().any(|m| m.key != *key) => "a member of another key",
                 () if members().count() != pool.members.len() => "a member that is forgotten",
-                () if pool.members.is_empty() && !waits => "nobody is there and nobody waits",
+                () if pool.members.is_empty() && !waits => "an empty pool was not removed",
                 () if starting > 1 => "started twice at once",
-                () if starting == 1 && !waits => "started although nobody waits",
-                () if starting == 0 && waits && queued != 1 => "somebody waits in vain",
+                () if starting == 1 && !waits => "starting without a waiter",
+                () if starting == 0 && waits && queued != 1 => "has waiters but is not queued",
                 () if queued > 1 => "queued twice",
-                () if !tickets.is_sorted() => "who waits is out of order",
-                () if self.is_closing && waits => "somebody waits although the keeper ends",
+                () if !tickets.is_sorted() => "its waiters are out of order",
+                () if self.is_closing && waits => "has waiters although the keeper is closing",
                 () if waits && !self.servers.contains_key(&key.server) => "an unknown server",
                 () => continue,
             };
@@ -106,9 +107,9 @@ impl Plan {
         if pooled == self.members.len() { Ok(()) } else { Err("a member without a pool".into()) }
     }
 
-    /// Whoever waits has a reason to, and idle ones make room.
+    /// Every queued key has an obstacle, and no idle instance could remove it.
     fn audit_queue(&self, now: Instant) -> Result<(), String> {
-        // What has just come to its time is about to be noticed by who keeps it.
+        // A backoff that ended within the last tick has not been noticed by the timer task yet.
         let before = now.checked_sub(TICK).unwrap_or(now);
         let idle = |fits: &dyn Fn(&Member) -> bool| {
             let leaving = self.members.values().any(|m| m.is_leaving() && fits(m));
@@ -121,12 +122,12 @@ impl Plan {
             let own = self.own_obstacle(&key, &principal, now);
             let need = self.need(&key, &principal, purpose).filter(|_| own.is_none());
             let wrong = match obstacle {
-                None => "waits for nothing",
+                None => "queued without an obstacle",
                 Some(_) if need.is_some_and(|need| idle(&|m| need.is_met_by(m))) => {
-                    "an idle one could make room"
+                    "an idle instance could make room"
                 }
-                Some(_) if self.least_used(&key).is_some() => "a busy one would do",
-                Some(Obstacle::Backoff) if self.next_wake().is_none() => "nobody looks again",
+                Some(_) if self.least_used(&key).is_some() => "a ready instance could be shared",
+                Some(Obstacle::Backoff) if self.next_wake().is_none() => "no timer for its backoff",
                 Some(_) => continue,
             };
             return Err(format!("{key}: {wrong}"));

@@ -1,4 +1,4 @@
-//! Why somebody does not get an instance.
+//! Why a caller gets no instance, in the words that the caller's user reads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,102 +13,102 @@ pub enum AcquireError {
     /// No server of this name is configured.
     #[error("no server is called {0}")]
     UnknownServer(String),
-    /// Who asks has ended.
+    /// The caller's scope was closed.
     #[error("the session is over")]
     ScopeClosed,
-    /// The keeper has ended.
+    /// The keeper was closed.
     #[error("the keeper has ended")]
     KeeperClosed,
-    /// Too many wait already.
-    #[error("{server}: {waiting} callers wait for a server already; {holders}")]
+    /// The queue is full.
+    #[error("{server}: the queue is full with {waiting} callers; {holders}")]
     QueueFull {
         /// The server that was asked for.
         server: String,
-        /// How many wait.
+        /// Number of callers in the queue.
         waiting: usize,
-        /// Who has what everybody waits for.
+        /// The instances that the queued callers wait for.
         holders: Holders,
     },
-    /// It was not started in time.
+    /// The caller's time in the queue ran out.
     #[error("{server}: not started within {waited:?}: {obstacle}")]
     TimedOut {
         /// The server that was asked for.
         server: String,
-        /// How long the caller has waited.
+        /// How long the caller waited.
         waited: Duration,
-        /// What was in the way.
+        /// What prevented the start.
         obstacle: Obstacle,
     },
-    /// It keeps failing, and is not tried again as soon as the caller would need it.
+    /// The server keeps failing, and its backoff outlasts the caller's time in the queue.
     #[error("{server}: failed {failures} times in a row, next try in {wait:?}; {last}")]
     BackingOff {
         /// The server that was asked for.
         server: String,
-        /// How many times in a row.
+        /// Number of failures in a row.
         failures: u32,
-        /// When it is tried again.
+        /// Time until the next start is allowed.
         wait: Duration,
-        /// How it failed the last time.
+        /// The latest failure.
         last: Arc<Ending>,
     },
-    /// It was started, and failed before it was ready.
+    /// The instance failed before it was ready.
     #[error(transparent)]
     Failed(Arc<Ending>),
 }
 
-/// What keeps an instance from being started.
+/// What prevents the start of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// Nothing but the time that its start takes.
+    /// The instance is starting, but is not ready yet.
     Starting,
-    /// Its predecessor has not ended yet.
+    /// The previous instance of the same agent or session has not ended yet.
     Predecessor,
-    /// It has failed, and has to wait.
+    /// The server has failed and its backoff is not over.
     Backoff,
-    /// There may be no more instances of this server.
+    /// The cap on instances of this server is reached.
     ServerCap(Holders),
-    /// There may be no more instances.
+    /// The cap on all instances is reached.
     Instances(Holders),
-    /// There may be no more containers.
+    /// The cap on containers is reached.
     Containers(Holders),
-    /// The principal of the caller has its share of a cap already.
+    /// The caller's principal already has its share of a cap.
     Share(Holders),
-    /// Enough are being started.
+    /// The limit on simultaneous starts is reached.
     Starts,
 }
 
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Starting => f.write_str("its start takes longer"),
-            Self::Predecessor => f.write_str("its predecessor has not ended yet"),
-            Self::Backoff => f.write_str("it has failed and is not tried again yet"),
+            Self::Starting => f.write_str("it is still starting"),
+            Self::Predecessor => f.write_str("its previous instance has not ended yet"),
+            Self::Backoff => f.write_str("it failed, and its backoff is not over yet"),
             Self::ServerCap(holders) => write!(f, "its cap is reached; {holders}"),
             Self::Instances(holders) => write!(f, "the cap on instances is reached; {holders}"),
             Self::Containers(holders) => write!(f, "the cap on containers is reached; {holders}"),
             Self::Share(holders) => {
-                write!(f, "its principal has its share of what there may be; {holders}")
+                write!(f, "the share of its principal is used up; {holders}")
             }
-            Self::Starts => f.write_str("too many others are being started"),
+            Self::Starts => f.write_str("too many servers are starting at the same time"),
         }
     }
 }
 
-/// Who holds instances: at most a few of them by name, and none of another principal to a named one.
+/// Instances that hold a capped slot, as far as the reader may know them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
-    /// Instances with those who use them.
+    /// Some instances and their users. Instances of other principals are left out for a named principal.
     pub named: Vec<String>,
-    /// How many more there are.
+    /// Number of instances that `named` leaves out.
     pub others: usize,
 }
 
-/// More than these help nobody.
+/// Longest list of instances in an error message.
 const NAMED: usize = 5;
 
 impl Holders {
-    /// Some of `all` instances by these names.
+    /// `named` is cut to a few entries; `all` is the number of instances including the unnamed.
     pub(super) fn of(named: impl Iterator<Item = String>, all: usize) -> Self {
         let named: Vec<String> = named.take(NAMED).collect();
         let others = all.saturating_sub(named.len());
@@ -119,7 +119,7 @@ impl Holders {
 impl fmt::Display for Holders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&*self.named, self.others) {
-            ([], others) => write!(f, "held by {others} instances of others"),
+            ([], others) => write!(f, "held by {others} instances of other principals"),
             (named, 0) => write!(f, "held by: {}", named.join("; ")),
             (named, others) => write!(f, "held by: {} and {others} more", named.join("; ")),
         }

@@ -1,13 +1,14 @@
-//! Failed instances, and how long each principal has to wait before its next start.
+//! Failures and backoff, per server configuration and principal.
 //!
-//! A failure counts against the principal that the instance was started for, whatever it asked with: a client that
-//! makes a server fail delays its own next start and no other principal's.
+//! A failure counts against the principal that the instance was started for: a client that makes a server fail delays
+//! its own next start and no other principal's. A configuration is a server name with its fingerprint, so a changed
+//! configuration starts with a clean record, and an unchanged one that is removed and added again does not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{AcquireError, Ask, Plan, Purpose};
+use super::{AcquireError, AcquireRequest, Plan, Purpose};
 use crate::fingerprint::Fingerprint;
 use crate::keeper::backoff::{Backoff, BackoffLimits};
 use crate::keeper::cause::Ending;
@@ -16,26 +17,25 @@ use crate::keeper::event::What;
 use crate::keeper::key::Key;
 use crate::keeper::principal::Principal;
 
-/// Principals with failures that are remembered for one configuration. Beyond that the one whose wait ended first
-/// is forgotten.
+/// Most principals remembered for one configuration; the one whose backoff ends first is dropped for a new one.
 const MOST: usize = 256;
 
-/// The failures of all configurations.
+/// Failure records of all configurations.
 #[derive(Debug, Default)]
 pub(super) struct Failures(HashMap<(Arc<str>, Fingerprint), BTreeMap<Principal, Record>>);
 
-/// The failures of one configuration that one principal has caused.
+/// Failures of one configuration that count against one principal.
 #[derive(Debug, Default)]
 struct Record {
     backoff: Backoff,
     last: Option<Arc<Ending>>,
 }
 
-/// An instance that has ended.
+/// An instance that has ended, as far as its failure record needs it.
 #[derive(Debug)]
 pub(super) struct Ended<'a> {
     pub(super) key: &'a Key,
-    /// The principal that it was started for.
+    /// The principal that the instance was started for.
     pub(super) by: &'a Principal,
     pub(super) server: &'a Server,
     pub(super) uptime: Duration,
@@ -47,28 +47,28 @@ impl Failures {
         self.0.get(&(Arc::clone(&key.server), key.fingerprint))?.get(principal)
     }
 
-    /// When a principal may start an instance of this key, if not now.
+    /// End of the principal's backoff for this key; `None` if it may start now.
     pub(super) fn until(&self, key: &Key, principal: &Principal, now: Instant) -> Option<Instant> {
         self.record(key, principal)?.backoff.until(now)
     }
 
-    /// The same, until the plan has taken note that it is past.
+    /// Like [`Failures::until`], but also returns a past time until [`Failures::clear_expired`] drops it.
     pub(super) fn pending(&self, key: &Key, principal: &Principal) -> Option<Instant> {
         self.record(key, principal)?.backoff.pending()
     }
 
-    pub(super) fn take_note(&mut self, now: Instant) {
+    pub(super) fn clear_expired(&mut self, now: Instant) {
         let records = self.0.values_mut().flat_map(BTreeMap::values_mut);
-        records.for_each(|record| record.backoff.take_note(now));
+        records.for_each(|record| record.backoff.clear_expired(now));
     }
 
-    /// Forgets the failures of servers with these names.
+    /// Drops the records of all configurations of a server.
     pub(super) fn forgive(&mut self, server: &str) {
         self.0.retain(|(name, _), _| **name != *server);
     }
 
-    /// Forgets the failures of configurations that are not kept, except those whose wait is not over: a
-    /// configuration that comes back does not get around it.
+    /// Drops the records of configurations that are not kept. Records with a running backoff stay, so that removing and
+    /// adding a server does not bypass it.
     pub(super) fn retain(&mut self, keep: impl Fn(&str, Fingerprint) -> bool, now: Instant) {
         self.0.retain(|(name, fingerprint), records| {
             if !keep(name, *fingerprint) {
@@ -78,7 +78,7 @@ impl Failures {
         });
     }
 
-    /// The most failures in a row of any principal, and the longest wait.
+    /// The highest failure count and the latest end of a backoff of any principal.
     pub(super) fn worst(
         &self,
         server: &Arc<str>,
@@ -92,14 +92,15 @@ impl Failures {
         (failures.unwrap_or(0), until)
     }
 
-    /// An instance has ended for a reason that does not count against anybody.
+    /// Records an end that is no failure.
     fn succeed(&mut self, ended: &Ended<'_>) {
         if ended.uptime >= ended.limits().sustained {
             self.forget(ended);
         }
     }
 
-    /// An instance has failed. `share` is a random number from 0 to 1. Returns how often in a row, and the wait.
+    /// Records a failure. `share` is a random number from 0 to 1 for jitter. Returns the number of failures in a row and
+    /// the backoff.
     fn fail(&mut self, ended: &Ended<'_>, share: f64, now: Instant) -> Option<(u32, Duration)> {
         if ended.uptime >= ended.limits().sustained {
             self.forget(ended);
@@ -119,7 +120,7 @@ impl Failures {
         Some((record.backoff.failures(), until - now))
     }
 
-    /// How many are remembered.
+    /// Number of records.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.0.values().map(BTreeMap::len).sum()
@@ -143,8 +144,8 @@ impl Ended<'_> {
 }
 
 impl Plan {
-    /// Whether an end counts against the principal that caused the start.
-    pub(super) fn judge(&mut self, ended: &Ended<'_>, now: Instant) {
+    /// Updates the failure record for an instance that has ended.
+    pub(super) fn record_end(&mut self, ended: &Ended<'_>, now: Instant) {
         if !ended.ending.cause.is_failure() {
             return self.failures.succeed(ended);
         }
@@ -155,18 +156,17 @@ impl Plan {
         }
     }
 
-    /// Refuses a caller whose principal may not start this server in the time that callers wait. A listing does not
-    /// wait for the end of a backoff at all.
+    /// Refuses a request whose backoff ends after its time in the queue. A listing never waits for a backoff.
     pub(super) fn refuse_backing_off(
         &self,
         key: &Key,
-        ask: &Ask<'_>,
+        request: &AcquireRequest<'_>,
         now: Instant,
     ) -> Result<(), AcquireError> {
-        let Some(record) = self.failures.record(key, &ask.caller.who.principal) else {
+        let Some(record) = self.failures.record(key, &request.caller.who.principal) else {
             return Ok(());
         };
-        let patience = match ask.purpose {
+        let patience = match request.purpose {
             Purpose::Call => self.caps.queue_timeout,
             Purpose::Listing => Duration::ZERO,
         };

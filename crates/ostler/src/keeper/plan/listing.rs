@@ -1,29 +1,29 @@
-//! Instances that are started to learn what a server offers.
+//! Listings: leases for asking a server which tools, prompts and resources it offers.
 //!
-//! A listing is asked for on behalf of a caller but outlives it: the result is of use to the next caller as well. So a
-//! listing that waits is not refused when its caller's scope closes, and an instance that is being listed does not
-//! end with its scope. It ends when the last listing is released, unless a caller that is still there may use it.
-//! Callers that want to use an instance now come first: listings get only a part of each cap.
+//! A listing is requested on behalf of a caller but outlives it, because the next caller needs the result as well. So
+//! a waiting listing is not refused when its caller's scope closes, and an instance that is being listed does not
+//! stop with its scope. It stops when the last listing is released, unless a caller with an open scope may use it.
+//! Calls come first: listings may fill only a part of each cap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Manner, Member, Plan, State, Waiter};
+use super::{Manner, Member, MemberState, Plan, Waiter};
 use crate::keeper::cause::Cause;
 use crate::keeper::key::{Caller, Demand, Key};
 
-/// What an instance is asked for. The order is that of urgency.
+/// What a request needs an instance for, the more urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::keeper) enum Purpose {
-    /// A caller wants to use it.
+    /// To make calls.
     Call,
-    /// The host wants to ask the server what it offers.
+    /// To list what the server offers.
     Listing,
 }
 
 impl Purpose {
-    /// How much of a cap on instances or containers a start for this purpose may fill.
+    /// The part of a cap on instances or containers that starts for this purpose may fill.
     pub(super) fn part_of(self, cap: usize) -> usize {
         match self {
             Self::Call => cap,
@@ -31,7 +31,7 @@ impl Purpose {
         }
     }
 
-    /// How many starts for this purpose may be under way, of so many in all.
+    /// Most simultaneous starts for this purpose, given the cap on all simultaneous starts.
     pub(super) fn part_of_starts(self, cap: usize) -> usize {
         match self {
             Self::Call => cap,
@@ -40,13 +40,13 @@ impl Purpose {
     }
 }
 
-/// The listings of one instance, by the number of their lease.
+/// Open listings of one instance, by lease number.
 #[derive(Debug, Default)]
 pub(in crate::keeper) struct Listings {
     open: BTreeMap<u64, Listing>,
-    /// Whether a caller may use the instance once it is listed.
+    /// A caller with an open scope may use the instance after the listing.
     is_wanted: bool,
-    /// Whether the scope that the instance belongs to was closed meanwhile.
+    /// The scope that owns the instance has closed during the listing.
     is_orphaned: bool,
 }
 
@@ -66,14 +66,14 @@ impl Listings {
         self.open.insert(lease, Listing { caller, has_left });
     }
 
-    /// Closes a listing. Returns whether there was one.
+    /// Removes a listing. Returns whether there was one.
     fn remove(&mut self, lease: u64) -> bool {
         let removed = self.open.remove(&lease);
         self.is_wanted |= removed.as_ref().is_some_and(|listing| !listing.has_left);
         removed.is_some()
     }
 
-    /// A caller that is there asks for the instance.
+    /// A caller with an open scope requests the instance.
     fn adopt(&mut self) {
         self.is_orphaned = false;
     }
@@ -86,22 +86,22 @@ impl Listings {
 }
 
 impl Member {
-    /// A caller gets a lease on it to use it.
+    /// Gives a caller a lease.
     pub(super) fn lend(&mut self, lease: u64, caller: &Arc<Caller>, now: Instant) {
         self.leases.insert(lease, Arc::clone(caller));
         self.listings.is_wanted = true;
-        self.promise(now);
+        self.reserve(now);
     }
 
-    /// A listing gets a lease on it. It counts as use, so that the instance is neither idle nor evicted meanwhile.
+    /// Gives a listing a lease. The listing counts as a use, so the instance is neither idle nor evicted meanwhile.
     fn lend_to_list(&mut self, waiter: &Waiter, now: Instant) {
         if self.usage.begin(now) {
             self.listings.add(waiter.ticket, waiter);
         }
-        self.promise(now);
+        self.reserve(now);
     }
 
-    /// Whether nothing keeps it: it was started to be listed, that is done, and its callers have left.
+    /// Whether the instance has no more reason to stay: its listings are done and no open scope wants it.
     fn is_listed_for_nobody(&self) -> bool {
         let Listings { open, is_wanted, is_orphaned } = &self.listings;
         let is_unwanted = !*is_wanted && self.leases.is_empty();
@@ -110,7 +110,7 @@ impl Member {
 }
 
 impl Plan {
-    /// Gives an instance to a caller or a listing that waited for it.
+    /// Gives a waiter its lease on an instance.
     pub(super) fn lend(&mut self, number: u64, waiter: &Waiter, now: Instant) {
         let Some(member) = self.members.get_mut(&number) else { return };
         match waiter.purpose {
@@ -119,7 +119,7 @@ impl Plan {
         }
     }
 
-    /// A caller that is there asks for instances of this key: they do not end with a scope that was closed before.
+    /// Keeps the instances of this key beyond the closed scope that they were listed for: a caller wants them.
     pub(super) fn adopt_orphans(&mut self, key: &Key) {
         let Some(pool) = self.pools.get(key) else { return };
         for number in &pool.members {
@@ -129,8 +129,8 @@ impl Plan {
         }
     }
 
-    /// Gives the instances that were started to be listed before the rest of a profile was known to the first caller
-    /// that knows it, unless it has one.
+    /// Moves instances that were started for a listing, under an incomplete profile, to the first caller that knows the
+    /// complete one. Does nothing if that caller's key has instances or callers already use the incomplete one.
     pub(super) fn settle_profile(&mut self, key: &Key, demand: &Demand) {
         let Some(unsettled) = &demand.unsettled else { return };
         let from = Key { profile: Arc::clone(unsettled), ..key.clone() };
@@ -149,7 +149,7 @@ impl Plan {
         settled.waiters.extend(pool.waiters);
     }
 
-    /// Whether a caller uses an instance of this key, or waits for one.
+    /// Whether a caller holds a lease on an instance of this key, or waits for one.
     fn is_called(&self, key: &Key) -> bool {
         let Some(pool) = self.pools.get(key) else { return false };
         let is_lent = |number: &u64| self.members.get(number).is_some_and(|m| !m.leases.is_empty());
@@ -157,7 +157,7 @@ impl Plan {
         pool.members.iter().any(is_lent) || pool.waiters.iter().any(is_call)
     }
 
-    /// Notes for each listing of this scope that its caller has left.
+    /// Marks the listings of a scope that is closing: their caller has left.
     pub(super) fn leave_listings(&mut self, scope: u64) {
         for waiter in self.pools.values_mut().flat_map(|pool| &mut pool.waiters) {
             waiter.has_left |= waiter.caller.is_within(scope);
@@ -167,7 +167,7 @@ impl Plan {
         }
     }
 
-    /// Ends an instance with its scope: at once, or when it is listed. Returns whether at once.
+    /// Stops an instance with its scope, or after its listing. Returns whether it stops now.
     pub(super) fn retire_with_scope(&mut self, number: u64) -> bool {
         let Some(member) = self.members.get(&number) else { return false };
         if self.is_being_listed(member) {
@@ -178,27 +178,27 @@ impl Plan {
         true
     }
 
-    /// Whether a listing has this instance, or waits for its start.
+    /// Whether a listing holds this instance or waits for its start.
     pub(in crate::keeper) fn is_being_listed(&self, member: &Member) -> bool {
         let waiters = self.pools.get(&member.key).map(|pool| pool.waiters.iter());
         let mut waiters = waiters.into_iter().flatten();
         member.listings.count() > 0
-            || member.state == State::Starting
+            || member.state == MemberState::Starting
                 && waiters.any(|waiter| waiter.purpose == Purpose::Listing)
     }
 
-    /// How many starts are under way that only listings wait for.
+    /// Number of starts that only listings wait for.
     pub(super) fn starts_for_listings(&self) -> usize {
         let is_for_listings = |member: &&Member| {
             let pool = self.pools.get(&member.key);
             let mut waiters = pool.into_iter().flat_map(|pool| &pool.waiters);
             waiters.all(|waiter| waiter.purpose == Purpose::Listing)
         };
-        let starting = self.members.values().filter(|member| member.state == State::Starting);
+        let starting = self.members.values().filter(|member| member.state == MemberState::Starting);
         starting.filter(is_for_listings).count()
     }
 
-    /// A lease for a listing is given back. Returns whether it was one.
+    /// Releases the lease of a listing. Returns whether it was one.
     pub(super) fn release_listing(&mut self, number: u64, lease: u64, now: Instant) -> bool {
         let Some(member) = self.members.get_mut(&number) else { return false };
         if !member.listings.remove(lease) {

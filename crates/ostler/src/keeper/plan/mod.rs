@@ -1,7 +1,14 @@
-//! Who gets which instance, and when one is started or ended: decisions without any effect.
+//! Decides which caller gets which instance, and when instances start and stop. No side effects.
 //!
-//! Every method takes what has happened and the time, changes the books, and leaves [`Action`]s to
-//! be carried out before anything else happens. Nothing in here waits, starts or ends anything.
+//! Each method takes an event and the current time, updates the plan and appends [`Action`]s. The
+//! shell carries the actions out before it lets another event in, so the plan never lags behind the
+//! instances it has decided about.
+//!
+//! A caller's request becomes a [`Key`]: callers with equal keys share a [`Pool`] of instances. A
+//! request gets a ready instance of its pool at once, or becomes a [`Waiter`]. Pools with waiters and
+//! no instance on its way are in `queue`. `pump` runs after every change: it starts queued keys as far
+//! as caps and backoff allow, evicts idle instances if a cap is in the way, and refuses waiters whose
+//! deadline has passed. The same events and times always lead to the same decisions.
 
 #[cfg(test)]
 mod audit;
@@ -23,9 +30,9 @@ use std::time::{Duration, Instant};
 pub use error::{AcquireError, Holders, Obstacle};
 use failures::{Ended, Failures};
 pub(super) use listing::Purpose;
-pub(super) use member::{Member, State};
+pub(super) use member::{Member, MemberState};
 pub use replace::Changes;
-pub(super) use requests::{Ask, Asked};
+pub(super) use requests::{AcquireDecision, AcquireRequest};
 
 use super::books::Books;
 use super::cause::{Cause, Ending};
@@ -38,48 +45,48 @@ use super::usage::Usage;
 use crate::fingerprint::Fingerprint;
 use crate::outcome::{Outcome, Residue};
 
-/// What has to be done about a decision.
+/// Side effect of a decision, carried out by the shell.
 #[derive(Debug)]
 pub(super) enum Action {
-    /// Begin to start an instance.
+    /// Start an instance: spawn its driver.
     Start { number: u64, server: Arc<Server>, usage: Arc<Usage> },
     /// Tell an instance's driver to end it.
     End { number: u64, cause: Cause, manner: Manner },
     /// Tell an instance's driver its new limits.
     Adjust { number: u64, limits: ServerLimits },
-    /// Somebody who waited gets a lease.
+    /// Give a waiting caller its lease.
     Grant { ticket: u64, number: u64 },
-    /// Somebody who waited gets none.
+    /// Refuse a waiting caller.
     Refuse { ticket: u64, error: AcquireError },
-    /// Tell those who listen.
+    /// Publish an event.
     Tell { number: u64, what: What },
 }
 
-/// How an instance has to go.
+/// Whether an instance may finish its calls before it stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Calls in flight have the time to drain.
+    /// Calls in flight may finish within the drain limit.
     Drain,
-    /// Nobody is left who could wait for an answer.
+    /// Calls in flight fail at once.
     Now,
 }
 
-/// Somebody who waits for an instance.
+/// A request that waits for an instance.
 #[derive(Debug)]
 struct Waiter {
     ticket: u64,
     caller: Arc<Caller>,
     purpose: Purpose,
     since: Instant,
-    /// When it is refused, unless it has got an instance; a listing waits for as long as it takes.
+    /// When the request is refused; `None` for listings, which wait without a limit.
     deadline: Option<Instant>,
-    /// Whether the scope of the caller was closed. Only a listing goes on to wait then.
+    /// The caller's scope has closed. Only listings keep waiting then.
     has_left: bool,
-    /// Whether it wants an instance without calls of other sessions, if there can be one.
+    /// Prefers an instance without calls of other sessions; see [`Demand::is_undivided`].
     is_undivided: bool,
 }
 
-/// The instances of one key, and who waits for one.
+/// The instances of one key, and the requests that wait for one, in order of tickets.
 #[derive(Debug, Default)]
 struct Pool {
     members: Vec<u64>,
@@ -90,36 +97,37 @@ struct Pool {
 #[derive(Clone, Debug)]
 struct Configured {
     server: Arc<Server>,
-    /// Kept, because it is looked at by everybody who asks.
+    /// Cached, because every request needs it.
     fingerprint: Fingerprint,
 }
 
-/// All pools, and what they may use together.
+/// All state of a keeper: configured servers, instances, pools and the start queue.
 #[derive(Debug)]
 pub(super) struct Plan {
     caps: Caps,
     servers: BTreeMap<Arc<str>, Configured>,
     members: BTreeMap<u64, Member>,
-    /// In an order of their own, so that the same events lead to the same decisions.
+    /// Ordered, so that equal events lead to equal decisions.
     pools: BTreeMap<Key, Pool>,
-    /// The keys that somebody waits for and that nobody starts yet, in order.
+    /// Keys with waiters and no start under way, in order of arrival.
     queue: VecDeque<Key>,
     failures: Failures,
-    /// The number of the last start of each principal that waits for one.
+    /// Number of the latest start for each principal that still waits for starts; orders turns.
     served: BTreeMap<Principal, u64>,
-    /// Whether a named principal has ever asked for anything.
-    is_divided: bool,
+    /// A named principal has made a request. From then on no principal may fill a whole cap.
+    has_named_principals: bool,
     books: Books,
-    /// Numbers instances, leases and tickets alike.
+    /// Last number given to an instance, lease, ticket or scope; they share one sequence.
     last_number: u64,
     dice: Dice,
     is_closing: bool,
+    /// A request waits for a slot that an idle instance could free.
     is_short: bool,
     actions: Vec<Action>,
 }
 
 impl Plan {
-    /// How long callers wait for what they ask for.
+    /// How long a caller waits in the queue before it is refused.
     pub(super) fn queue_timeout(&self) -> Duration {
         self.caps.queue_timeout
     }
@@ -133,7 +141,7 @@ impl Plan {
             queue: VecDeque::new(),
             failures: Failures::default(),
             served: BTreeMap::new(),
-            is_divided: false,
+            has_named_principals: false,
             books: Books::default(),
             last_number: 0,
             dice,
@@ -143,7 +151,7 @@ impl Plan {
         }
     }
 
-    /// What has to be done now.
+    /// Returns the actions since the last call; the caller carries them out.
     pub(super) fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
     }
@@ -160,59 +168,59 @@ impl Plan {
         self.members.get(&number)
     }
 
-    /// Whether it is known what became of an instance.
+    /// Whether the end of an instance is proven, or known to be unproven.
     pub(super) fn is_settled(&self, number: u64) -> bool {
-        self.members.get(&number).is_none_or(|member| member.state == State::Unverified)
+        self.members.get(&number).is_none_or(|member| member.state == MemberState::Unverified)
     }
 
     pub(super) fn is_for_one_call(&self, number: u64) -> bool {
         self.members.get(&number).is_some_and(|m| matches!(m.key.whose, Whose::Lease(_)))
     }
 
-    /// Whether somebody waits for a place that an idle instance could give.
+    /// Whether a request waits for a slot that an idle instance could free.
     pub(super) fn is_short(&self) -> bool {
         self.is_short
     }
 
-    /// How many wait for an instance.
+    /// Number of requests that wait for an instance.
     pub(super) fn waiting(&self) -> usize {
         self.pools.values().map(|pool| pool.waiters.len()).sum()
     }
 
-    pub(super) fn number(&mut self) -> u64 {
+    pub(super) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
     }
 
-    /// When something has to be decided although nothing happens.
+    /// Earliest time at which [`Plan::tick`] has something to decide.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let queued = self.pools.values().filter(|pool| !self.is_starting(pool));
         let deadlines = queued.flat_map(|pool| &pool.waiters).filter_map(|w| w.deadline);
         let candidates = self.candidates().into_iter();
         let backoffs = candidates.filter_map(|one| self.failures.pending(&one.key, &one.principal));
-        let promises = self.members.values().filter_map(|member| member.promised_until);
-        deadlines.chain(backoffs).chain(promises.filter(|_| self.is_short)).min()
+        let reservations = self.members.values().filter_map(|member| member.reserved_until);
+        deadlines.chain(backoffs).chain(reservations.filter(|_| self.is_short)).min()
     }
 
-    /// Whether an instance of this pool is on its way. Who waits for it waits for no place in the
-    /// queue any more: the start has a limit of its own.
+    /// Whether an instance of this pool is starting. Its waiters have no queue deadline then: the
+    /// start has a limit of its own.
     fn is_starting(&self, pool: &Pool) -> bool {
         let state = |number| self.members.get(number).map(|member| &member.state);
-        pool.members.iter().any(|number| state(number) == Some(&State::Starting))
+        pool.members.iter().any(|number| state(number) == Some(&MemberState::Starting))
     }
 
-    /// Time has passed.
+    /// Decides what depends on time alone: deadlines, backoffs and reservations.
     pub(super) fn tick(&mut self, now: Instant) {
         self.pump(now);
     }
 
-    /// An instance can be used.
+    /// The driver reports an instance as ready.
     pub(super) fn ready(&mut self, number: u64, now: Instant) {
         let Some(member) = self.members.get_mut(&number) else { return };
-        if member.state != State::Starting {
+        if member.state != MemberState::Starting {
             return;
         }
-        (member.state, member.ready) = (State::Ready, Some(now));
+        (member.state, member.ready) = (MemberState::Ready, Some(now));
         member.usage.mark(now);
         let (key, after) = (member.key.clone(), now.saturating_duration_since(member.since));
         self.tell(number, What::Ready { after });
@@ -220,20 +228,20 @@ impl Plan {
         self.pump(now);
     }
 
-    /// An instance goes by itself, or has to: its driver has begun to end it.
+    /// The driver has begun to stop an instance, for a cause of its own or by order of the plan.
     pub(super) fn leaving(&mut self, number: u64, ending: &Arc<Ending>, now: Instant) {
         let Some(member) = self.members.get_mut(&number) else { return };
-        let was_starting = member.state == State::Starting;
+        let was_starting = member.state == MemberState::Starting;
         member.is_stopping = true;
         if member.stays() {
             member.usage.close();
-            member.state = State::Leaving(ending.cause.clone());
+            member.state = MemberState::Leaving(ending.cause.clone());
         }
         let (key, uptime, server) =
             (member.key.clone(), member.uptime(now), Arc::clone(&member.server));
         let by = member.principal().clone();
         self.tell(number, What::Stopping(ending.cause.clone()));
-        self.judge(&Ended { key: &key, by: &by, server: &server, uptime, ending }, now);
+        self.record_end(&Ended { key: &key, by: &by, server: &server, uptime, ending }, now);
         if was_starting && ending.cause.is_failure() {
             // Callers of other principals get an attempt of their own.
             self.refuse_waiters(&key, &by, &AcquireError::Failed(Arc::clone(ending)), now);
@@ -242,17 +250,18 @@ impl Plan {
         self.pump(now);
     }
 
-    /// Whether an instance is idle, so that it has to go; nobody can use it from then on.
+    /// Retires an instance if no use is under way. Returns whether it did; uses are refused then.
     pub(super) fn retire_if_idle(&mut self, number: u64) -> bool {
         let Some(member) = self.members.get_mut(&number) else { return false };
         let is_idle = member.is_ready() && member.usage.close_if_idle();
         if is_idle {
-            member.state = State::Leaving(Cause::Idle);
+            member.state = MemberState::Leaving(Cause::Idle);
         }
         is_idle
     }
 
-    /// The end of an instance is known, or the lack of it.
+    /// The driver reports how an instance ended; `None` if its program never ran. An unverified
+    /// instance may be settled a second time when its end is proven after all.
     pub(super) fn settled(
         &mut self,
         number: u64,
@@ -261,15 +270,15 @@ impl Plan {
         now: Instant,
     ) {
         let Some(member) = self.members.get_mut(&number) else { return };
-        let was_unverified = member.state == State::Unverified;
+        let was_unverified = member.state == MemberState::Unverified;
         let ending = Arc::clone(ending);
         match outcome {
             Some(Outcome::Unverified(_)) if was_unverified => return,
             Some(Outcome::Unverified(residue)) => {
-                member.state = State::Unverified;
+                member.state = MemberState::Unverified;
                 self.books.unverified();
                 let (ending, residue) = (ending, residue.clone());
-                // Nothing is to be found any more that a place could be kept for.
+                // No process can be found any more, so the instance need not keep its slot.
                 if residue == Residue::Unwatched {
                     self.forget(number);
                 }
@@ -294,12 +303,13 @@ impl Plan {
         self.pump(now);
     }
 
-    /// An instance was dropped before its end was known; its guardian ends it all the same.
+    /// The driver of an instance was dropped before the end was known. The guardian still stops the
+    /// server, but the keeper cannot prove it.
     pub(super) fn lost(&mut self, number: u64, now: Instant) {
         let Some(member) = self.members.get(&number) else { return };
         member.usage.close();
         let key = member.key.clone();
-        if member.state != State::Unverified {
+        if member.state != MemberState::Unverified {
             self.books.unverified();
         }
         self.forget(number);
@@ -307,13 +317,13 @@ impl Plan {
         self.pump(now);
     }
 
-    /// Ends one instance.
+    /// Refuses further uses of an instance and orders its driver to stop it.
     pub(super) fn retire(&mut self, number: u64, cause: Cause, manner: Manner) {
         let Some(member) = self.members.get_mut(&number).filter(|member| member.stays()) else {
             return;
         };
         member.usage.close();
-        member.state = State::Leaving(cause.clone());
+        member.state = MemberState::Leaving(cause.clone());
         let key = member.key.clone();
         if manner == Manner::Drain {
             self.tell(number, What::Draining(cause.clone()));
@@ -322,7 +332,7 @@ impl Plan {
         self.requeue(&key);
     }
 
-    /// Ends every instance that fits.
+    /// Retires every instance that fits and returns their numbers.
     pub(super) fn retire_all(
         &mut self,
         cause: &Cause,
@@ -337,7 +347,7 @@ impl Plan {
         all
     }
 
-    /// Somebody asked for the end of instances. Says which go.
+    /// Retires instances on request of an operator and returns their numbers.
     pub(super) fn stop(&mut self, fits: impl Fn(u64, &Key) -> bool, now: Instant) -> Vec<u64> {
         let asked_for = |n: u64, member: &Member| fits(n, &member.key);
         let going = self.retire_all(&Cause::Operator, Manner::Drain, asked_for);
@@ -345,7 +355,7 @@ impl Plan {
         going
     }
 
-    /// A call, a session or an agent is over. Says which instances go with it.
+    /// Closes a scope and everything within it. Returns the instances that stop with it.
     pub(super) fn close_scope(&mut self, scope: &Caller, now: Instant) -> Vec<u64> {
         let number = scope.number;
         self.refuse_if(&AcquireError::ScopeClosed, |waiter| {
@@ -354,7 +364,7 @@ impl Plan {
         self.leave_listings(number);
         let own = |member: &Member| match &member.key.whose {
             Whose::Everybody => false,
-            // A part of an agent has the agent's name, and is not the agent.
+            // Sessions carry their agent's name, but closing one does not close the agent.
             Whose::Agent { principal, name } => {
                 let is_agent = scope.parent.is_none() && scope.who.session == 0;
                 is_agent
@@ -376,7 +386,7 @@ impl Plan {
         going
     }
 
-    /// The keeper ends, with everything.
+    /// Closes the keeper: refuses all waiters and stops all instances at once.
     pub(super) fn close(&mut self, now: Instant) -> Vec<u64> {
         self.is_closing = true;
         self.refuse_if(&AcquireError::KeeperClosed, |_| true);
@@ -386,7 +396,7 @@ impl Plan {
         all
     }
 
-    /// The same, but calls in flight have their time.
+    /// Like [`Plan::close`], but calls in flight may finish within the drain limit.
     pub(super) fn drain(&mut self, now: Instant) -> Vec<u64> {
         self.is_closing = true;
         self.refuse_if(&AcquireError::KeeperClosed, |_| true);
@@ -395,10 +405,10 @@ impl Plan {
         all
     }
 
-    /// What drains ends at once.
+    /// Stops draining instances now.
     pub(super) fn hurry(&mut self) {
         for (number, member) in &self.members {
-            if let State::Leaving(cause) = &member.state {
+            if let MemberState::Leaving(cause) = &member.state {
                 let (number, cause) = (*number, cause.clone());
                 self.actions.push(Action::End { number, cause, manner: Manner::Now });
             }

@@ -1,4 +1,9 @@
-//! Who of those who wait is started now, and who has to go for it.
+//! Runs the start queue: starts what caps and backoff allow, and evicts idle instances for the rest.
+//!
+//! One pass refuses waiters whose deadline has passed, then offers each principal's queued starts in turn. A start
+//! that lacks a slot becomes a [`BlockedStart`]. Waiters that remain share a busy instance if their pool has one.
+//! Finally the pass evicts idle instances for the blocked starts, unless enough instances are stopping already; the
+//! freed slots are used by the pass that follows their end.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -6,41 +11,40 @@ use std::time::Instant;
 
 use super::listing::Listings;
 use super::shares::{Candidate, Need};
-use super::{AcquireError, Action, Manner, Member, Obstacle, Plan, Purpose, State, Waiter};
+use super::{AcquireError, Action, Manner, Member, MemberState, Obstacle, Plan, Purpose, Waiter};
 use crate::keeper::cause::Cause;
 use crate::keeper::event::What;
 use crate::keeper::key::Key;
 use crate::keeper::principal::Principal;
 use crate::keeper::usage::Usage;
 
-/// A key that is not started for want of something: any of these would do.
+/// A queued key that lacks a slot. Meeting any one of its needs lets it start.
 #[derive(Debug)]
-struct Wish {
+struct BlockedStart {
     key: Key,
     needs: Vec<Need>,
 }
 
 impl Plan {
-    /// Starts what can be started: principals take turns, and the callers of each come in order. Who waits for
-    /// something of its own lets others pass.
+    /// Runs one pass over the queue. A key that waits for its own backoff or predecessor does not hold up the others.
     pub(super) fn pump(&mut self, now: Instant) {
         self.expire(now);
-        self.failures.take_note(now);
+        self.failures.clear_expired(now);
         for member in self.members.values_mut() {
-            member.promised_until = member.promised_until.filter(|until| *until > now);
+            member.reserved_until = member.reserved_until.filter(|until| *until > now);
         }
-        let wishes = self.start_in_turn(now);
+        let blocked = self.start_in_turn(now);
         self.serve_queued(now);
-        self.is_short = !wishes.is_empty();
-        self.make_room(wishes);
+        self.is_short = !blocked.is_empty();
+        self.make_room(blocked);
     }
 
-    /// Starts what can be started now. Returns what the rest lacks, in the order in which it is wanted.
-    fn start_in_turn(&mut self, now: Instant) -> Vec<Wish> {
-        let mut wishes: Vec<Wish> = Vec::new();
-        let mut turns = self.turns();
-        self.served.retain(|principal, _| turns.has(principal));
-        while let Some(next) = turns.next(&self.served) {
+    /// Starts what can start now. Returns the starts that lack a slot, the most urgent first.
+    fn start_in_turn(&mut self, now: Instant) -> Vec<BlockedStart> {
+        let mut blocked: Vec<BlockedStart> = Vec::new();
+        let mut queues = self.queues();
+        self.served.retain(|principal, _| queues.has(principal));
+        while let Some(next) = queues.next(&self.served) {
             let Candidate { key, principal, purpose, .. } = next;
             if self.pools.get(&key).is_some_and(|pool| self.is_starting(pool)) {
                 continue;
@@ -49,21 +53,21 @@ impl Plan {
                 continue;
             }
             if let Some(need) = self.need(&key, &principal, purpose) {
-                match wishes.iter_mut().find(|wish| wish.key == key) {
-                    Some(wish) => wish.needs.push(need),
-                    None => wishes.push(Wish { key, needs: vec![need] }),
+                match blocked.iter_mut().find(|start| start.key == key) {
+                    Some(start) => start.needs.push(need),
+                    None => blocked.push(BlockedStart { key, needs: vec![need] }),
                 }
-            } else if !self.has_starts(&principal, purpose) {
+            } else if !self.is_start_limited(&principal, purpose) {
                 let number = self.start(&key, &principal, now);
                 self.served.extend(number.map(|number| (principal.clone(), number)));
-                turns.started(&principal);
-                wishes.retain(|wish| wish.key != key);
+                queues.started(&principal);
+                blocked.retain(|start| start.key != key);
             }
         }
-        wishes
+        blocked
     }
 
-    /// Whoever still waits shares a busy instance, if there is one, or stays in the queue.
+    /// Gives the remaining waiters a busy instance of their pool, or keeps their key queued.
     fn serve_queued(&mut self, now: Instant) {
         for key in std::mem::take(&mut self.queue) {
             let Some(pool) = self.pools.get(&key).filter(|pool| !pool.waiters.is_empty()) else {
@@ -72,7 +76,7 @@ impl Plan {
             if self.is_starting(pool) {
                 continue;
             }
-            // Better a busy one than none.
+            // A busy instance is better than none.
             if self.least_used(&key).is_some() {
                 self.serve_all(&key, now);
             } else {
@@ -81,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// Puts a key into the queue, if somebody waits for it and nobody starts it.
+    /// Queues a key that has waiters and no start under way.
     pub(super) fn requeue(&mut self, key: &Key) {
         let Some(pool) = self.pools.get(key).filter(|pool| !pool.waiters.is_empty()) else {
             return;
@@ -91,7 +95,7 @@ impl Plan {
         }
     }
 
-    /// What keeps an instance of this key from being started now for this principal.
+    /// What prevents the start of an instance of this key for this principal; `None` if nothing does.
     pub(super) fn obstacle(
         &self,
         key: &Key,
@@ -106,10 +110,10 @@ impl Plan {
         if let Some(need) = self.need(key, principal, purpose) {
             return Some(self.obstacle_of(&need, principal));
         }
-        self.has_starts(principal, purpose).then_some(Obstacle::Starts)
+        self.is_start_limited(principal, purpose).then_some(Obstacle::Starts)
     }
 
-    /// The same, as far as it has nothing to do with other instances' places.
+    /// The part of [`Plan::obstacle`] that no other instance's end can remove: backoff and predecessor.
     pub(super) fn own_obstacle(
         &self,
         key: &Key,
@@ -124,7 +128,7 @@ impl Plan {
         is_preceded.then_some(Obstacle::Predecessor)
     }
 
-    /// Whether the pool of this key may have one more.
+    /// Whether the pool of this key may start one more instance.
     pub(super) fn can_grow(&self, key: &Key) -> bool {
         let Some(configured) = self.servers.get(&key.server) else { return false };
         let Some(pool) = self.pools.get(key) else { return true };
@@ -133,7 +137,7 @@ impl Plan {
         count < configured.server.max_instances.get() && !self.is_starting(pool)
     }
 
-    /// Begins a start for the first caller of this principal. Returns its number.
+    /// Starts an instance for the principal's first waiter. Returns its number.
     fn start(&mut self, key: &Key, principal: &Principal, now: Instant) -> Option<u64> {
         let server = Arc::clone(&self.servers.get(&key.server)?.server);
         let mut waiters = self.pools.get(key)?.waiters.iter();
@@ -142,12 +146,12 @@ impl Plan {
         let values = by.surroundings.as_ref().and_then(|its| its.of(&key.server));
         let run =
             values.map_or_else(|| Arc::clone(&server), |values| Arc::new(server.amid(values)));
-        let number = self.number();
+        let number = self.next_number();
         let usage = Arc::new(Usage::new(now));
         let member = Member {
             key: key.clone(),
             server,
-            state: State::Starting,
+            state: MemberState::Starting,
             usage: Arc::clone(&usage),
             leases: std::collections::BTreeMap::new(),
             listings: Listings::default(),
@@ -155,7 +159,7 @@ impl Plan {
             since: now,
             ready: None,
             is_stopping: false,
-            promised_until: None,
+            reserved_until: None,
         };
         self.members.insert(number, member);
         self.pools.entry(key.clone()).or_default().members.push(number);
@@ -165,17 +169,17 @@ impl Plan {
         Some(number)
     }
 
-    /// Ends idle ones for those who wait, as far as what is on its way out does not suffice.
-    fn make_room(&mut self, wishes: Vec<Wish>) {
+    /// Evicts idle instances for blocked starts, as far as the instances that are stopping do not suffice.
+    fn make_room(&mut self, blocked: Vec<BlockedStart>) {
         let leaving = self.members.iter().filter(|(_, member)| member.is_leaving());
         let mut coming_free: Vec<u64> = leaving.map(|(number, _)| *number).collect();
-        for Wish { needs, .. } in wishes {
-            // One that is met is enough.
+        for BlockedStart { needs, .. } in blocked {
+            // One met need is enough to start.
             let _ = needs.iter().any(|need| self.meet(need, &mut coming_free));
         }
     }
 
-    /// Whether something goes that helps.
+    /// Sets instances that are stopping, or else idle ones, aside for a need. Returns whether any helps.
     fn meet(&mut self, need: &Need, coming_free: &mut Vec<u64>) -> bool {
         let mut is_met = false;
         for _ in 0..need.amount {
@@ -191,8 +195,8 @@ impl Plan {
         is_met
     }
 
-    /// The idle instance that was not used for the longest time; one that nobody has a lease on is better still, and
-    /// before that one of the principal that has most. Nobody can use it from now on.
+    /// Picks an idle instance to evict and refuses further uses of it: first of the principal with the most instances,
+    /// then one without leases, then the least recently used.
     fn least_recently_used(&self, need: &Need) -> Option<u64> {
         let idle = self.members.iter().filter(|(_, m)| m.is_evictable() && need.is_met_by(m));
         let mut idle: Vec<_> = idle
@@ -202,7 +206,7 @@ impl Plan {
             })
             .collect();
         idle.sort_unstable();
-        // Somebody may begin to use one meanwhile.
+        // A caller may begin a use at the same moment; then the next candidate is tried.
         let is_free =
             |number: &u64| self.members.get(number).is_some_and(|m| m.usage.close_if_idle());
         idle.into_iter().map(|(.., number)| number).find(is_free)

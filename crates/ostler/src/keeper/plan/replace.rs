@@ -1,4 +1,8 @@
-//! A new configuration, as a difference to the one in force.
+//! Applies a new configuration as a difference to the current one.
+//!
+//! A server is kept if its instances would run the same way (`Server::runs_like`); kept instances adopt the new
+//! limits. Instances of changed and removed servers drain. Waiters of a changed server move to the key of the new
+//! configuration and keep their place; waiters of a removed server are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,21 +13,21 @@ use crate::keeper::cause::Cause;
 use crate::keeper::config::{Config, Server};
 use crate::keeper::event::What;
 
-/// What a new configuration changes.
+/// Servers by what a new configuration does to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Their instances stay as they are.
+    /// Same command and terms: their instances stay.
     pub kept: Vec<String>,
-    /// Their instances drain and go; the next caller starts new ones.
+    /// Configured differently: their instances drain and stop, and the next caller starts new ones.
     pub changed: Vec<String>,
-    /// Their instances drain and go.
+    /// No longer configured: their instances drain and stop.
     pub removed: Vec<String>,
-    /// These can be started now.
+    /// New servers.
     pub added: Vec<String>,
 }
 
 impl Plan {
-    /// Takes over a configuration. Says which instances have to go.
+    /// Applies a configuration. Returns the changes and the instances that stop.
     pub(in crate::keeper) fn replace(
         &mut self,
         config: Config,
@@ -52,7 +56,7 @@ impl Plan {
         (changes, going)
     }
 
-    /// Takes over one server, and leaves the others as they are.
+    /// Adds one server or replaces its configuration.
     pub(in crate::keeper) fn add(&mut self, name: &str, server: Server, now: Instant) {
         let changes = match self.servers.get(name) {
             None => Changes::default(),
@@ -70,7 +74,7 @@ impl Plan {
         }
     }
 
-    /// Forgets servers of which there is nothing, unless they are kept.
+    /// Removes servers that have neither instances nor waiters, unless `keep` accepts them.
     pub(in crate::keeper) fn retain(&mut self, keep: impl Fn(&str) -> bool, now: Instant) {
         let used: BTreeSet<Arc<str>> =
             self.pools.keys().map(|key| Arc::clone(&key.server)).collect();
@@ -78,13 +82,13 @@ impl Plan {
         self.forget_failures(now);
     }
 
-    /// Forgets that a server has failed.
+    /// Clears the backoff of a server.
     pub(in crate::keeper) fn forgive(&mut self, server: &str, now: Instant) {
         self.failures.forgive(server);
         self.pump(now);
     }
 
-    /// The new limits hold for instances that stay, too.
+    /// Gives the instances of kept servers the new limits.
     fn adopt(&mut self, kept: &[String]) {
         for (number, member) in self.members.iter_mut().filter(|(_, m)| m.stays()) {
             let name = &member.key.server;
@@ -111,8 +115,7 @@ impl Plan {
         going
     }
 
-    /// Those of configurations that are gone, but who comes back before its time has to wait for it
-    /// all the same.
+    /// Drops failure records of configurations that are no longer in force; see [`Failures::retain`].
     fn forget_failures(&mut self, now: Instant) {
         let servers = &self.servers;
         let is_configured = |name: &str, fingerprint| {
@@ -121,7 +124,7 @@ impl Plan {
         self.failures.retain(is_configured, now);
     }
 
-    /// Who waits for what has changed waits for the new one; who waits for what is gone gets nothing.
+    /// Moves waiters of changed servers to their new key and refuses those of removed servers.
     fn move_waiters(&mut self, changes: &Changes) {
         let outdated = |name: &str, list: &[String]| list.iter().any(|one| one == name);
         let keys: Vec<_> = self.pools.keys().cloned().collect();
@@ -143,7 +146,7 @@ impl Plan {
                     key.fingerprint = configured.fingerprint;
                     key.whose = waiter.caller.whose(sharing, waiter.ticket);
                     let pool = self.pools.entry(key.clone()).or_default();
-                    // Several keys can become one.
+                    // Waiters of several keys can end up under one key; tickets keep their order.
                     let place = pool.waiters.partition_point(|one| one.ticket < waiter.ticket);
                     pool.waiters.insert(place, waiter);
                     self.requeue(&key);
@@ -153,17 +156,16 @@ impl Plan {
         self.pools.retain(|_, pool| !pool.members.is_empty() || !pool.waiters.is_empty());
     }
 
-    /// A configured server.
     pub(in crate::keeper) fn server(&self, name: &str) -> Option<Arc<Server>> {
         self.servers.get(name).map(|configured| Arc::clone(&configured.server))
     }
 
-    /// The configured servers.
+    /// The configured servers, by name.
     pub(in crate::keeper) fn servers(&self) -> BTreeMap<&str, &Arc<Server>> {
         self.servers.iter().map(|(name, configured)| (&**name, &configured.server)).collect()
     }
 
-    /// How often a server has failed in a row, and when it is tried again: for the principal that waits longest.
+    /// Highest failure count and latest end of a backoff over all principals.
     pub(in crate::keeper) fn failures(&self, server: &str, now: Instant) -> (u32, Option<Instant>) {
         let found = self.servers.get_key_value(server);
         found.map_or((0, None), |(name, configured)| {

@@ -1,88 +1,100 @@
-//! What callers ask for, wait for and give back.
+//! Requests for instances: granting, queueing, withdrawing and releasing leases.
+//!
+//! A request gets the least used ready instance of its pool. If that instance is at its limit of concurrent calls
+//! and the pool may grow, the request waits for a new instance instead; if the pool may not grow, it shares the busy
+//! one. A granted ticket becomes the number of the lease.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{AcquireError, Action, Manner, Plan, Purpose, State, Waiter};
+use super::{AcquireError, Action, Manner, MemberState, Plan, Purpose, Waiter};
 use crate::keeper::cause::{Cause, Fault};
 use crate::keeper::event::What;
 use crate::keeper::key::{Caller, Demand, Key, Whose};
 use crate::keeper::principal::Principal;
 
-/// Somebody asks for an instance of a server.
+/// A caller's request for an instance of a server.
 #[derive(Debug)]
-pub(in crate::keeper) struct Ask<'a> {
+pub(in crate::keeper) struct AcquireRequest<'a> {
     pub(in crate::keeper) server: &'a str,
     pub(in crate::keeper) demand: &'a Demand,
     pub(in crate::keeper) caller: &'a Arc<Caller>,
     pub(in crate::keeper) purpose: Purpose,
 }
 
-/// What somebody gets who asked.
+/// Outcome of an [`AcquireRequest`].
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::keeper) enum Asked {
-    /// The right to use this instance.
+pub(in crate::keeper) enum AcquireDecision {
+    /// The request has a lease on this instance.
     Granted { number: u64, lease: u64 },
-    /// A place in the queue.
-    Waiting { ticket: u64 },
+    /// The request waits; [`Action::Grant`] or [`Action::Refuse`] answers the ticket.
+    Queued { ticket: u64 },
 }
 
 impl Plan {
-    /// Somebody asks, and gets a lease at once or waits for one.
-    pub(in crate::keeper) fn ask(
+    /// Grants a lease at once, queues the request, or refuses it.
+    pub(in crate::keeper) fn acquire(
         &mut self,
-        ask: &Ask<'_>,
+        request: &AcquireRequest<'_>,
         now: Instant,
-    ) -> Result<Asked, AcquireError> {
-        let key = self.key_of(ask)?;
-        let principal = &ask.caller.who.principal;
-        self.is_divided |= *principal != Principal::default();
-        self.settle_profile(&key, ask.demand);
+    ) -> Result<AcquireDecision, AcquireError> {
+        let key = self.key_of(request)?;
+        let principal = &request.caller.who.principal;
+        self.has_named_principals |= *principal != Principal::default();
+        self.settle_profile(&key, request.demand);
         self.replace_suspects(&key);
         self.adopt_orphans(&key);
         // A ticket becomes the number of the lease.
-        let ticket = self.number();
+        let ticket = self.next_number();
         let waiter = Waiter {
             ticket,
-            caller: Arc::clone(ask.caller),
-            purpose: ask.purpose,
+            caller: Arc::clone(request.caller),
+            purpose: request.purpose,
             since: now,
-            deadline: (ask.purpose == Purpose::Call).then(|| now + self.caps.queue_timeout),
+            deadline: (request.purpose == Purpose::Call).then(|| now + self.caps.queue_timeout),
             has_left: false,
-            is_undivided: ask.demand.is_undivided,
+            is_undivided: request.demand.is_undivided,
         };
-        if let Some(number) = self.choose(&key, ask, now) {
+        if let Some(number) = self.choose(&key, request, now) {
             self.lend(number, &waiter, now);
-            return Ok(Asked::Granted { number, lease: ticket });
+            return Ok(AcquireDecision::Granted { number, lease: ticket });
         }
-        self.refuse_hopeless(&key, ask, now)?;
+        self.refuse_hopeless(&key, request, now)?;
         self.pools.entry(key.clone()).or_default().waiters.push_back(waiter);
-        self.tell(0, What::Queued { key: key.clone(), by: ask.caller.who.clone() });
+        self.tell(0, What::Queued { key: key.clone(), by: request.caller.who.clone() });
         self.requeue(&key);
         self.pump(now);
-        Ok(Asked::Waiting { ticket })
+        Ok(AcquireDecision::Queued { ticket })
     }
 
-    /// Somebody asks for what is there already; nothing is started.
-    pub(in crate::keeper) fn peek(&mut self, ask: &Ask<'_>, now: Instant) -> Option<(u64, u64)> {
-        let key = self.key_of(ask).ok()?;
+    /// Grants a lease on a ready instance, if there is one. Never starts an instance.
+    pub(in crate::keeper) fn peek(
+        &mut self,
+        request: &AcquireRequest<'_>,
+        now: Instant,
+    ) -> Option<(u64, u64)> {
+        let key = self.key_of(request).ok()?;
         let number = self.least_used(&key).filter(|number| self.is_trusted(*number))?;
-        let lease = self.number();
-        self.members.get_mut(&number)?.lend(lease, ask.caller, now);
+        let lease = self.next_number();
+        self.members.get_mut(&number)?.lend(lease, request.caller, now);
         Some((number, lease))
     }
 
-    /// Whether there is an instance without calls, or one can be started now.
-    pub(in crate::keeper) fn has_undivided(&mut self, ask: &Ask<'_>, now: Instant) -> bool {
-        let Ok(key) = self.key_of(ask) else { return false };
+    /// Whether there is a ready instance without calls, or one can be started now.
+    pub(in crate::keeper) fn has_undivided(
+        &mut self,
+        request: &AcquireRequest<'_>,
+        now: Instant,
+    ) -> bool {
+        let Ok(key) = self.key_of(request) else { return false };
         let least_used = self.least_used(&key).and_then(|number| self.members.get(&number));
-        let principal = &ask.caller.who.principal;
+        let principal = &request.caller.who.principal;
         least_used.is_none_or(|member| member.calls() == 0)
-            || self.can_grow(&key) && self.obstacle(&key, principal, ask.purpose, now).is_none()
+            || self.can_grow(&key) && self.obstacle(&key, principal, request.purpose, now).is_none()
     }
 
-    /// Somebody waits no longer.
+    /// Withdraws a queued request.
     pub(in crate::keeper) fn withdraw(&mut self, ticket: u64, now: Instant) {
         let keys: Vec<Key> = self.pools.keys().cloned().collect();
         for key in keys {
@@ -96,7 +108,7 @@ impl Plan {
         }
     }
 
-    /// A lease is given back.
+    /// Releases a lease. An instance that was started for one call stops with it.
     pub(in crate::keeper) fn release(&mut self, number: u64, lease: u64, now: Instant) {
         let is_listing = self.release_listing(number, lease, now);
         let Some(member) = self.members.get_mut(&number) else { return };
@@ -105,13 +117,13 @@ impl Plan {
         if is_for_one_call {
             self.retire(number, Cause::Returned, Manner::Now);
         }
-        // A lease that was never used has kept its instance from others until now.
+        // An unused lease has protected its instance from eviction until now.
         if is_for_one_call || is_listing || self.is_short {
             self.pump(now);
         }
     }
 
-    /// An instance that hangs goes as soon as somebody needs it.
+    /// Stops an instance that has stopped answering, because a caller needs it now.
     pub(in crate::keeper) fn replace_if_suspect(&mut self, number: u64) {
         let Some(member) = self.members.get(&number) else { return };
         if member.is_ready() && member.usage.is_suspect() {
@@ -120,30 +132,31 @@ impl Plan {
         }
     }
 
-    fn key_of(&mut self, ask: &Ask<'_>) -> Result<Key, AcquireError> {
+    fn key_of(&mut self, request: &AcquireRequest<'_>) -> Result<Key, AcquireError> {
         if self.is_closing {
             return Err(AcquireError::KeeperClosed);
         }
-        let unknown = || AcquireError::UnknownServer(ask.server.to_owned());
-        let (name, configured) = self.servers.get_key_value(ask.server).ok_or_else(unknown)?;
+        let unknown = || AcquireError::UnknownServer(request.server.to_owned());
+        let (name, configured) = self.servers.get_key_value(request.server).ok_or_else(unknown)?;
         Ok(Key {
             server: Arc::clone(name),
             fingerprint: configured.fingerprint,
-            whose: ask
+            whose: request
                 .caller
-                .whose(ask.demand.sharing(configured.server.sharing), self.last_number + 1),
-            profile: Arc::clone(&ask.demand.profile),
+                .whose(request.demand.sharing(configured.server.sharing), self.last_number + 1),
+            profile: Arc::clone(&request.demand.profile),
         })
     }
 
-    /// The instance for somebody who asks now, if there is one and no better one can be started.
-    fn choose(&mut self, key: &Key, ask: &Ask<'_>, now: Instant) -> Option<u64> {
+    /// The instance that a request gets now; `None` if there is none, or a new one is better and can be started.
+    fn choose(&mut self, key: &Key, request: &AcquireRequest<'_>, now: Instant) -> Option<u64> {
         let number = self.least_used(key)?;
         let member = self.members.get(&number)?;
-        let is_free = if ask.demand.is_undivided { member.calls() == 0 } else { member.is_free() };
-        let is_enough = ask.purpose == Purpose::Listing || is_free;
-        let principal = &ask.caller.who.principal;
-        let obstacle = || self.obstacle(key, principal, ask.purpose, now);
+        let is_free =
+            if request.demand.is_undivided { member.calls() == 0 } else { member.is_free() };
+        let is_enough = request.purpose == Purpose::Listing || is_free;
+        let principal = &request.caller.who.principal;
+        let obstacle = || self.obstacle(key, principal, request.purpose, now);
         let can_grow = || self.can_grow(key) && obstacle().is_none();
         (is_enough || !can_grow()).then_some(number)
     }
@@ -169,22 +182,22 @@ impl Plan {
     fn refuse_hopeless(
         &mut self,
         key: &Key,
-        ask: &Ask<'_>,
+        request: &AcquireRequest<'_>,
         now: Instant,
     ) -> Result<(), AcquireError> {
-        // A start that is under way can be waited for, also if another principal has caused it.
+        // A start under way may succeed, even if it was begun for another principal.
         if self.pools.get(key).is_none_or(|pool| !self.is_starting(pool)) {
-            self.refuse_backing_off(key, ask, now)?;
+            self.refuse_backing_off(key, request, now)?;
         }
-        self.make_room_in_queue(key, ask)
+        self.make_room_in_queue(key, request)
     }
 
-    /// Those who wait get what has become ready.
+    /// Grants ready instances to waiters, up to each instance's limit of concurrent calls.
     pub(super) fn serve_waiters(&mut self, key: &Key, now: Instant) {
         loop {
             let Some(number) = self.least_used(key) else { return };
             let Some(member) = self.members.get(&number) else { return };
-            // Who waits is about to call: each takes the place of a call.
+            // A waiter is about to call, so each new lease counts as a call.
             let waiting_here = member.calls().max(member.leases.len());
             let most = member.server.max_concurrency.map_or(usize::MAX, std::num::NonZero::get);
             let first = self.pools.get(key).and_then(|pool| pool.waiters.front());
@@ -199,13 +212,13 @@ impl Plan {
         }
     }
 
-    /// A caller or a listing that waited gets this instance.
+    /// Gives a waiter its lease and answers its ticket.
     pub(super) fn grant(&mut self, number: u64, waiter: &Waiter, now: Instant) {
         self.lend(number, waiter, now);
         self.actions.push(Action::Grant { ticket: waiter.ticket, number });
     }
 
-    /// A start for this principal has failed: its callers hear of it, unless there is another instance.
+    /// A start for this principal has failed: refuses its waiters, unless another instance is ready.
     pub(super) fn refuse_waiters(
         &mut self,
         key: &Key,
@@ -242,11 +255,12 @@ impl Plan {
         }
     }
 
-    /// What nobody waits for any more is not started.
+    /// Stops the start of a key that has no waiters left.
     fn abandon_if_unwanted(&mut self, key: &Key) {
         let Some(pool) = self.pools.get(key).filter(|pool| pool.waiters.is_empty()) else { return };
         for number in pool.members.clone() {
-            if self.members.get(&number).is_some_and(|member| member.state == State::Starting) {
+            if self.members.get(&number).is_some_and(|member| member.state == MemberState::Starting)
+            {
                 self.retire(number, Cause::Abandoned, Manner::Now);
             }
         }

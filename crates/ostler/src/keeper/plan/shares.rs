@@ -1,62 +1,65 @@
-//! What principals may take of what there is only so much of, and whose turn it is.
+//! Fairness between principals: shares of each cap, and the order of starts.
 //!
-//! A keeper with a single principal gives it everything. As soon as a named principal has asked for anything, no
-//! principal gets the last quarter of a cap: the others can still start something while one holds all that it may.
+//! A single principal may fill every cap. As soon as a named principal has made a request, no principal may take the
+//! last quarter of a cap, so the others can still start something. Starts are offered to the principal with the
+//! fewest starts under way. When the queue is full, the principal with the most waiters loses its latest one.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{AcquireError, Ask, Holders, Member, Obstacle, Plan, Purpose, State, Waiter};
+use super::{
+    AcquireError, AcquireRequest, Holders, Member, MemberState, Obstacle, Plan, Purpose, Waiter,
+};
 use crate::keeper::key::Key;
 use crate::keeper::principal::Principal;
 
-/// One part of so many of each cap is kept for other principals.
-const RESERVED: usize = 4;
+/// One part in this many of each cap is kept for other principals.
+const RESERVED_PART: usize = 4;
 
-/// What there is only so much of.
+/// A capped resource that instances occupy.
 #[derive(Clone, Debug)]
-enum Scarce {
-    Place,
+enum Slot {
+    Instance,
     Container,
-    /// A place among the servers of this name.
-    PlaceOf(String),
+    /// Counts against the cap of the server with this name.
+    InstanceOf(String),
 }
 
-/// What a start lacks that the end of another instance could give.
+/// Slots that a start lacks, and that the end of another instance would free.
 #[derive(Clone, Debug)]
 pub(super) struct Need {
-    what: Scarce,
-    /// How much of it.
+    what: Slot,
+    /// Number of slots.
     pub(super) amount: usize,
-    /// Set if this principal has its share already, so that only its own instances can make room.
+    /// Set if this principal has used up its share: only its own instances can make room.
     from: Option<Principal>,
 }
 
-/// A principal that waits for an instance of a key which is not being started.
+/// A queued key and one principal that waits for it.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) key: Key,
     pub(super) principal: Principal,
-    /// The most urgent of what it waits for.
+    /// Most urgent purpose of the principal's waiters.
     pub(super) purpose: Purpose,
-    /// The ticket of the caller of this principal that has waited longest with that purpose.
+    /// Lowest ticket with that purpose.
     pub(super) ticket: u64,
 }
 
-/// Starts that wait: for each principal first those that callers wait for, then listings, each in the order of tickets.
+/// Queued starts per principal: calls before listings, each in order of tickets.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct StartQueues {
     queues: BTreeMap<Principal, VecDeque<Candidate>>,
-    /// How many instances are being started for each principal.
+    /// Starts under way for each principal.
     starting: BTreeMap<Principal, usize>,
 }
 
-impl Scarce {
-    /// How much of it an instance takes.
+impl Slot {
+    /// Number of these slots that an instance occupies.
     fn taken_by(&self, member: &Member) -> usize {
         match self {
-            Self::Place => 1,
+            Self::Instance => 1,
             Self::Container => member.server.containers,
-            Self::PlaceOf(server) => usize::from(member.server.name() == server),
+            Self::InstanceOf(server) => usize::from(member.server.name() == server),
         }
     }
 }
@@ -68,9 +71,9 @@ impl Need {
     }
 }
 
-impl Turns {
-    /// The next start to look at: what a caller waits for comes before every listing. Then it is the turn of the
-    /// principal with the fewest starts under way; among equals of the one whose last start is longest ago.
+impl StartQueues {
+    /// Takes the next start: calls before listings, then the principal with the fewest starts under way, then the one
+    /// whose latest start is longest ago.
     pub(super) fn next(&mut self, served: &BTreeMap<Principal, u64>) -> Option<Candidate> {
         let rank = |(principal, queue): &(&Principal, &VecDeque<Candidate>)| {
             let starting = self.starting.get(principal).copied().unwrap_or(0);
@@ -84,7 +87,7 @@ impl Turns {
         self.queues.get_mut(&principal)?.pop_front()
     }
 
-    /// Whether anybody of this principal waits.
+    /// Whether this principal has queued starts.
     pub(super) fn has(&self, principal: &Principal) -> bool {
         self.queues.contains_key(principal)
     }
@@ -95,8 +98,8 @@ impl Turns {
 }
 
 impl Plan {
-    /// All starts that wait, those of one principal in the order of its callers.
-    pub(super) fn turns(&self) -> Turns {
+    /// All queued starts, in order per principal.
+    pub(super) fn queues(&self) -> StartQueues {
         let mut queues: BTreeMap<Principal, VecDeque<Candidate>> = BTreeMap::new();
         for candidate in self.candidates() {
             queues.entry(candidate.principal.clone()).or_default().push_back(candidate);
@@ -104,13 +107,13 @@ impl Plan {
         for queue in queues.values_mut() {
             queue.make_contiguous().sort_by_key(|one| (one.purpose, one.ticket));
         }
-        let mut turns = Turns { queues, starting: BTreeMap::new() };
-        let starting = self.members.values().filter(|m| m.state == State::Starting);
-        starting.for_each(|member| turns.started(member.principal()));
-        turns
+        let mut queues = StartQueues { queues, starting: BTreeMap::new() };
+        let starting = self.members.values().filter(|m| m.state == MemberState::Starting);
+        starting.for_each(|member| queues.started(member.principal()));
+        queues
     }
 
-    /// Each principal that waits for a queued key.
+    /// Every queued key, once for each principal that waits for it.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for key in &self.queue {
@@ -130,14 +133,14 @@ impl Plan {
         candidates
     }
 
-    /// What a start of this key for this principal lacks that other instances have.
+    /// The first cap that a start of this key for this principal would exceed.
     pub(super) fn need(&self, key: &Key, principal: &Principal, purpose: Purpose) -> Option<Need> {
         let server = &self.servers.get(&key.server)?.server;
         let cap = server.cap.map_or(usize::MAX, std::num::NonZero::get);
         let all = [
-            (Scarce::PlaceOf(server.name().to_owned()), 1, cap),
-            (Scarce::Container, server.containers, purpose.part_of(self.caps.containers)),
-            (Scarce::Place, 1, purpose.part_of(self.caps.instances)),
+            (Slot::InstanceOf(server.name().to_owned()), 1, cap),
+            (Slot::Container, server.containers, purpose.part_of(self.caps.containers)),
+            (Slot::Instance, 1, purpose.part_of(self.caps.instances)),
         ];
         all.into_iter().filter(|(_, amount, _)| *amount > 0).find_map(|(what, amount, cap)| {
             let members = || self.members.values();
@@ -151,57 +154,57 @@ impl Plan {
         })
     }
 
-    /// What callers of this principal are told about a need.
+    /// A need in the words of an error message for this principal.
     pub(super) fn obstacle_of(&self, need: &Need, principal: &Principal) -> Obstacle {
         let holders = self.holders(principal, |member| need.is_met_by(member));
         match need {
             Need { from: Some(_), .. } => Obstacle::Share(holders),
-            Need { what: Scarce::Place, .. } => Obstacle::Instances(holders),
-            Need { what: Scarce::Container, .. } => Obstacle::Containers(holders),
-            Need { what: Scarce::PlaceOf(_), .. } => Obstacle::ServerCap(holders),
+            Need { what: Slot::Instance, .. } => Obstacle::Instances(holders),
+            Need { what: Slot::Container, .. } => Obstacle::Containers(holders),
+            Need { what: Slot::InstanceOf(_), .. } => Obstacle::ServerCap(holders),
         }
     }
 
-    /// Whether as many are being started as may be, for this principal or in all.
-    pub(super) fn has_starts(&self, principal: &Principal, purpose: Purpose) -> bool {
+    /// Whether a limit on simultaneous starts is reached: of all starts, of this principal's, or of listings.
+    pub(super) fn is_start_limited(&self, principal: &Principal, purpose: Purpose) -> bool {
         let part = purpose.part_of_starts(self.caps.starting);
         if purpose == Purpose::Listing && self.starts_for_listings() >= part {
             return true;
         }
-        let starting = || self.members.values().filter(|m| m.state == State::Starting);
+        let starting = || self.members.values().filter(|m| m.state == MemberState::Starting);
         let own = starting().filter(|member| member.principal() == principal).count();
         starting().count() >= self.caps.starting || own >= self.share_of(self.caps.starting)
     }
 
-    /// How much of a cap one principal may take.
+    /// The part of a cap that one principal may fill.
     fn share_of(&self, cap: usize) -> usize {
-        if self.is_divided { cap - cap / RESERVED } else { cap }
+        if self.has_named_principals { cap - cap / RESERVED_PART } else { cap }
     }
 
-    /// How many instances the principal of this one has; only counted if there are several principals.
+    /// Number of instances of this one's principal; 0 as long as there is only the default principal.
     pub(super) fn weight_of(&self, member: &Member) -> usize {
         let is_fellow = |other: &&Member| other.principal() == member.principal();
-        if self.is_divided { self.members.values().filter(is_fellow).count() } else { 0 }
+        if self.has_named_principals { self.members.values().filter(is_fellow).count() } else { 0 }
     }
 
-    /// Makes room in a full queue: a caller takes the place of a listing if there is one. Otherwise the principal with
-    /// most waiters in the queue loses its latest one. Refuses what is asked for if that would be its own principal.
+    /// Makes room in a full queue: a call displaces the latest listing. Otherwise the principal with the most waiters
+    /// loses its latest one. Refuses the request if that would be its own principal.
     pub(super) fn make_room_in_queue(
         &mut self,
         key: &Key,
-        ask: &Ask<'_>,
+        request: &AcquireRequest<'_>,
     ) -> Result<(), AcquireError> {
         let waiters = || self.queue.iter().filter_map(|key| Some((key, self.pools.get(key)?)));
         let waiting: usize = waiters().map(|(_, pool)| pool.waiters.len()).sum();
         if waiting < self.caps.queue {
             return Ok(());
         }
-        if ask.purpose == Purpose::Call && self.displace_listing() {
+        if request.purpose == Purpose::Call && self.displace_listing() {
             return Ok(());
         }
         let waiters = || self.queue.iter().filter_map(|key| Some((key, self.pools.get(key)?)));
-        let principal = &ask.caller.who.principal;
-        // Callers of each principal: how many, and the latest with the key that it waits for.
+        let principal = &request.caller.who.principal;
+        // For each principal: the number of waiters, the latest ticket and the key it waits for.
         let mut all: BTreeMap<&Principal, (usize, u64, &Key)> = BTreeMap::new();
         for (key, pool) in waiters() {
             for Waiter { ticket, caller, .. } in &pool.waiters {
@@ -228,7 +231,7 @@ impl Plan {
         }
     }
 
-    /// Takes the latest listing out of the queue. Returns whether there was one.
+    /// Refuses the latest queued listing. Returns whether there was one.
     fn displace_listing(&mut self) -> bool {
         let queued = self.queue.iter().filter_map(|key| Some((key, self.pools.get(key)?)));
         let waiters = queued.flat_map(|(key, pool)| pool.waiters.iter().map(move |w| (key, w)));
@@ -243,7 +246,7 @@ impl Plan {
         true
     }
 
-    /// The instances that fit, as a caller of this principal may know them.
+    /// The instances that fit, as far as callers of this principal may know them.
     fn holders(&self, principal: &Principal, fits: impl Fn(&Member) -> bool) -> Holders {
         let fitting = || self.members.values().filter(|member| fits(member));
         let visible = |member: &&Member| principal.may_know(member.principal());

@@ -1,4 +1,4 @@
-//! The simulated world behind the seam: it starts, holds and ends beings.
+//! The simulated backend: starts, holds and stops simulated instances.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::being::Being;
-use super::fate::{Beginning, Rescue};
-use super::flow::{Flow, Found};
+use super::behaviour::{Rescue, StartOutcome};
+use super::instance::SimInstance;
+use super::output::{Found, SimOutput};
 use super::world::{Flaw, World};
 use crate::backend::{Backend, BoxFuture, Evidence, Hold, Part, StartOrder, Started, Target};
 use crate::event::Event;
@@ -23,10 +23,10 @@ use crate::ledger::{Book, Entry, PROCESS};
 use crate::outcome::{Outcome, Proof, Residue};
 use crate::snapshot::View;
 
-/// How much fits into the pipe to a server that does not read.
+/// Capacity of the pipe to a server that does not read, in bytes.
 const PIPE: usize = 64;
 
-/// Stands in for processes. Its beings leave nothing in a ledger.
+/// Takes the place of the process backend. Writes no ledger.
 #[derive(Debug)]
 pub(super) struct Simulated(pub(super) Arc<World>);
 
@@ -43,20 +43,20 @@ impl Backend for Simulated {
             };
             let index = world.begin(&spec.name, order.containers);
             let held = Held::new(&world, index);
-            let (launch, beginning) =
-                world.of(index, |being| (being.fate.launch, being.fate.beginning));
+            let (launch, start) =
+                world.of(index, |instance| (instance.behaviour.launch, instance.behaviour.start));
             if !launch.is_zero() {
                 tokio::time::sleep(launch).await;
             }
-            if beginning == Beginning::Failed {
+            if start == StartOutcome::Failed {
                 world.happens();
                 return Err(StartError::NoRole);
             }
             let id = id_of(index);
             let stdin = Box::new(Stdin { world: Arc::clone(&world), index, unread: 0 });
             let pipe = |of| Box::new(Pipe { world: Arc::clone(&world), index, of, timer: None });
-            let stdout = pipe(|being| &mut being.output);
-            let stderr = pipe(|being| &mut being.stderr);
+            let stdout = pipe(|instance| &mut instance.output);
+            let stderr = pipe(|instance| &mut instance.stderr);
             Ok(Started { id, hold: Box::new(held), stdin, stdout, stderr })
         })
     }
@@ -82,12 +82,12 @@ impl Backend for Simulated {
     }
 }
 
-/// Ids in the order of starts, so that a schedule repeats to the letter.
+/// Ids in order of starts, so that schedules repeat exactly.
 pub(super) fn id_of(index: usize) -> InstanceId {
     format!("{index:032x}").parse().unwrap()
 }
 
-/// A keeper's hold on a being; letting go ends it.
+/// The keeper's hold on an instance; dropping it stops the instance.
 struct Held {
     world: Arc<World>,
     index: usize,
@@ -103,10 +103,10 @@ impl Held {
 impl Hold for Held {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         loop {
-            match self.world.next_deed(self.index, cx.waker()) {
-                Ok(deed) => {
-                    let program = self.world.of(self.index, |being| being.name.clone());
-                    return Poll::Ready(deed.event(&program));
+            match self.world.next_event(self.index, cx.waker()) {
+                Ok(event) => {
+                    let program = self.world.of(self.index, |instance| instance.name.clone());
+                    return Poll::Ready(event.event(&program));
                 }
                 Err(due) => {
                     if poll_until(&mut self.timer, due, cx).is_pending() {
@@ -123,11 +123,11 @@ impl Hold for Held {
 
     fn rescue(self: Box<Self>) -> BoxFuture<Outcome> {
         Box::pin(async move {
-            let fate = self.world.of(self.index, |being| being.fate.guardian);
-            let rescue = fate.map_or(Rescue::Gone(Duration::ZERO), |(_, rescue)| rescue);
+            let behaviour = self.world.of(self.index, |instance| instance.behaviour.guardian);
+            let rescue = behaviour.map_or(Rescue::Gone(Duration::ZERO), |(_, rescue)| rescue);
             let (Rescue::Gone(lag) | Rescue::Unwatched(lag) | Rescue::Stays(lag)) = rescue;
             tokio::time::sleep(lag).await;
-            self.world.of(self.index, |being| being.rescued(rescue, now()));
+            self.world.of(self.index, |instance| instance.rescued(rescue, now()));
             self.world.happens();
             match rescue {
                 Rescue::Gone(_) => Outcome::Gone(Proof::EmptyLeaf),
@@ -145,12 +145,12 @@ impl Hold for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.world.flaw() != Some(Flaw::Leaks) {
-            self.world.of(self.index, |being| being.let_go(now()));
+            self.world.of(self.index, |instance| instance.let_go(now()));
         }
     }
 }
 
-/// Sleeps until `due`, or for ever; the being wakes whoever sleeps if its plans change.
+/// Sleeps until `due`, or forever. The instance wakes the sleeper if its schedule changes.
 fn poll_until(
     timer: &mut Option<Pin<Box<Sleep>>>,
     due: Option<Instant>,
@@ -176,7 +176,7 @@ impl AsyncWrite for Stdin {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.world.of(self.index, |being| being.reads(now())) {
+        match self.world.of(self.index, |instance| instance.reads(now())) {
             None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
             Some(true) => {
                 self.world.hear(self.index, bytes);
@@ -199,11 +199,11 @@ impl AsyncWrite for Stdin {
     }
 }
 
-/// The keeper's end of a pipe that a being writes.
+/// The keeper's end of a pipe that an instance writes.
 struct Pipe {
     world: Arc<World>,
     index: usize,
-    of: fn(&mut Being) -> &mut Flow,
+    of: fn(&mut SimInstance) -> &mut SimOutput,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -216,7 +216,8 @@ impl AsyncRead for Pipe {
         loop {
             let most = buffer.remaining();
             let of = self.of;
-            let found = self.world.of(self.index, |being| of(being).take(most, now(), cx.waker()));
+            let found =
+                self.world.of(self.index, |instance| of(instance).take(most, now(), cx.waker()));
             match found {
                 Found::Bytes(bytes) => {
                     buffer.put_slice(&bytes);

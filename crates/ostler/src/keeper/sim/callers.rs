@@ -1,4 +1,4 @@
-//! Those who use servers: each is a task that asks, uses what it gets, and goes.
+//! Simulated callers: each is a task that acquires a lease, uses it and drops it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -7,40 +7,40 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::backend::now;
-use super::scopes::Room;
+use super::scopes::SharedScope;
 use super::servers::{ACQUIRE, CALL, request};
 use super::world::World;
 use crate::frame::Frame;
 use crate::keeper::{AcquireError, CallError, Demand, Lease};
 
-/// What somebody does with a lease.
+/// What a caller does with its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Errand {
-    /// Gives it back.
+pub(super) enum CallerAction {
+    /// Drops it at once.
     Look,
-    /// Calls.
+    /// Makes two calls.
     Call,
-    /// Asks without using it.
+    /// Probes, which does not count as use.
     Probe,
-    /// Has it in use for some time.
+    /// Holds a use for this long.
     Hold(Duration),
-    /// Says something.
+    /// Sends a notification.
     Notify,
-    /// Keeps a clone for good.
+    /// Keeps a clone until the end of the schedule.
     Keep,
-    /// Panics while it has it in use.
+    /// Panics while it holds a use.
     Panic,
-    /// Lets the scope find an instance for a call.
+    /// Uses [`Scope::call`](crate::keeper::Scope::call) instead of a lease.
     Serve,
-    /// Asks a server what it offers, which goes on when its scope is closed.
+    /// Acquires a lease for a listing, which outlives its scope, and holds it for this long.
     List(Duration),
 }
 
-/// Leases that somebody keeps although they are of no use any more.
+/// Leases that callers keep although their instance may have ended.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Attic(Arc<Mutex<Vec<Lease>>>);
+pub(super) struct KeptLeases(Arc<Mutex<Vec<Lease>>>);
 
-impl Attic {
+impl KeptLeases {
     pub(super) fn keep(&self, lease: Lease) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(lease);
     }
@@ -50,14 +50,14 @@ impl Attic {
     }
 }
 
-/// Somebody with an errand.
+/// A caller and what it does.
 pub(super) struct Caller {
     pub(super) world: Arc<World>,
-    pub(super) room: Arc<Room>,
+    pub(super) shared: Arc<SharedScope>,
     pub(super) server: String,
-    pub(super) errand: Errand,
-    pub(super) attic: Attic,
-    /// Lets others go first, so often.
+    pub(super) action: CallerAction,
+    pub(super) kept: KeptLeases,
+    /// Number of times that it yields before it begins.
     pub(super) waits: usize,
 }
 
@@ -67,13 +67,13 @@ impl Caller {
             tokio::task::yield_now().await;
         }
         self.world.audit();
-        if let Errand::List(time) = self.errand {
+        if let CallerAction::List(time) = self.action {
             return self.list(time).await;
         }
-        if self.errand == Errand::Serve {
-            // What it gets may end before the call is sent, again and again.
+        if self.action == CallerAction::Serve {
+            // Instances may end before the call is sent, again and again, so there is no tight limit.
             let asking = Asking::begin(&self, Duration::from_hours(1));
-            let _ = self.room.scope().call(&self.server, &request("work")).await;
+            let _ = self.shared.scope().call(&self.server, &request("work")).await;
             drop(asking);
         } else if let Some(lease) = self.acquire().await {
             self.attend(lease).await;
@@ -82,16 +82,16 @@ impl Caller {
     }
 
     async fn acquire(&self) -> Option<Lease> {
-        let was_closed = self.room.is_closed();
+        let was_closed = self.shared.is_closed();
         let asking = Asking::begin(self, ACQUIRE);
-        let answer = self.room.scope().acquire(&self.server).await;
+        let answer = self.shared.scope().acquire(&self.server).await;
         drop(asking);
         self.world.note(|| {
             let answer = answer.as_ref().map(Lease::instance).map_err(ToString::to_string);
-            format!("{} for {}: {answer:?}", self.server, self.room.scope().who())
+            format!("{} for {}: {answer:?}", self.server, self.shared.scope().who())
         });
         let is_refused = matches!(answer, Err(AcquireError::ScopeClosed));
-        if was_closed && !is_refused || is_refused && !self.room.is_closed() {
+        if was_closed && !is_refused || is_refused && !self.shared.is_closed() {
             self.world.rules().broken(format!("closed: {was_closed}, refused: {is_refused}"));
         }
         if let Err(error) = &answer {
@@ -101,12 +101,12 @@ impl Caller {
         answer.ok()
     }
 
-    /// Begins a listing, lets go of the scope, and has the lease for some time.
+    /// Begins a listing, drops the scope, and holds the lease for `time`.
     async fn list(self, time: Duration) {
         let asking = Asking::begin(&self, Duration::from_hours(1));
-        let listing = self.room.scope().acquire_to_list(&self.server, &Demand::default());
-        let Self { world, room, .. } = self;
-        drop(room);
+        let listing = self.shared.scope().acquire_to_list(&self.server, &Demand::default());
+        let Self { world, shared, .. } = self;
+        drop(shared);
         let lease = listing.await;
         drop(asking);
         world.audit();
@@ -122,42 +122,42 @@ impl Caller {
 
     async fn attend(&self, lease: Lease) {
         let world = &self.world;
-        match self.errand {
-            Errand::Look | Errand::Serve | Errand::List(_) => {}
-            Errand::Call => {
+        match self.action {
+            CallerAction::Look | CallerAction::Serve | CallerAction::List(_) => {}
+            CallerAction::Call => {
                 self.call(&lease).await;
                 self.call(&lease).await;
             }
-            Errand::Probe => {
+            CallerAction::Probe => {
                 let _ = lease.probe(&request("probe")).await;
             }
-            Errand::Hold(time) => {
+            CallerAction::Hold(time) => {
                 let held = self.hold(&lease);
                 tokio::time::sleep(time).await;
                 world.audit();
                 drop(held);
             }
-            Errand::Notify => {
+            CallerAction::Notify => {
                 let note = Frame::parse("{\"method\":\"note\"}").unwrap();
                 if lease.notify(&note).is_ok() {
                     drop(Using::begin(world, &lease));
                 }
             }
-            Errand::Keep => self.attic.keep(lease.clone()),
-            Errand::Panic => {
+            CallerAction::Keep => self.kept.keep(lease.clone()),
+            CallerAction::Panic => {
                 let _held = self.hold(&lease);
-                // Without the message that a panic prints.
+                // Prints no panic message.
                 std::panic::resume_unwind(Box::new("on purpose"));
             }
         }
         world.audit();
     }
 
-    /// The note goes before the use does.
+    /// Begins a use and its record. The record is dropped before the use.
     fn hold(&self, lease: &Lease) -> Option<(Using, crate::keeper::Use)> {
         let held = lease.hold();
         let is_refused = matches!(held, Err(CallError::ScopeClosed));
-        if is_refused != self.room.is_closed() {
+        if is_refused != self.shared.is_closed() {
             self.world.rules().broken(format!("closed: {}", !is_refused));
         }
         held.ok().map(|held| (Using::begin(&self.world, lease), held))
@@ -170,7 +170,7 @@ impl Caller {
         let mut calling = pin!(lease.call(&request));
         let first = poll_fn(|cx| Poll::Ready(calling.as_mut().poll(cx))).await;
         let _open = OpenCall { world: Arc::clone(&self.world), call };
-        // Whoever has to wait has begun to use it.
+        // A call that has to wait has begun its use.
         let answer = match first {
             Poll::Ready(answer) => answer,
             Poll::Pending => {
@@ -198,7 +198,7 @@ fn name_of(error: &AcquireError) -> &'static str {
     }
 }
 
-/// Somebody asks, until this is dropped.
+/// Record of a pending request, until dropped.
 struct Asking {
     world: Arc<World>,
     ask: u64,
@@ -207,20 +207,20 @@ struct Asking {
 impl Asking {
     fn begin(caller: &Caller, limit: Duration) -> Self {
         let world = Arc::clone(&caller.world);
-        let ask = world.rules().ask(&caller.server, caller.room.scope().who(), now() + limit);
+        let ask = world.rules().ask(&caller.server, caller.shared.scope().who(), now() + limit);
         Self { world, ask }
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        // What was decided while it waited is looked at as long as it does.
+        // Decisions made while the request waited are checked before the record goes.
         self.world.audit();
         self.world.rules().asked(self.ask);
     }
 }
 
-/// A call that has to end in time.
+/// Record of a pending call, until dropped.
 struct OpenCall {
     world: Arc<World>,
     call: u64,
@@ -232,7 +232,7 @@ impl Drop for OpenCall {
     }
 }
 
-/// An instance is in use, until this is dropped.
+/// Record of a use, until dropped.
 struct Using {
     world: Arc<World>,
     number: u64,

@@ -1,4 +1,4 @@
-//! The simulated backend keeps the contract of the seam, so that a schedule shows what a real one would.
+//! Runs the backend contract against the simulated backend, so that schedules show what a real one would do.
 
 #[path = "../../../tests/contract/clauses.rs"]
 mod clauses;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use self::clauses::{Candidate, contract};
 use super::backend::{Simulated, now};
-use super::fate::{GRACE, Steps, Temper};
+use super::behaviour::{Behaviours, GRACE, StepTimes};
 use super::servers::server;
 use super::world::World;
 use crate::backend::Target;
@@ -18,14 +18,14 @@ use crate::terms::Terms;
 contract! { simulated }
 
 fn simulated() -> Candidate {
-    let steps = Steps { leave: GRACE, ..Steps::all(Duration::from_millis(1)) };
-    let world = World::new(1, Temper::Even(steps), None, &Config::default());
+    let steps = StepTimes { exit_delay: GRACE, ..StepTimes::all(Duration::from_millis(1)) };
+    let world = World::new(1, Behaviours::Regular(steps), None, &Config::default());
     let target = server("it", Sharing::All, 0).target;
     let spec = server("foreign", Sharing::All, 0).spec().cloned().unwrap();
     let backend = Arc::new(Simulated(Arc::clone(&world)));
     let unhold = move |_: &_| {
         for index in world.living() {
-            world.of(index, |being| being.lose_guardian(now()));
+            world.of(index, |instance| instance.lose_guardian(now()));
         }
     };
     Candidate {
@@ -43,12 +43,12 @@ fn simulated() -> Candidate {
         absent: &[
             (
                 "what_cannot_be_started_is_refused",
-                "what a being does is drawn, and not up to its target",
+                "what an instance does is drawn, and not up to its target",
             ),
-            ("its_entry_names_its_backend_until_its_end", "its beings are in no ledger"),
-            ("its_backend_knows_its_parts_by_name", "its beings are in no ledger"),
-            ("somebody_else_can_ask_it_to_end", "its beings are in no ledger"),
-            ("what_nobody_holds_is_listed_and_ended", "its beings are in no ledger"),
+            ("its_entry_names_its_backend_until_its_end", "its instances are in no ledger"),
+            ("its_backend_knows_its_parts_by_name", "its instances are in no ledger"),
+            ("somebody_else_can_ask_it_to_end", "its instances are in no ledger"),
+            ("what_nobody_holds_is_listed_and_ended", "its instances are in no ledger"),
         ],
     }
 }

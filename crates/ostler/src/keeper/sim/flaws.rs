@@ -1,28 +1,28 @@
-//! The rules find what is wrong: a world with a flaw does not pass.
+//! Tests of the rules: they must detect deliberate defects of the world.
 
 use super::schedule;
 use super::world::Flaw;
 
-/// Of so many schedules at least one has to show it.
+/// At least one schedule in this many must show the defect.
 const TRIES: u64 = 40;
 
 fn found(flaw: Flaw, words: &str) {
     let found = (0..TRIES).find_map(|seed| schedule(seed, Some(flaw), false).violation);
-    let found = found.unwrap_or_else(|| panic!("{flaw:?} is not found in {TRIES} schedules"));
-    assert!(found.contains(words), "{flaw:?} is found as: {found}");
+    let found = found.unwrap_or_else(|| panic!("{flaw:?} is not detected in {TRIES} schedules"));
+    assert!(found.contains(words), "{flaw:?} is detected as: {found}");
 }
 
 #[test]
-fn what_is_dropped_and_lives_on_is_found() {
+fn an_instance_that_outlives_its_hold_is_detected() {
     found(Flaw::Leaks, "left");
 }
 
 #[test]
-fn what_is_said_to_be_gone_and_lives_is_found() {
-    found(Flaw::Lies, "is said to be gone, and lives");
+fn an_instance_that_lives_after_its_proof_is_detected() {
+    found(Flaw::Lies, "is reported as gone, and lives");
 }
 
 #[test]
-fn what_is_started_twice_is_found() {
-    found(Flaw::Twins, "nobody started it");
+fn an_instance_without_a_start_is_detected() {
+    found(Flaw::Twins, "lives without a start");
 }

@@ -1,37 +1,37 @@
-//! The shipped driver, shell and plan over a simulated backend and clock.
+//! Simulation of the keeper: the shipped driver, shell and plan over a simulated backend and clock.
 //!
-//! A schedule is a function of its seed: what callers do, what servers do, and in which order.
-//! After every step all rules are checked against what the simulated world really has. A schedule
-//! that breaks one is played again with a log; `OSTLER_SIM_SEED=n` plays only that one.
+//! A schedule is a function of its seed: it decides what callers and servers do, and in which order.
+//! After every step the rules compare the keeper's state with the simulated world. A schedule that
+//! breaks a rule is played again with a log; `OSTLER_SIM_SEED=n` plays only that one.
 
 mod backend;
-mod being;
+mod behaviour;
 mod callers;
 mod contract;
-mod every;
-mod fate;
+mod exhaustive;
 mod flaws;
-mod flow;
+mod instance;
 mod moment;
+mod output;
 mod play;
 mod rules;
+mod scenarios;
 mod scopes;
 mod servers;
-mod single;
 mod world;
 
 use std::collections::BTreeSet;
 
-use self::fate::{Temper, below};
+use self::behaviour::{Behaviours, below};
 use self::play::Play;
 use self::scopes::Scopes;
 use self::world::Flaw;
 use crate::keeper::dice::Dice;
 
-/// How many schedules are played; `OSTLER_TEST_ROUNDS` multiplies them.
+/// Number of schedules; `OSTLER_TEST_ROUNDS` multiplies it.
 const SCHEDULES: u64 = 6000;
 
-/// What came of a schedule.
+/// Result of a schedule.
 #[derive(Debug, PartialEq, Eq)]
 struct Played {
     violation: Option<String>,
@@ -57,10 +57,10 @@ fn rounds() -> u64 {
 fn schedule(seed: u64, flaw: Option<Flaw>, with_log: bool) -> Played {
     run(async {
         let mut dice = Dice::new(seed.wrapping_mul(31));
-        let temper = Temper::Moody([1, 2, 4, 12][below(&mut dice, 4)]);
+        let behaviours = Behaviours::Faulty([1, 2, 4, 12][below(&mut dice, 4)]);
         let config = servers::draw(&mut dice);
         let steps = 10 + below(&mut dice, 50);
-        let mut play = Play::new(seed, temper, flaw, config);
+        let mut play = Play::new(seed, behaviours, flaw, config);
         play.scopes = Scopes::with_principals(below(&mut dice, 3));
         play.world.rules().log = with_log.then(Vec::new);
         play.open();
@@ -72,7 +72,7 @@ fn schedule(seed: u64, flaw: Option<Flaw>, with_log: bool) -> Played {
     })
 }
 
-/// Says what is wrong, with all that led to it.
+/// Plays a failed schedule again and panics with its log.
 fn fail(seed: u64, flaw: Option<Flaw>) -> ! {
     let Played { violation, log, .. } = schedule(seed, flaw, true);
     let violation = violation.unwrap_or_else(|| "not repeated".into());
@@ -91,7 +91,7 @@ fn no_schedule_breaks_a_rule() {
         }
         seen.extend(played.seen);
     }
-    // What never happens proves nothing.
+    // The rules prove nothing about a situation that never came up.
     let missing: Vec<_> = rules::ALL_SEEN.iter().filter(|one| !seen.contains(*one)).collect();
     assert!(one.is_some() || missing.is_empty(), "never seen: {missing:?}");
 }

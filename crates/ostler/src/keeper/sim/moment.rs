@@ -1,14 +1,14 @@
-//! The rules about a single moment: what the world has, what the plan believes, what was decided.
+//! Rules about a single moment: the world, the plan and its decisions must agree.
 
 use std::time::Instant;
 
-use super::being::Being;
+use super::instance::SimInstance;
 use super::rules::{Batch, Rules, Track};
 use crate::keeper::cause::Cause;
-use crate::keeper::plan::{Member, Obstacle, Plan, State};
+use crate::keeper::plan::{Member, MemberState, Obstacle, Plan};
 use crate::keeper::principal::Principal;
 
-/// What lives, in truth: its number, and how many containers it is.
+/// An instance that lives in the simulated world, and the number of its containers.
 struct Living {
     number: u64,
     containers: usize,
@@ -18,15 +18,15 @@ impl Rules {
     pub(super) fn check_moment(
         &mut self,
         plan: &Plan,
-        beings: &[Being],
+        instances: &[SimInstance],
         starts: &[usize],
         batch: &Batch,
         now: Instant,
     ) -> Result<(), String> {
-        if let Some(index) = beings.iter().position(|being| being.greetings > 1) {
-            return Err(format!("being {index} was greeted twice"));
+        if let Some(index) = instances.iter().position(|instance| instance.greetings > 1) {
+            return Err(format!("instance {index} was greeted twice"));
         }
-        let living = self.living(plan, beings, starts, now)?;
+        let living = self.living(plan, instances, starts, now)?;
         let unknown = living.iter().find(|one| plan.member(one.number).is_none());
         if let Some(unknown) = unknown.filter(|_| !self.is_abandoned) {
             return Err(format!("{} lives, and the plan does not know it", unknown.number));
@@ -40,7 +40,7 @@ impl Rules {
             self.saw("a principal with its share");
         }
         let waiting: usize = queued.iter().map(|queued| queued.waiters).sum();
-        // Lost starts may make it longer than it may become by those who join it.
+        // A lost start requeues its waiters, which may exceed the cap; new requests may not.
         let before = std::mem::replace(&mut self.waiting, waiting);
         let is_longer = waiting > self.config.caps.queue.max(before);
         if batch.joined && batch.only_joined && is_longer {
@@ -52,18 +52,18 @@ impl Rules {
     fn living(
         &self,
         plan: &Plan,
-        beings: &[Being],
+        instances: &[SimInstance],
         starts: &[usize],
         now: Instant,
     ) -> Result<Vec<Living>, String> {
         let mut living = Vec::new();
-        for (index, being) in beings.iter().enumerate().filter(|(_, b)| b.is_alive(now)) {
+        for (index, instance) in instances.iter().enumerate().filter(|(_, b)| b.is_alive(now)) {
             let start = starts.iter().position(|start| *start == index);
             let number = start.and_then(|start| self.order.get(start).copied());
-            let number = number.ok_or(format!("being {index} lives, and nobody started it"))?;
-            living.push(Living { number, containers: being.containers });
+            let number = number.ok_or(format!("instance {index} lives without a start"))?;
+            living.push(Living { number, containers: instance.containers });
         }
-        // What is decided and has not begun is as good as there.
+        // A decided start counts before its driver has begun it.
         for number in self.order.iter().skip(starts.len()) {
             let containers = plan.member(*number).map_or(0, |member| member.server.containers);
             living.push(Living { number: *number, containers });
@@ -76,7 +76,7 @@ impl Rules {
         if living.len() > caps.instances {
             return Err(format!("{} instances, {} allowed", living.len(), caps.instances));
         }
-        let starting = plan.members().filter(|(_, m)| m.state == State::Starting).count();
+        let starting = plan.members().filter(|(_, m)| m.state == MemberState::Starting).count();
         if starting > caps.starting {
             return Err(format!("{starting} are being started, {} allowed", caps.starting));
         }
@@ -106,21 +106,21 @@ impl Rules {
         Ok(())
     }
 
-    /// Beside others no principal gets the last quarter of anything.
+    /// With several principals, none gets the last quarter of a cap.
     fn check_share(&self, plan: &Plan, number: u64) -> Result<(), String> {
         let Some(Track { principal, .. }) = self.tracks.get(&number) else { return Ok(()) };
         let caps = self.config.caps;
         let own = || plan.members().map(|(_, m)| m).filter(|m| m.principal() == principal);
-        let starting = own().filter(|m| m.state == State::Starting).count();
+        let starting = own().filter(|m| m.state == MemberState::Starting).count();
         for (has, cap) in [(own().count(), caps.instances), (starting, caps.starting)] {
-            if plan.is_divided() && has > 1 && has > cap - cap / 4 {
+            if plan.has_named_principals() && has > 1 && has > cap - cap / 4 {
                 return Err(format!("{principal} has {has} of {cap}"));
             }
         }
         Ok(())
     }
 
-    /// Nobody overtakes who waits for the same, and nothing exclusive overlaps.
+    /// Starts come in order, and generations of an exclusive key never overlap.
     fn check_order(
         &mut self,
         plan: &Plan,
@@ -128,7 +128,7 @@ impl Rules {
         batch: &Batch,
         now: Instant,
     ) -> Result<(), String> {
-        // Whoever has given up since may have been the one that was first.
+        // A caller that gave up at this moment may have been the first.
         let is_plain = batch.is_plain && self.gave_up != Some(now);
         for number in batch.started.iter().filter(|_| is_plain) {
             let Some(key) = self.tracks.get(number).map(|track| &track.key) else { continue };
@@ -151,12 +151,12 @@ impl Rules {
         Ok(())
     }
 
-    /// The callers of a principal come in order, and no principal waits while another has more starts under way.
+    /// Callers of a principal come in order, and no principal waits while another has more starts under way.
     fn check_turn(&mut self, plan: &Plan, number: u64, now: Instant) -> Result<(), String> {
         let Some(Track { key, principal, .. }) = self.tracks.get(&number) else { return Ok(()) };
         let Some(first) = plan.first_waiter(key, principal) else { return Ok(()) };
         let starting = |of: &Principal| {
-            let starting = plan.members().filter(|(_, m)| m.state == State::Starting);
+            let starting = plan.members().filter(|(_, m)| m.state == MemberState::Starting);
             starting.filter(|(_, m)| m.principal() == of).count()
         };
         let queued = plan.queued(now);
@@ -167,7 +167,7 @@ impl Rules {
             if is_passed && is_own && (queued.purpose, queued.first) < first {
                 return Err(format!("{key} is started, and {} waits longer", queued.key));
             }
-            // Tickets and instances have numbers in one order; what was started for it is counted.
+            // Tickets and instances share one sequence of numbers, so this ticket is older than the start.
             let has_fewer = starting(&queued.principal) + 1 < starting(principal);
             let is_as_urgent = queued.purpose <= first.0;
             if is_passed && !is_own && is_as_urgent && queued.first < number && has_fewer {
@@ -180,15 +180,15 @@ impl Rules {
         Ok(())
     }
 
-    /// What was idle for the longest time goes first.
+    /// The instance that was idle for the longest time is evicted first.
     fn check_evictions(&mut self, plan: &Plan) -> Result<(), String> {
         let rank = |m: &Member| (!m.leases.is_empty(), m.usage.last());
         let is_idle = |m: &Member| {
-            let is_free = m.usage.count() == 0 && !m.usage.is_promised();
-            m.state == State::Ready && m.server.limits.idle.is_some() && is_free
+            let is_free = m.usage.count() == 0 && !m.usage.is_reserved();
+            m.state == MemberState::Ready && m.server.limits.idle.is_some() && is_free
         };
         for (number, gone) in plan.members() {
-            if gone.state != State::Leaving(Cause::Evicted) || !self.evicted.insert(number) {
+            if gone.state != MemberState::Leaving(Cause::Evicted) || !self.evicted.insert(number) {
                 continue;
             }
             let is_as_good = |m: &Member| {
@@ -209,5 +209,5 @@ impl Rules {
 }
 
 fn stays(member: &Member) -> bool {
-    matches!(member.state, State::Starting | State::Ready)
+    matches!(member.state, MemberState::Starting | MemberState::Ready)
 }

@@ -1,4 +1,4 @@
-//! One schedule: what is done to a keeper, in an order that a seed decides.
+//! One schedule: operations on a keeper, in an order that the seed decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::backend::{Simulated, now};
-use super::callers::{Attic, Caller, Errand};
-use super::fate::{GRACE, LINGER, Rescue, Temper, below, moment, one_of, pick};
+use super::behaviour::{Behaviours, GRACE, LINGER, Rescue, below, moment, one_of, pick};
+use super::callers::{Caller, CallerAction, KeptLeases};
 use super::scopes::Scopes;
 use super::servers::{self, NAMES};
 use super::world::{Flaw, World};
@@ -17,11 +17,11 @@ use crate::instance::Owner;
 use crate::keeper::cause::Cause;
 use crate::keeper::dice::Dice;
 use crate::keeper::key::Key;
-use crate::keeper::plan::State;
+use crate::keeper::plan::MemberState;
 use crate::keeper::{Config, Keeper};
 use crate::places::Places;
 
-/// How long anything of a keeper may take to end.
+/// Longest time for a keeper to stop everything.
 const LONG: Duration = Duration::from_secs(10);
 
 /// A schedule in progress.
@@ -30,20 +30,25 @@ pub(super) struct Play {
     pub(super) keeper: Option<Keeper>,
     pub(super) scopes: Scopes,
     pub(super) tasks: JoinSet<()>,
-    pub(super) attic: Attic,
+    pub(super) kept: KeptLeases,
     dice: Dice,
     callers: Vec<AbortHandle>,
 }
 
-/// One for all schedules, because it looks at the process table. It starts nothing, and so has no ledger.
+/// One owner for all schedules, because creating one reads the process table. It starts nothing and so has no ledger.
 fn owner() -> Owner {
     static OWNER: OnceLock<Owner> = OnceLock::new();
     OWNER.get_or_init(|| Owner::new(Places::new([]), "simulation").unwrap()).clone()
 }
 
 impl Play {
-    pub(super) fn new(seed: u64, temper: Temper, flaw: Option<Flaw>, config: Config) -> Self {
-        let world = World::new(seed, temper, flaw, &config);
+    pub(super) fn new(
+        seed: u64,
+        behaviours: Behaviours,
+        flaw: Option<Flaw>,
+        config: Config,
+    ) -> Self {
+        let world = World::new(seed, behaviours, flaw, &config);
         let backends = Backends::default().with(Arc::new(Simulated(Arc::clone(&world))));
         let keeper = Keeper::with(backends, owner(), Dice::new(seed), config);
         world.watch(&keeper);
@@ -52,13 +57,13 @@ impl Play {
             keeper: Some(keeper),
             scopes: Scopes::default(),
             tasks: JoinSet::new(),
-            attic: Attic::default(),
+            kept: KeptLeases::default(),
             dice: Dice::new(seed),
             callers: Vec::new(),
         }
     }
 
-    /// Anything, so many times.
+    /// Performs this many random operations.
     pub(super) async fn improvise(&mut self, steps: usize) {
         for _ in 0..steps {
             self.world.audit();
@@ -97,8 +102,8 @@ impl Play {
             4..6 => self.close_scope(),
             6..19 => {
                 let server = *pick(&mut self.dice, &NAMES);
-                let errand = self.errand();
-                self.call(server, errand);
+                let action = self.action();
+                self.call(server, action);
             }
             19..21 => self.cancel(),
             21 => self.peek(),
@@ -116,37 +121,37 @@ impl Play {
         }
     }
 
-    fn errand(&mut self) -> Errand {
+    fn action(&mut self) -> CallerAction {
         let time = moment(&mut self.dice) * 3;
         match below(&mut self.dice, 13) {
-            0 => Errand::Look,
-            1 => Errand::Probe,
-            2 | 3 => Errand::Hold(time),
-            4 => Errand::Notify,
-            5 | 6 => Errand::Keep,
-            7 => Errand::Panic,
-            8 => Errand::Serve,
-            9 => Errand::List(time),
-            _ => Errand::Call,
+            0 => CallerAction::Look,
+            1 => CallerAction::Probe,
+            2 | 3 => CallerAction::Hold(time),
+            4 => CallerAction::Notify,
+            5 | 6 => CallerAction::Keep,
+            7 => CallerAction::Panic,
+            8 => CallerAction::Serve,
+            9 => CallerAction::List(time),
+            _ => CallerAction::Call,
         }
     }
 
-    pub(super) fn call(&mut self, server: &str, errand: Errand) {
-        let Some(room) = self.scopes.any(&mut self.dice) else { return };
+    pub(super) fn call(&mut self, server: &str, action: CallerAction) {
+        let Some(shared) = self.scopes.any(&mut self.dice) else { return };
         let waits = below(&mut self.dice, 3);
-        self.world.note(|| format!("{errand:?} {server} for {}", room.scope().who()));
+        self.world.note(|| format!("{action:?} {server} for {}", shared.scope().who()));
         let caller = Caller {
             world: Arc::clone(&self.world),
-            room,
+            shared,
             server: server.to_owned(),
-            errand,
-            attic: self.attic.clone(),
+            action,
+            kept: self.kept.clone(),
             waits,
         };
         self.callers.push(self.tasks.spawn(caller.run()));
     }
 
-    /// Somebody gives up, wherever it is.
+    /// Cancels a random caller.
     pub(super) fn cancel(&mut self) {
         if !self.callers.is_empty() {
             let index = below(&mut self.dice, self.callers.len());
@@ -156,21 +161,21 @@ impl Play {
         }
     }
 
-    /// What was kept goes, one after the other.
+    /// Drops the kept leases one by one.
     fn give_back(&self) {
-        for lease in self.attic.take() {
+        for lease in self.kept.take() {
             drop(lease);
             self.world.audit();
         }
     }
 
     fn peek(&mut self) {
-        let Some(room) = self.scopes.any(&mut self.dice) else { return };
+        let Some(shared) = self.scopes.any(&mut self.dice) else { return };
         let before = self.keeper.as_ref().map(|keeper| keeper.books().started);
         let server = *pick(&mut self.dice, &NAMES);
-        let lease = room.scope().peek(server);
+        let lease = shared.scope().peek(server);
         let after = self.keeper.as_ref().map(|keeper| keeper.books().started);
-        if before != after || (lease.is_some() && room.is_closed()) {
+        if before != after || (lease.is_some() && shared.is_closed()) {
             self.world.rules().broken("a peek started something, or came from nowhere".into());
         }
     }
@@ -185,7 +190,7 @@ impl Play {
         }
     }
 
-    /// Something happens to one of the living.
+    /// A random fault hits a living instance.
     fn strike(&mut self) {
         let living = self.world.living();
         if living.is_empty() {
@@ -195,23 +200,23 @@ impl Play {
         let kind = below(&mut self.dice, 6);
         let lag = moment(&mut self.dice);
         self.world.note(|| format!("strike {index} {kind}"));
-        self.world.of(index, |being| match kind {
-            0 => being.remains(now()),
+        self.world.of(index, |instance| match kind {
+            0 => instance.remains(now()),
             1 => {
                 let rescues = [Rescue::Gone(lag), Rescue::Unwatched(lag), Rescue::Stays(lag)];
                 let rescue = *pick(&mut self.dice, &rescues);
-                being.fate.guardian = Some((lag, rescue));
-                being.lose_guardian(now());
+                instance.behaviour.guardian = Some((lag, rescue));
+                instance.lose_guardian(now());
             }
-            _ => being.exits(now(), 256),
+            _ => instance.exits(now(), 256),
         });
     }
 
-    /// Everything is killed by somebody else.
+    /// Another process kills all instances.
     fn purge(&self) {
         self.world.note(|| "purge".into());
         for index in self.world.living() {
-            self.world.of(index, |being| being.exits(now(), 9));
+            self.world.of(index, |instance| instance.exits(now(), 9));
         }
     }
 
@@ -221,7 +226,7 @@ impl Play {
         let before = self.members();
         let owns: Vec<(u64, bool)> = before
             .iter()
-            .filter(|(_, (_, state))| matches!(state, State::Starting | State::Ready))
+            .filter(|(_, (_, state))| matches!(state, MemberState::Starting | MemberState::Ready))
             .filter_map(|(number, (key, _))| Some((*number, closing.owns(&key.whose)?)))
             .collect();
         let being_listed = self.being_listed();
@@ -229,10 +234,10 @@ impl Play {
         let after = self.members();
         for (number, is_own) in owns {
             let state = after.get(&number).map(|(_, state)| state);
-            let goes = matches!(state, Some(State::Leaving(Cause::ScopeClosed)));
-            // What nobody waits for any more has another reason to go.
-            let abandoned = matches!(state, Some(State::Leaving(Cause::Abandoned)));
-            // What is being listed ends when that is done.
+            let goes = matches!(state, Some(MemberState::Leaving(Cause::ScopeClosed)));
+            // A start without waiters stops for another cause.
+            let abandoned = matches!(state, Some(MemberState::Leaving(Cause::Abandoned)));
+            // An instance that is being listed stops after the listing.
             let listed = is_own && being_listed.contains(&number);
             if goes != is_own && !abandoned && !listed {
                 self.world.rules().broken(format!("{number} is {state:?}, own: {is_own}"));
@@ -245,15 +250,15 @@ impl Play {
 
     fn being_listed(&self) -> BTreeSet<u64> {
         let Some(keeper) = &self.keeper else { return BTreeSet::new() };
-        let desk = keeper.shell.desk();
-        let members = desk.plan.members().filter(|(_, member)| desk.plan.is_being_listed(member));
+        let state = keeper.shell.state();
+        let members = state.plan.members().filter(|(_, member)| state.plan.is_being_listed(member));
         members.map(|(number, _)| number).collect()
     }
 
-    fn members(&self) -> BTreeMap<u64, (Key, State)> {
+    fn members(&self) -> BTreeMap<u64, (Key, MemberState)> {
         let Some(keeper) = &self.keeper else { return BTreeMap::new() };
-        let desk = keeper.shell.desk();
-        let members = desk.plan.members();
+        let state = keeper.shell.state();
+        let members = state.plan.members();
         members.map(|(number, m)| (number, (m.key.clone(), m.state.clone()))).collect()
     }
 
@@ -281,10 +286,10 @@ impl Play {
                 _ => false,
             };
             let after = self.members().remove(&number).map(|(_, state)| state);
-            let replaced = State::Leaving(Cause::Replaced);
-            let removed = State::Leaving(Cause::Removed);
+            let replaced = MemberState::Leaving(Cause::Replaced);
+            let removed = MemberState::Leaving(Cause::Removed);
             let goes = after.as_ref().is_some_and(|after| [replaced, removed].contains(after));
-            let stayed = matches!(state, State::Starting | State::Ready);
+            let stayed = matches!(state, MemberState::Starting | MemberState::Ready);
             if stayed && goes == is_kept || changes.kept.iter().any(|kept| kept == name) != is_kept
             {
                 self.world.rules().broken(format!("{number} ({key}) is {after:?}: {changes:?}"));
@@ -295,7 +300,7 @@ impl Play {
         }
     }
 
-    /// The end: whatever was going on, nothing is left.
+    /// Ends the schedule and checks that nothing is left.
     pub(super) async fn finish(&mut self) {
         self.world.audit();
         let Some(keeper) = self.keeper.take() else { return };
@@ -324,7 +329,7 @@ impl Play {
         self.world.rules().is_abandoned = true;
         drop(shell);
         let living = self.world.living().len() as u64;
-        // Nothing that is unverified and nobody can see is left in this world.
+        // In this world unverified processes end on their own.
         if !books.balance() || books.live > 0 || living > books.unverified {
             self.world.rules().broken(format!("{books:?}, and {living} live"));
         }
@@ -340,11 +345,11 @@ impl Play {
         if tasks > 0 || open > 0 {
             self.world.rules().broken(format!("{tasks} callers have no end, {open} wait"));
         }
-        let is_empty = self.world.shell().is_none_or(|shell| shell.desk().plan.is_empty());
+        let is_empty = self.world.shell().is_none_or(|shell| shell.state().plan.is_empty());
         if !is_empty {
             self.world.rules().broken("the plan remembers something".into());
         }
-        let kept = self.attic.take();
+        let kept = self.kept.take();
         if kept.iter().any(|lease| lease.hold().is_ok()) {
             self.world.rules().broken("a lease outlives its keeper".into());
         }

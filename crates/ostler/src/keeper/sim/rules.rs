@@ -1,4 +1,8 @@
-//! What must hold after every step, whatever the schedule.
+//! Rules that must hold after every step of every schedule.
+//!
+//! The rules keep their own record of the keeper's events and of what the callers do, and compare it with the plan
+//! and with the simulated world. Rules about sequences of events are here; rules about a single moment are in
+//! `moment`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -6,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 
-use super::being::Being;
+use super::instance::SimInstance;
 use super::servers::BACKOFF;
 use crate::fingerprint::Fingerprint;
 use crate::keeper::Config;
@@ -15,16 +19,16 @@ use crate::keeper::event::{Event, What};
 use crate::keeper::key::{Key, Who};
 use crate::keeper::plan::Plan;
 use crate::keeper::principal::Principal;
-use crate::keeper::shell::Desk;
+use crate::keeper::shell::ShellState;
 
-/// Timers are as fine as this.
+/// Resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(2);
 
-/// What the rules know.
+/// The rules and their record.
 #[derive(Debug)]
 pub(super) struct Rules {
     events: Option<Receiver<Event>>,
-    /// The configuration in force.
+    /// The current configuration.
     pub(super) config: Config,
     pub(super) tracks: BTreeMap<u64, Track>,
     /// Instances in the order in which their starts were decided.
@@ -33,29 +37,29 @@ pub(super) struct Rules {
     calls: BTreeMap<u64, Instant>,
     uses: HashMap<u64, Uses>,
     failures: HashMap<Blame, Failing>,
-    /// A failure that has to be told next.
+    /// A failure whose `BackingOff` event must come next.
     to_tell: Option<Blame>,
     last: u64,
     pub(super) violation: Option<String>,
-    /// What happened, if somebody wants to read it.
+    /// Log of all events, if one was requested.
     pub(super) log: Option<Vec<String>>,
     born: Option<Instant>,
-    /// Evictions that were looked at.
+    /// Evictions that were checked.
     pub(super) evicted: HashSet<u64>,
-    /// When somebody last gave up, who leaves the queue without a word.
+    /// When a caller last gave up, for which there is no event.
     pub(super) gave_up: Option<Instant>,
-    /// How many waited in the queue at the last check.
+    /// Length of the queue at the last check.
     pub(super) waiting: usize,
-    /// The keeper was dropped: what it had goes by itself.
+    /// The keeper was dropped; its instances end without it.
     pub(super) is_abandoned: bool,
-    /// What has happened at all.
+    /// Situations of [`ALL_SEEN`] that came up.
     pub(super) seen: BTreeSet<&'static str>,
 }
 
-/// A configuration, and the principal whose starts of it have failed.
+/// A configuration and the principal that its failures count against.
 type Blame = (String, Fingerprint, Principal);
 
-/// What some schedule must show.
+/// Situations that must come up in some schedule.
 pub(super) const ALL_SEEN: [&str; 27] = [
     "answer",
     "listed",
@@ -74,8 +78,8 @@ pub(super) const ALL_SEEN: [&str; 27] = [
     "ends: its configuration has changed",
     "ends: it is no longer configured",
     "ends: it was idle and others needed its place",
-    "ends: nobody waited for it any more",
-    "ends: somebody asked for its end",
+    "ends: all callers that waited for it gave up",
+    "ends: it was stopped on request",
     "ends: its keeper ended",
     "ends: it has exited",
     "ends: it has closed its output",
@@ -86,7 +90,7 @@ pub(super) const ALL_SEEN: [&str; 27] = [
     "turns of two principals",
 ];
 
-/// One instance, as it was told.
+/// One instance, as the events describe it.
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) key: Key,
@@ -114,15 +118,15 @@ struct Failing {
     until: Option<Instant>,
 }
 
-/// The news since the last check.
+/// Summary of the events since the last check.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) started: Vec<u64>,
-    /// Somebody has begun to wait.
+    /// A request was queued.
     pub(super) joined: bool,
-    /// Nothing else has changed the queue.
+    /// No other event has changed the queue.
     pub(super) only_joined: bool,
-    /// Nothing has come free after the last start.
+    /// No event after the last start has freed a slot.
     pub(super) is_plain: bool,
 }
 
@@ -171,37 +175,52 @@ impl Rules {
         self.violation.get_or_insert(what);
     }
 
-    pub(super) fn check(&mut self, desk: &Desk, beings: &[Being], starts: &[usize], now: Instant) {
+    pub(super) fn check(
+        &mut self,
+        state: &ShellState,
+        instances: &[SimInstance],
+        starts: &[usize],
+        now: Instant,
+    ) {
         if self.violation.is_none() {
-            let verdict = self.judge(desk, beings, starts, now);
+            let verdict = self.judge(state, instances, starts, now);
             if let Err(what) = verdict {
                 self.broken(what);
             }
         }
     }
 
-    fn judge(&mut self, desk: &Desk, beings: &[Being], starts: &[usize], now: Instant) -> Verdict {
-        let being = |rules: &Self, number: u64| {
+    fn judge(
+        &mut self,
+        state: &ShellState,
+        instances: &[SimInstance],
+        starts: &[usize],
+        now: Instant,
+    ) -> Verdict {
+        let instance = |rules: &Self, number: u64| {
             let index = rules.order.iter().position(|one| *one == number)?;
-            beings.get(*starts.get(index)?)
+            instances.get(*starts.get(index)?)
         };
         let mut batch = Batch { only_joined: true, is_plain: true, ..Batch::default() };
         while let Some(event) = self.next_event()? {
             self.note(now, || format!("{} {:?}", event.number, event.what));
             batch.take(&event);
-            self.hear(&event, &desk.plan, now)?;
+            self.hear(&event, &state.plan, now)?;
             let is_over = matches!(event.what, What::Gone { .. } | What::Paid);
-            if is_over && being(self, event.number).is_some_and(|being| being.is_alive(now)) {
-                return Err(format!("{} is said to be gone, and lives", event.number));
+            if is_over
+                && instance(self, event.number).is_some_and(|instance| instance.is_alive(now))
+            {
+                return Err(format!("{} is reported as gone, and lives", event.number));
             }
         }
-        desk.plan.audit(now)?;
-        let held = desk.reins.keys().filter(|number| desk.plan.member(**number).is_none()).min();
+        state.plan.audit(now)?;
+        let held =
+            state.drivers.keys().filter(|number| state.plan.member(**number).is_none()).min();
         if let Some(number) = held {
-            return Err(format!("{number} is forgotten, and its line is not"));
+            return Err(format!("{number} is forgotten, and its driver handle is not"));
         }
         self.check_waits(now)?;
-        self.check_moment(&desk.plan, beings, starts, &batch, now)
+        self.check_moment(&state.plan, instances, starts, &batch, now)
     }
 
     fn next_event(&mut self) -> Result<Option<Event>, String> {
@@ -217,13 +236,13 @@ impl Rules {
         let untold = self.to_tell.take();
         match &event.what {
             What::BackingOff { principal, failures, wait, .. } => {
-                let of = untold.ok_or("a failure that was none")?;
+                let of = untold.ok_or("a backoff without a failure")?;
                 if of.2 != *principal {
                     return Err(format!("{principal} is blamed for what {} has caused", of.2));
                 }
                 return self.hear_backoff(of, *failures, *wait, now);
             }
-            _ if untold.is_some() => return Err("a failure without a consequence".into()),
+            _ if untold.is_some() => return Err("a failure without a backoff".into()),
             What::Starting { key, by } => self.hear_start(number, key, by, now)?,
             What::Ready { after } => {
                 let track = self.track(number)?;
@@ -252,7 +271,7 @@ impl Rules {
         self.tracks.get_mut(&number).ok_or(format!("{number} was never started"))
     }
 
-    /// Nothing starts without somebody who waits for it, nor before its time.
+    /// Nothing starts without a waiter, nor before its backoff is over.
     fn hear_start(&mut self, number: u64, key: &Key, by: &Who, now: Instant) -> Verdict {
         let waits = |ask: &Wait| *ask.server == *key.server && ask.who == *by;
         if !self.asks.values().any(waits) {
@@ -264,7 +283,7 @@ impl Rules {
         });
         let failing: Vec<&Principal> = failing.map(|((_, _, principal), _)| principal).collect();
         if failing.contains(&&by.principal) {
-            return Err(format!("{number} ({key}) is started before its time"));
+            return Err(format!("{number} ({key}) is started during its backoff"));
         }
         if !failing.is_empty() {
             self.saw("a start beside the backoff of another principal");
@@ -327,7 +346,7 @@ impl Rules {
         if late { Err("a call has not ended by its deadline".into()) } else { Ok(()) }
     }
 
-    // What callers do.
+    // Record of the callers.
 
     pub(super) fn ask(&mut self, server: &str, who: &Who, until: Instant) -> u64 {
         self.last += 1;
@@ -364,7 +383,7 @@ impl Rules {
         (uses.now, uses.last) = (uses.now.saturating_sub(1), Some(now));
     }
 
-    /// Who still waits for something.
+    /// Number of requests and calls under way.
     pub(super) fn open(&self) -> usize {
         self.asks.len() + self.calls.len()
     }

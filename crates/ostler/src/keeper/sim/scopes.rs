@@ -1,22 +1,22 @@
-//! Scopes, with what a simulation knows about them.
+//! Scopes of a schedule, with a record of which are closed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::fate::{below, pick};
+use super::behaviour::{below, pick};
 use crate::keeper::dice::Dice;
 use crate::keeper::key::Whose;
 use crate::keeper::{Departure, Keeper, Principal, Scope};
 
 type Flag = Arc<AtomicBool>;
 
-/// A scope that some callers share.
+/// A scope that callers share.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct SharedScope {
     scope: Option<Scope>,
     kind: Kind,
-    /// Whether it is closed, and each that it is part of.
+    /// Closed flags of the scope and its parents.
     closed: Vec<Flag>,
 }
 
@@ -27,7 +27,7 @@ enum Kind {
     Part,
 }
 
-impl Room {
+impl SharedScope {
     pub(super) fn scope(&self) -> &Scope {
         self.scope.as_ref().unwrap()
     }
@@ -43,9 +43,9 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for SharedScope {
     fn drop(&mut self) {
-        // A named agent survives that nobody has it.
+        // A named agent outlives its handles.
         if !matches!(self.kind, Kind::Agent(..)) {
             self.mark_closed();
         }
@@ -55,34 +55,34 @@ impl Drop for Room {
 /// All scopes of a schedule.
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
-    rooms: Vec<Arc<Room>>,
-    /// How many principals there are beside the default one.
+    open: Vec<Arc<SharedScope>>,
+    /// Number of named principals.
     named: usize,
     agents: HashMap<(Principal, &'static str), Flag>,
-    /// What each session is part of.
+    /// Parents of each session, by number.
     sessions: HashMap<u64, Vec<Flag>>,
     keeper: Flag,
 }
 
-/// A scope that has to be closed.
+/// A scope about to be closed.
 pub(super) struct Closing {
-    room: Room,
+    shared: SharedScope,
     sessions: HashMap<u64, Vec<Flag>>,
 }
 
 impl Scopes {
-    /// Of the default principal and so many others.
+    /// Scopes of the default principal and this many named ones.
     pub(super) fn with_principals(named: usize) -> Self {
         Self { named, ..Self::default() }
     }
 
-    /// From now on all are closed.
+    /// Marks all scopes as closed.
     pub(super) fn keeper_ends(&self) {
         self.keeper.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn any(&self, dice: &mut Dice) -> Option<Arc<Room>> {
-        if self.rooms.is_empty() { None } else { Some(Arc::clone(pick(dice, &self.rooms))) }
+    pub(super) fn any(&self, dice: &mut Dice) -> Option<Arc<SharedScope>> {
+        if self.open.is_empty() { None } else { Some(Arc::clone(pick(dice, &self.open))) }
     }
 
     pub(super) fn open(&mut self, keeper: &Keeper, dice: &mut Dice) {
@@ -91,7 +91,7 @@ impl Scopes {
             0 => Principal::default(),
             number => Principal::named(["red", "blue"][number - 1]),
         };
-        let room = match (below(dice, 4), within) {
+        let shared = match (below(dice, 4), within) {
             (0, _) | (_, None) => self.agent(keeper, principal, ["ann", "bob"][below(dice, 2)]),
             (1, _) => {
                 let scope = keeper.session_of(&principal);
@@ -104,50 +104,50 @@ impl Scopes {
             }
             (_, Some(parent)) => {
                 let scope = parent.scope().nested();
-                Room { scope: Some(scope), kind: Kind::Part, closed: nested(&parent) }
+                SharedScope { scope: Some(scope), kind: Kind::Part, closed: nested(&parent) }
             }
         };
-        self.rooms.push(Arc::new(room));
+        self.open.push(Arc::new(shared));
     }
 
-    /// A named agent.
+    /// Opens a named agent.
     pub(super) fn open_agent(&mut self, keeper: &Keeper) {
-        let room = self.agent(keeper, Principal::default(), "ann");
-        self.rooms.push(Arc::new(room));
+        let shared = self.agent(keeper, Principal::default(), "ann");
+        self.open.push(Arc::new(shared));
     }
 
-    fn agent(&mut self, keeper: &Keeper, principal: Principal, name: &'static str) -> Room {
+    fn agent(&mut self, keeper: &Keeper, principal: Principal, name: &'static str) -> SharedScope {
         let flag = self.agents.entry((principal.clone(), name)).or_default();
         if flag.load(Ordering::Relaxed) {
             *flag = Flag::default();
         }
         let closed = vec![Arc::clone(&self.keeper), Arc::clone(flag)];
         let scope = Some(keeper.agent_of(&principal, name));
-        Room { scope, kind: Kind::Agent(principal, name.into()), closed }
+        SharedScope { scope, kind: Kind::Agent(principal, name.into()), closed }
     }
 
-    fn session(&mut self, scope: Scope, closed: Vec<Flag>) -> Room {
+    fn session(&mut self, scope: Scope, closed: Vec<Flag>) -> SharedScope {
         let number = scope.who().session;
         self.sessions.insert(number, closed.clone());
-        Room { scope: Some(scope), kind: Kind::Session(number), closed }
+        SharedScope { scope: Some(scope), kind: Kind::Session(number), closed }
     }
 
-    /// One that nobody else has goes; one that somebody has goes when they have done.
+    /// Picks a scope to close. One that callers still use closes when the last of them drops it.
     pub(super) fn pick_to_close(&mut self, dice: &mut Dice) -> Option<Closing> {
-        if self.rooms.is_empty() {
+        if self.open.is_empty() {
             return None;
         }
-        let index = below(dice, self.rooms.len());
-        let room = Arc::into_inner(self.rooms.swap_remove(index))?;
-        Some(Closing { room, sessions: self.sessions.clone() })
+        let index = below(dice, self.open.len());
+        let shared = Arc::into_inner(self.open.swap_remove(index))?;
+        Some(Closing { shared, sessions: self.sessions.clone() })
     }
 
     pub(super) fn clear(&mut self) {
-        self.rooms.clear();
+        self.open.clear();
     }
 }
 
-fn nested(parent: &Room) -> Vec<Flag> {
+fn nested(parent: &SharedScope) -> Vec<Flag> {
     let mut closed = parent.closed.clone();
     closed.push(Flag::default());
     closed
@@ -155,27 +155,27 @@ fn nested(parent: &Room) -> Vec<Flag> {
 
 impl Closing {
     pub(super) fn close(mut self) -> Option<Departure> {
-        self.room.mark_closed();
-        self.room.scope.take().map(Scope::close)
+        self.shared.mark_closed();
+        self.shared.scope.take().map(Scope::close)
     }
 
     pub(super) fn describe(&self) -> String {
-        format!("{:?}", self.room.kind)
+        format!("{:?}", self.shared.kind)
     }
 
-    /// Whether an instance goes with it, if that is known.
+    /// Whether an instance stops with it; `None` if the record does not say.
     pub(super) fn owns(&self, whose: &Whose) -> Option<bool> {
-        if self.room.is_closed() {
+        if self.shared.is_closed() {
             return None;
         }
-        match (&self.room.kind, whose) {
+        match (&self.shared.kind, whose) {
             (_, Whose::Lease(_)) => None,
             (Kind::Agent(of, own), Whose::Agent { principal, name }) => {
                 Some(of == principal && own == name)
             }
             (_, Whose::Everybody | Whose::Agent { .. }) => Some(false),
             (_, Whose::Session(session)) => {
-                let own = self.room.closed.last()?;
+                let own = self.shared.closed.last()?;
                 let within = self.sessions.get(session)?;
                 Some(within.iter().any(|flag| Arc::ptr_eq(flag, own)))
             }

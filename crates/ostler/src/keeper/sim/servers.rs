@@ -1,10 +1,10 @@
-//! The configurations of a simulation.
+//! Random configurations.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fate::{below, one_of, pick};
+use super::behaviour::{below, one_of, pick};
 use crate::frame::Frame;
 use crate::keeper::dice::Dice;
 use crate::keeper::phase::EXIT_LAG;
@@ -13,31 +13,31 @@ use crate::keeper::{
 };
 use crate::spec::ServerSpec;
 
-/// How long callers wait for an instance.
+/// Queue timeout.
 pub(super) const QUEUE: Duration = Duration::from_millis(150);
-/// How long a start may take.
+/// Start limit.
 const START: Duration = Duration::from_millis(120);
-/// How long callers wait in all: also for a start that was under way when they had waited long enough,
-/// and for the exit and the last output that may explain how that went.
+/// Longest time of an acquire: the queue timeout, a start that was under way when it passed, and the exit and the last
+/// output that explain a failed start.
 pub(super) const ACQUIRE: Duration =
     QUEUE.saturating_add(START).saturating_add(EXIT_LAG).saturating_add(LAST_OUTPUT);
-/// How long the output of a server is read after its exit.
+/// How long the keeper reads the output of a server after its exit.
 pub(super) const LAST_OUTPUT: Duration = Duration::from_millis(15);
-/// How long a call may take.
+/// Call limit.
 pub(super) const CALL: Duration = Duration::from_millis(80);
-/// The same for all: the rules need not follow who had which.
+/// Equal for all servers, so that the rules need not track it.
 pub(super) const BACKOFF: BackoffLimits = BackoffLimits {
     first: Duration::from_millis(20),
     most: Duration::from_millis(100),
     sustained: Duration::from_millis(120),
 };
-/// How long an idle instance stays.
+/// Idle limit.
 const IDLE: Duration = Duration::from_millis(90);
 
-/// A server for each way of sharing, and one more.
+/// Names of the servers.
 pub(super) const NAMES: [&str; 5] = ["all", "agent", "session", "call", "other"];
 
-/// Says hello, and wants an answer that is no error.
+/// Sends one request and expects a response without error.
 #[derive(Debug)]
 struct Hello;
 
@@ -56,7 +56,7 @@ pub(super) fn request(method: &str) -> Frame {
     Frame::parse(format!(r#"{{"jsonrpc":"2.0","id":"a","method":"{method}"}}"#)).unwrap()
 }
 
-/// A server that is shared like this; another `version` is another configuration.
+/// A server with this sharing policy; another `version` is another configuration.
 pub(super) fn server(name: &str, sharing: Sharing, version: usize) -> Server {
     let spec = ServerSpec {
         name: name.into(),
@@ -84,7 +84,7 @@ pub(super) fn caps() -> Caps {
     Caps { instances: 8, containers: 3, starting: 4, queue: 8, queue_timeout: QUEUE }
 }
 
-/// Any configuration.
+/// A random configuration.
 pub(super) fn draw(dice: &mut Dice) -> Config {
     let mut config = Config { caps: draw_caps(dice), ..Config::default() };
     for name in NAMES {
@@ -94,7 +94,7 @@ pub(super) fn draw(dice: &mut Dice) -> Config {
     config
 }
 
-/// Another configuration, which differs in one way or another or not at all.
+/// A random variation of a configuration, possibly without a difference.
 pub(super) fn redraw(config: &Config, dice: &mut Dice) -> Config {
     let mut next = config.clone();
     let name = *pick(dice, &NAMES);

@@ -1,4 +1,4 @@
-//! All that is simulated: the beings, the rules, and the truth about both.
+//! The simulated world: all instances, and the rules that watch the keeper.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::backend::now;
-use super::being::{Being, Deed};
-use super::fate::{Fate, Greeting, Temper};
+use super::behaviour::{Behaviour, Behaviours, Greeting};
+use super::instance::{GuardianEvent, SimInstance};
 use super::rules::Rules;
 use crate::frame::{Frame, Kind};
 use crate::keeper::dice::Dice;
 use crate::keeper::shell::Shell;
 use crate::keeper::{Config, Keeper};
 
-/// As much may happen at one moment; what does more goes round in circles.
+/// Most steps at one moment; more means that the keeper loops.
 const MOST_AT_ONCE: u32 = 20_000;
 
-/// A deliberate mistake of the world, which the rules must find.
+/// A deliberate defect of the world, which the rules must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
-    /// What is let go of lives on.
+    /// A dropped instance is not stopped.
     Leaks,
-    /// What is told to stop is said to be gone although it is not.
+    /// An instance is reported as gone while it lives.
     Lies,
-    /// Each start starts two.
+    /// Each start creates two instances.
     Twins,
 }
 
@@ -34,28 +34,33 @@ pub(super) struct World {
     inner: Mutex<Inner>,
     rules: Mutex<Rules>,
     shell: OnceLock<Weak<Shell>>,
-    /// Something has happened.
+    /// Wakes [`World::pass`] after a change.
     turn: Notify,
 }
 
 #[derive(Debug)]
 struct Inner {
-    temper: Temper,
+    behaviours: Behaviours,
     dice: Dice,
     flaw: Option<Flaw>,
-    beings: Vec<Being>,
-    /// Where each instance is among the beings, in the order of their starts.
+    instances: Vec<SimInstance>,
+    /// Index into `instances` for each start, in order.
     starts: Vec<usize>,
     at_once: (Option<Instant>, u32),
 }
 
 impl World {
-    pub(super) fn new(seed: u64, temper: Temper, flaw: Option<Flaw>, config: &Config) -> Arc<Self> {
+    pub(super) fn new(
+        seed: u64,
+        behaviours: Behaviours,
+        flaw: Option<Flaw>,
+        config: &Config,
+    ) -> Arc<Self> {
         let inner = Inner {
-            temper,
+            behaviours,
             dice: Dice::new(seed ^ 0x5eed),
             flaw,
-            beings: Vec::new(),
+            instances: Vec::new(),
             starts: Vec::new(),
             at_once: (None, 0),
         };
@@ -67,7 +72,7 @@ impl World {
         })
     }
 
-    /// From now on this keeper is watched.
+    /// Connects the rules to this keeper's events.
     pub(super) fn watch(&self, keeper: &Keeper) {
         self.rules().listen(keeper.events());
         let _ = self.shell.set(Arc::downgrade(&keeper.shell));
@@ -89,19 +94,19 @@ impl World {
         self.inner().flaw
     }
 
-    /// Checks every rule, before anything else happens.
+    /// Checks every rule now.
     pub(super) fn audit(&self) {
         let Some(shell) = self.shell() else { return };
-        let desk = shell.desk();
+        let state = shell.state();
         let inner = self.inner();
-        self.rules().check(&desk, &inner.beings, &inner.starts, now());
+        self.rules().check(&state, &inner.instances, &inner.starts, now());
     }
 
     pub(super) fn violation(&self) -> Option<String> {
         self.rules().violation.clone()
     }
 
-    /// Time passes, and every rule is checked whenever something has happened meanwhile.
+    /// Lets time pass and checks every rule after each change.
     pub(super) async fn pass(&self, time: Duration) {
         let end = tokio::time::Instant::now() + time;
         loop {
@@ -115,7 +120,7 @@ impl World {
         self.audit();
     }
 
-    /// Whoever lets time pass looks at the rules now.
+    /// Reports a change, so that the rules are checked.
     pub(super) fn happens(&self) {
         self.turn.notify_one();
     }
@@ -124,19 +129,20 @@ impl World {
         self.rules().note(now(), what);
     }
 
-    /// One more is started. Says which.
+    /// Starts an instance. Returns its index.
     pub(super) fn begin(&self, name: &str, containers: usize) -> usize {
         self.audit();
         let index = {
             let mut inner = self.inner();
-            let Inner { temper, dice, .. } = &mut *inner;
-            let fate = Fate::draw(*temper, dice);
-            let index = inner.beings.len();
-            self.rules().note(now(), || format!("being {index}: {name} {fate:?}"));
+            let Inner { behaviours, dice, .. } = &mut *inner;
+            let behaviour = Behaviour::draw(*behaviours, dice);
+            let index = inner.instances.len();
+            self.rules().note(now(), || format!("instance {index}: {name} {behaviour:?}"));
             let copies = if inner.flaw == Some(Flaw::Twins) { 2 } else { 1 };
             for _ in 0..copies {
-                let being = Being::new(name.to_owned(), containers, fate.clone(), now());
-                inner.beings.push(being);
+                let instance =
+                    SimInstance::new(name.to_owned(), containers, behaviour.clone(), now());
+                inner.instances.push(instance);
             }
             inner.starts.push(index);
             index
@@ -146,60 +152,65 @@ impl World {
         index
     }
 
-    pub(super) fn of<T>(&self, index: usize, look: impl FnOnce(&mut Being) -> T) -> T {
+    pub(super) fn of<T>(&self, index: usize, look: impl FnOnce(&mut SimInstance) -> T) -> T {
         let mut inner = self.inner();
         if inner.goes_round_in_circles() {
             self.rules().broken("something goes round in circles".into());
             std::panic::resume_unwind(Box::new("stuck"));
         }
-        look(&mut inner.beings[index])
+        look(&mut inner.instances[index])
     }
 
-    pub(super) fn next_deed(&self, index: usize, waker: &Waker) -> Result<Deed, Option<Instant>> {
-        let deed = self.of(index, |being| {
-            being.waker = Some(waker.clone());
-            being.next_deed(now())
+    pub(super) fn next_event(
+        &self,
+        index: usize,
+        waker: &Waker,
+    ) -> Result<GuardianEvent, Option<Instant>> {
+        let event = self.of(index, |instance| {
+            instance.waker = Some(waker.clone());
+            instance.next_event(now())
         });
-        if let Ok(deed) = deed {
+        if let Ok(event) = event {
             self.audit();
-            self.note(|| format!("being {index}: {deed:?}"));
+            self.note(|| format!("instance {index}: {event:?}"));
             self.happens();
         }
-        deed
+        event
     }
 
     pub(super) fn stop(&self, index: usize) {
         self.audit();
         let lies = self.flaw() == Some(Flaw::Lies);
-        self.of(index, |being| {
-            being.stop(now());
+        self.of(index, |instance| {
+            instance.stop(now());
             if lies {
-                being.gone = None;
+                instance.gone = None;
             }
         });
         self.happens();
     }
 
-    /// The server reads, and answers as it is its way.
+    /// The server reads input and schedules its responses.
     pub(super) fn hear(&self, index: usize, bytes: &[u8]) {
-        self.of(index, |being| {
-            being.heard.extend_from_slice(bytes);
-            while let Some(end) = being.heard.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = being.heard.drain(..=end).collect();
-                being.answer(&line[..end], now());
+        self.of(index, |instance| {
+            instance.heard.extend_from_slice(bytes);
+            while let Some(end) = instance.heard.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = instance.heard.drain(..=end).collect();
+                instance.answer(&line[..end], now());
             }
         });
     }
 
-    /// The living, in the order of their starts.
+    /// Indices of the living instances, in order of their starts.
     pub(super) fn living(&self) -> Vec<usize> {
         let inner = self.inner();
-        let alive = inner.beings.iter().enumerate().filter(|(_, being)| being.is_alive(now()));
+        let alive =
+            inner.instances.iter().enumerate().filter(|(_, instance)| instance.is_alive(now()));
         alive.map(|(index, _)| index).collect()
     }
 
     pub(super) fn handshakes(&self) -> usize {
-        self.inner().beings.iter().map(|being| being.greetings).sum()
+        self.inner().instances.iter().map(|instance| instance.greetings).sum()
     }
 
     pub(super) fn starts(&self) -> usize {
@@ -215,7 +226,7 @@ impl Inner {
     }
 }
 
-impl Being {
+impl SimInstance {
     fn answer(&mut self, line: &[u8], now: Instant) {
         let Ok(frame) = Frame::parse(line.to_vec()) else { return };
         if frame.kind() != Kind::Request {
@@ -224,13 +235,13 @@ impl Being {
         let id = String::from_utf8_lossy(frame.id()).into_owned();
         let result = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
         if !line.windows(7).any(|word| word == b"\"hello\"") {
-            if let Some(after) = self.fate.answer {
+            if let Some(after) = self.behaviour.answer {
                 self.output.say(now + after, result.as_bytes());
             }
             return;
         }
         self.greetings += 1;
-        match self.fate.greeting {
+        match self.behaviour.greeting {
             Greeting::Answered(after) => self.output.say(now + after, result.as_bytes()),
             Greeting::Refused(after) => {
                 let refusal = format!("{{\"id\":{id},\"error\":{{\"code\":1}}}}\n");

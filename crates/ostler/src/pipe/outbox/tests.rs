@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 
-/// A pipe whose reader is scripted: what each attempt to write comes to.
+/// A pipe with a scripted result for each write.
 struct Script<S>(S);
 
 impl<S: FnMut(&[u8]) -> Poll<io::Result<usize>> + Unpin> AsyncWrite for Script<S> {
@@ -25,7 +25,7 @@ impl<S: FnMut(&[u8]) -> Poll<io::Result<usize>> + Unpin> AsyncWrite for Script<S
 
 type Heard = Arc<Mutex<Vec<String>>>;
 
-/// An outbox in which `meanwhile` happens during the first write, and what is written, write by write.
+/// An outbox that runs `meanwhile` during the first write, and a record of all writes.
 fn disturbed(meanwhile: impl FnOnce(&Outbox) + Send + Unpin + 'static) -> (Arc<Outbox>, Heard) {
     let (outbox, heard) = (Arc::new(Outbox::default()), Heard::default());
     let (weak, list) = (Arc::downgrade(&outbox), Arc::clone(&heard));
@@ -46,7 +46,7 @@ fn say(outbox: &Outbox, text: &'static str) -> Result<(), SendError> {
 }
 
 #[test]
-fn what_others_say_while_somebody_writes_is_written_along_as_one() {
+fn lines_queued_during_a_write_are_written_together() {
     let (outbox, heard) = disturbed(|outbox| {
         say(outbox, "two\n").unwrap();
         say(outbox, "three\n").unwrap();
@@ -57,7 +57,7 @@ fn what_others_say_while_somebody_writes_is_written_along_as_one() {
 }
 
 #[test]
-fn a_pipe_that_is_closed_while_somebody_writes_is_not_written_to_again() {
+fn a_pipe_closed_during_a_write_is_not_written_to_again() {
     let (outbox, heard) = disturbed(|outbox| {
         say(outbox, "two\n").unwrap();
         outbox.close();
@@ -70,7 +70,7 @@ fn a_pipe_that_is_closed_while_somebody_writes_is_not_written_to_again() {
 }
 
 #[test]
-fn only_who_was_not_heard_is_told_so() {
+fn a_failed_write_is_reported_only_to_callers_whose_line_was_not_written() {
     for (own, fate) in [(true, Ok(())), (false, Err(SendError::Closed))] {
         let outbox = Arc::new(Outbox::default());
         let weak = Arc::downgrade(&outbox);
@@ -91,7 +91,7 @@ fn only_who_was_not_heard_is_told_so() {
 }
 
 #[test]
-fn nobody_writes_for_others_without_end() {
+fn a_caller_writes_for_others_only_a_few_times() {
     let outbox = Arc::new(Outbox::default());
     let weak = Arc::downgrade(&outbox);
     let steps = move |bytes: &[u8]| {
@@ -106,7 +106,7 @@ fn nobody_writes_for_others_without_end() {
 }
 
 #[tokio::test]
-async fn what_may_wait_is_written_together_by_whoever_flushes() {
+async fn the_flush_task_writes_queued_lines_together() {
     let (outbox, heard) = disturbed(|_| {});
     for line in ["one\n", "two\n", "three\n"] {
         outbox.send_along(Bytes::from_static(line.as_bytes()), 1000).unwrap();

@@ -1,4 +1,4 @@
-//! The plan, one decision at a time.
+//! Tests of the plan, one decision at a time.
 
 mod listings;
 mod principals;
@@ -13,7 +13,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{AcquireError, Action, Ask, Asked, Changes, Manner, Plan, Purpose, State};
+use super::{
+    AcquireDecision, AcquireError, AcquireRequest, Action, Changes, Manner, MemberState, Plan,
+    Purpose,
+};
 use crate::keeper::cause::{Cause, Ending};
 use crate::keeper::config::{Caps, Config, Server};
 use crate::keeper::dice::Dice;
@@ -22,8 +25,8 @@ use crate::keeper::principal::Principal;
 use crate::outcome::{Outcome, Proof};
 use crate::spec::ServerSpec;
 
-/// A plan with a clock that stands still unless somebody moves it.
-struct Desk {
+/// A plan with a manual clock; records its actions.
+struct Fixture {
     plan: Plan,
     now: Instant,
     config: Config,
@@ -41,7 +44,7 @@ fn server(sharing: Sharing) -> Server {
     Server { sharing, ..Server::new(spec) }
 }
 
-/// A server that is called like its entry, unless it has a name already.
+/// Names a server after its entry, unless it has a name already.
 fn named(name: &str, mut server: Server) -> Server {
     if let Some(spec) = server.spec_mut().filter(|spec| spec.name == "any") {
         name.clone_into(&mut spec.name);
@@ -57,7 +60,7 @@ fn caps(instances: usize) -> Caps {
     Caps { instances, ..Caps::default() }
 }
 
-impl Desk {
+impl Fixture {
     fn new(caps: Caps, servers: impl IntoIterator<Item = (&'static str, Server)>) -> Self {
         let servers: BTreeMap<String, Server> = servers
             .into_iter()
@@ -65,37 +68,37 @@ impl Desk {
             .collect();
         let config = Config { servers, caps };
         let (plan, now) = (Plan::new(Dice::new(1)), Instant::now());
-        let mut desk = Self { plan, now, config: config.clone(), actions: Vec::new() };
-        desk.replace(config);
-        desk.actions.clear();
-        desk
+        let mut fixture = Self { plan, now, config: config.clone(), actions: Vec::new() };
+        fixture.replace(config);
+        fixture.actions.clear();
+        fixture
     }
 
-    /// A session of an agent without a name.
+    /// A session of the default principal.
     fn session(&mut self) -> Arc<Caller> {
         self.session_by(&Principal::default())
     }
 
-    /// The same of a principal.
+    /// A session of a principal.
     fn session_by(&mut self, principal: &Principal) -> Arc<Caller> {
-        let number = self.plan.number();
+        let number = self.plan.next_number();
         let who = Who { principal: principal.clone(), agent: None, session: number };
         Arc::new(Caller { number, who, parent: None, surroundings: None })
     }
 
     fn agent(&mut self, name: &str) -> Arc<Caller> {
         let who = Who { principal: Principal::default(), agent: Some(name.into()), session: 0 };
-        Arc::new(Caller { number: self.plan.number(), who, parent: None, surroundings: None })
+        Arc::new(Caller { number: self.plan.next_number(), who, parent: None, surroundings: None })
     }
 
     fn session_of(&mut self, agent: &Arc<Caller>) -> Arc<Caller> {
-        let number = self.plan.number();
+        let number = self.plan.next_number();
         let who = Who { session: number, ..agent.who.clone() };
         Arc::new(Caller { number, who, parent: Some(Arc::clone(agent)), surroundings: None })
     }
 
     fn part_of(&mut self, scope: &Arc<Caller>) -> Arc<Caller> {
-        let number = self.plan.number();
+        let number = self.plan.next_number();
         Arc::new(Caller {
             number,
             who: scope.who.clone(),
@@ -104,58 +107,63 @@ impl Desk {
         })
     }
 
-    fn ask(&mut self, server: &str, caller: &Arc<Caller>) -> Result<Asked, AcquireError> {
-        self.ask_with(server, caller, "")
+    fn acquire(
+        &mut self,
+        server: &str,
+        caller: &Arc<Caller>,
+    ) -> Result<AcquireDecision, AcquireError> {
+        self.acquire_with(server, caller, "")
     }
 
-    fn ask_with(
+    fn acquire_with(
         &mut self,
         server: &str,
         caller: &Arc<Caller>,
         profile: &str,
-    ) -> Result<Asked, AcquireError> {
-        self.ask_for(Purpose::Call, server, caller, profile)
+    ) -> Result<AcquireDecision, AcquireError> {
+        self.acquire_for(Purpose::Call, server, caller, profile)
     }
 
-    fn ask_for(
+    fn acquire_for(
         &mut self,
         purpose: Purpose,
         server: &str,
         caller: &Arc<Caller>,
         profile: &str,
-    ) -> Result<Asked, AcquireError> {
-        self.ask_demanding(&Demand::profile(profile), purpose, server, caller)
+    ) -> Result<AcquireDecision, AcquireError> {
+        self.acquire_demanding(&Demand::profile(profile), purpose, server, caller)
     }
 
-    fn ask_demanding(
+    fn acquire_demanding(
         &mut self,
         demand: &Demand,
         purpose: Purpose,
         server: &str,
         caller: &Arc<Caller>,
-    ) -> Result<Asked, AcquireError> {
-        let asked = self.plan.ask(&Ask { server, demand, caller, purpose }, self.now);
+    ) -> Result<AcquireDecision, AcquireError> {
+        let decision =
+            self.plan.acquire(&AcquireRequest { server, demand, caller, purpose }, self.now);
         self.look();
-        asked
+        decision
     }
 
-    /// Begins a listing that has to wait. Returns its ticket.
+    /// Requests a listing, which must be queued. Returns its ticket.
     fn list(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
-        match self.ask_for(Purpose::Listing, server, caller, "") {
-            Ok(Asked::Waiting { ticket }) => ticket,
+        match self.acquire_for(Purpose::Listing, server, caller, "") {
+            Ok(AcquireDecision::Queued { ticket }) => ticket,
             other => panic!("not in the queue: {other:?}"),
         }
     }
 
-    /// Asks, and has to wait. Says with which ticket.
+    /// Requests an instance, and must be queued. Returns the ticket.
     fn queue(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
-        match self.ask(server, caller) {
-            Ok(Asked::Waiting { ticket }) => ticket,
+        match self.acquire(server, caller) {
+            Ok(AcquireDecision::Queued { ticket }) => ticket,
             other => panic!("not in the queue: {other:?}"),
         }
     }
 
-    /// Gets an instance that is ready for it, and nobody else.
+    /// Starts an instance for this caller and makes it ready.
     fn instance(&mut self, server: &str, caller: &Arc<Caller>) -> u64 {
         self.queue(server, caller);
         let number = self.started().pop().expect("nothing was started");
@@ -175,7 +183,7 @@ impl Desk {
         self.look();
     }
 
-    /// It goes for this reason, and nothing is left of it.
+    /// An instance ends for this cause and is proven gone.
     fn ends(&mut self, number: u64, cause: Cause) {
         self.leaves(number, cause.clone());
         self.settles(number, cause, &Outcome::Gone(Proof::NoChild));
@@ -198,7 +206,7 @@ impl Desk {
         changes
     }
 
-    /// Changes one server, and takes that over.
+    /// Applies a changed configuration of one server.
     fn change(&mut self, name: &str, change: impl FnOnce(&mut Server)) -> Changes {
         let mut config = self.config.clone();
         change(config.servers.get_mut(name).unwrap());
@@ -218,13 +226,13 @@ impl Desk {
         self.plan.member(number).unwrap().usage.end(self.now);
     }
 
-    /// Every decision leaves a plan that is right.
+    /// Checks the invariants and collects the actions.
     fn look(&mut self) {
         self.actions.append(&mut self.plan.take_actions());
         self.plan.audit(self.now).unwrap();
     }
 
-    /// What was started since somebody last asked for anything of this kind.
+    /// Instances started since the last call; likewise below.
     fn started(&mut self) -> Vec<u64> {
         self.take(|action| match action {
             Action::Start { number, .. } => Some(*number),
@@ -259,7 +267,7 @@ impl Desk {
         picked
     }
 
-    fn state(&self, number: u64) -> Option<State> {
+    fn state(&self, number: u64) -> Option<MemberState> {
         self.plan.member(number).map(|member| member.state.clone())
     }
 }

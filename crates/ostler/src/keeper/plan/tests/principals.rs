@@ -1,10 +1,11 @@
-//! What one principal causes is not another's to bear.
+//! Fairness between principals.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AcquireError, Asked, Caller, Caps, Cause, Desk, Principal, Purpose, Sharing, caps, few, server,
+    AcquireDecision, AcquireError, Caller, Caps, Cause, Fixture, Principal, Purpose, Sharing, caps,
+    few, server,
 };
 use crate::keeper::cause::Fault;
 
@@ -22,17 +23,17 @@ fn refusal() -> Cause {
     Cause::Unhealthy(Fault::Handshake("it refused".into()))
 }
 
-/// For whom instances were started, in order.
-fn started_by(desk: &mut Desk) -> Vec<Principal> {
-    let started = desk.started();
-    started.iter().map(|number| desk.plan.member(*number).unwrap().principal().clone()).collect()
+/// Principals of the started instances, in order.
+fn started_by(fixture: &mut Fixture) -> Vec<Principal> {
+    let started = fixture.started();
+    started.iter().map(|number| fixture.plan.member(*number).unwrap().principal().clone()).collect()
 }
 
-/// Sessions of a principal that each ask for an instance of their own.
-fn crowd(desk: &mut Desk, principal: &Principal, count: usize) -> Vec<Arc<Caller>> {
-    let callers: Vec<_> = (0..count).map(|_| desk.session_by(principal)).collect();
+/// Sessions of a principal that each request an instance of their own.
+fn crowd(fixture: &mut Fixture, principal: &Principal, count: usize) -> Vec<Arc<Caller>> {
+    let callers: Vec<_> = (0..count).map(|_| fixture.session_by(principal)).collect();
     for caller in &callers {
-        let _ = desk.ask("session", caller);
+        let _ = fixture.acquire("session", caller);
     }
     callers
 }
@@ -40,204 +41,206 @@ fn crowd(desk: &mut Desk, principal: &Principal, count: usize) -> Vec<Arc<Caller
 #[test]
 fn a_failed_start_delays_its_own_principal_and_no_other() {
     for cause in [refusal(), Cause::Exited, Cause::NotStarted("no such program".into())] {
-        let mut desk = Desk::new(caps(8), [("session", server(Sharing::Session))]);
-        let (hostile, victim) = (desk.session_by(&red()), desk.session_by(&blue()));
-        desk.queue("session", &hostile);
-        let number = desk.started()[0];
-        desk.ends(number, cause);
-        desk.queue("session", &hostile);
-        assert!(desk.started().is_empty());
-        desk.queue("session", &victim);
-        assert_eq!(started_by(&mut desk), [blue()]);
+        let mut fixture = Fixture::new(caps(8), [("session", server(Sharing::Session))]);
+        let (hostile, victim) = (fixture.session_by(&red()), fixture.session_by(&blue()));
+        fixture.queue("session", &hostile);
+        let number = fixture.started()[0];
+        fixture.ends(number, cause);
+        fixture.queue("session", &hostile);
+        assert!(fixture.started().is_empty());
+        fixture.queue("session", &victim);
+        assert_eq!(started_by(&mut fixture), [blue()]);
     }
 }
 
 #[test]
 fn failures_count_over_all_profiles_that_a_principal_sends() {
     let short = Caps { queue_timeout: Duration::from_millis(100), ..Caps::default() };
-    let mut desk = Desk::new(short, [("session", server(Sharing::Session))]);
+    let mut fixture = Fixture::new(short, [("session", server(Sharing::Session))]);
     let mut starts = 0;
     for number in 0..100 {
-        let caller = desk.session_by(&red());
-        match desk.ask_with("session", &caller, &format!("{{\"profile\":{number}}}")) {
-            Ok(Asked::Waiting { .. }) => {}
+        let caller = fixture.session_by(&red());
+        match fixture.acquire_with("session", &caller, &format!("{{\"profile\":{number}}}")) {
+            Ok(AcquireDecision::Queued { .. }) => {}
             Err(AcquireError::BackingOff { failures, .. }) => assert_eq!(failures, starts),
             other => panic!("{other:?}"),
         }
-        desk.pass(SECOND / 10);
-        for number in desk.started() {
+        fixture.pass(SECOND / 10);
+        for number in fixture.started() {
             starts += 1;
-            desk.ends(number, refusal());
+            fixture.ends(number, refusal());
         }
     }
-    // Ten seconds with waits of half a second, one, two, four.
+    // Ten seconds with delays of 0.5, 1, 2 and 4 seconds.
     assert!((3..=6).contains(&starts), "{starts} starts");
 }
 
 #[test]
 fn callers_of_other_principals_get_another_start_when_a_shared_one_fails() {
-    let mut desk = Desk::new(caps(8), [("all", server(Sharing::All))]);
-    let (first, second) = (desk.session_by(&red()), desk.session_by(&blue()));
-    let refused = [desk.queue("all", &first), desk.queue("all", &first)];
-    let waiting = desk.queue("all", &second);
-    let number = desk.started()[0];
-    desk.leaves(number, refusal());
-    let told: Vec<u64> = desk.refused().into_iter().map(|(ticket, _)| ticket).collect();
+    let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
+    let (first, second) = (fixture.session_by(&red()), fixture.session_by(&blue()));
+    let refused = [fixture.queue("all", &first), fixture.queue("all", &first)];
+    let waiting = fixture.queue("all", &second);
+    let number = fixture.started()[0];
+    fixture.leaves(number, refusal());
+    let told: Vec<u64> = fixture.refused().into_iter().map(|(ticket, _)| ticket).collect();
     assert_eq!(told, refused);
-    let again = desk.started();
+    let again = fixture.started();
     assert_eq!(again.len(), 1);
-    assert_eq!(*desk.plan.member(again[0]).unwrap().principal(), blue());
-    // The first may wait for what the other starts, although it may not start anything itself.
-    let joined = desk.queue("all", &first);
-    desk.ready(again[0]);
-    assert_eq!(desk.granted(), [(waiting, again[0]), (joined, again[0])]);
+    assert_eq!(*fixture.plan.member(again[0]).unwrap().principal(), blue());
+    // The first may wait for the other's start, although its own backoff is not over.
+    let joined = fixture.queue("all", &first);
+    fixture.ready(again[0]);
+    assert_eq!(fixture.granted(), [(waiting, again[0]), (joined, again[0])]);
 }
 
 #[test]
 fn a_broken_server_is_started_once_for_each_principal_that_waits() {
-    let mut desk = Desk::new(caps(8), [("all", server(Sharing::All))]);
-    let callers = [desk.session_by(&red()), desk.session_by(&blue()), desk.session()];
+    let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
+    let callers = [fixture.session_by(&red()), fixture.session_by(&blue()), fixture.session()];
     for caller in callers.iter().chain(&callers) {
-        desk.queue("all", caller);
+        fixture.queue("all", caller);
     }
     for expected in [red(), blue(), Principal::default()] {
-        let number = desk.started()[0];
-        assert_eq!(*desk.plan.member(number).unwrap().principal(), expected);
-        desk.ends(number, Cause::Exited);
-        assert_eq!(desk.refused().len(), 2);
+        let number = fixture.started()[0];
+        assert_eq!(*fixture.plan.member(number).unwrap().principal(), expected);
+        fixture.ends(number, Cause::Exited);
+        assert_eq!(fixture.refused().len(), 2);
     }
-    assert!(desk.started().is_empty());
+    assert!(fixture.started().is_empty());
 }
 
 #[test]
 fn principals_take_turns() {
     let one = Caps { starting: 1, ..Caps::default() };
-    let mut desk = Desk::new(one, [("session", server(Sharing::Session))]);
-    crowd(&mut desk, &red(), 5);
-    crowd(&mut desk, &blue(), 2);
+    let mut fixture = Fixture::new(one, [("session", server(Sharing::Session))]);
+    crowd(&mut fixture, &red(), 5);
+    crowd(&mut fixture, &blue(), 2);
     let mut order = Vec::new();
-    while let Some(number) = desk.started().pop() {
-        order.push(desk.plan.member(number).unwrap().principal().clone());
-        desk.ready(number);
+    while let Some(number) = fixture.started().pop() {
+        order.push(fixture.plan.member(number).unwrap().principal().clone());
+        fixture.ready(number);
     }
     assert_eq!(order, [red(), blue(), red(), blue(), red(), red(), red()]);
 }
 
 #[test]
-fn a_principal_leaves_starts_and_places_for_others() {
+fn a_principal_leaves_starts_and_slots_for_others() {
     let both = Caps { starting: 8, instances: 16, ..Caps::default() };
-    let mut desk = Desk::new(both, [("session", server(Sharing::Session))]);
-    let held = crowd(&mut desk, &red(), 20);
-    let first = desk.started();
+    let mut fixture = Fixture::new(both, [("session", server(Sharing::Session))]);
+    let held = crowd(&mut fixture, &red(), 20);
+    let first = fixture.started();
     assert_eq!(first.len(), 6);
-    crowd(&mut desk, &blue(), 1);
-    assert_eq!(started_by(&mut desk), [blue()]);
-    // All are in use as soon as they can be.
+    crowd(&mut fixture, &blue(), 1);
+    assert_eq!(started_by(&mut fixture), [blue()]);
+    // Each instance is used as soon as it is ready.
     let mut starting = first;
     while let Some(number) = starting.pop() {
-        desk.ready(number);
-        desk.uses(number);
-        starting.extend(desk.started());
+        fixture.ready(number);
+        fixture.uses(number);
+        starting.extend(fixture.started());
     }
-    let of_red = |desk: &Desk| {
-        let members = desk.plan.members();
+    let of_red = |fixture: &Fixture| {
+        let members = fixture.plan.members();
         members.filter(|(_, member)| *member.principal() == red()).count()
     };
-    assert_eq!(of_red(&desk), 12);
-    let error = desk.plan.obstacle(&key(&desk, &held[19]), &red(), Purpose::Call, desk.now);
-    assert!(error.unwrap().to_string().contains("its principal has its share"));
-    crowd(&mut desk, &blue(), 1);
-    assert_eq!(started_by(&mut desk), [blue()]);
+    assert_eq!(of_red(&fixture), 12);
+    let error =
+        fixture.plan.obstacle(&key(&fixture, &held[19]), &red(), Purpose::Call, fixture.now);
+    assert!(error.unwrap().to_string().contains("the share of its principal is used up"));
+    crowd(&mut fixture, &blue(), 1);
+    assert_eq!(started_by(&mut fixture), [blue()]);
 }
 
-fn key(desk: &Desk, caller: &Caller) -> crate::keeper::key::Key {
+fn key(fixture: &Fixture, caller: &Caller) -> crate::keeper::key::Key {
     let whose = caller.whose(Sharing::Session, 0);
-    desk.plan.queued(desk.now).into_iter().find(|one| one.key.whose == whose).unwrap().key
+    fixture.plan.queued(fixture.now).into_iter().find(|one| one.key.whose == whose).unwrap().key
 }
 
 #[test]
-fn a_single_user_has_everything() {
+fn a_single_principal_may_fill_every_cap() {
     let all = Caps { starting: 8, instances: 8, ..Caps::default() };
-    let mut desk = Desk::new(all, [("session", server(Sharing::Session))]);
-    crowd(&mut desk, &Principal::default(), 8);
-    assert_eq!(desk.started().len(), 8);
+    let mut fixture = Fixture::new(all, [("session", server(Sharing::Session))]);
+    crowd(&mut fixture, &Principal::default(), 8);
+    assert_eq!(fixture.started().len(), 8);
 }
 
 #[test]
-fn a_full_queue_has_room_for_a_principal_that_waits_less() {
+fn a_full_queue_displaces_the_principal_with_the_most_waiters() {
     let full = Caps { starting: 1, queue: 4, ..Caps::default() };
-    let mut desk = Desk::new(full, [("session", server(Sharing::Session))]);
-    let red_ones = crowd(&mut desk, &red(), 5);
-    let late = desk.session_by(&red());
-    assert!(matches!(desk.ask("session", &late), Err(AcquireError::QueueFull { .. })));
-    let victims = [desk.session_by(&blue()), desk.session_by(&blue()), desk.session_by(&blue())];
-    desk.queue("session", &victims[0]);
-    assert!(desk.refused()[0].1.contains("wait for a server already"));
-    let last = desk.plan.queued(desk.now);
+    let mut fixture = Fixture::new(full, [("session", server(Sharing::Session))]);
+    let red_ones = crowd(&mut fixture, &red(), 5);
+    let late = fixture.session_by(&red());
+    assert!(matches!(fixture.acquire("session", &late), Err(AcquireError::QueueFull { .. })));
+    let victims =
+        [fixture.session_by(&blue()), fixture.session_by(&blue()), fixture.session_by(&blue())];
+    fixture.queue("session", &victims[0]);
+    assert!(fixture.refused()[0].1.contains("the queue is full"));
+    let last = fixture.plan.queued(fixture.now);
     assert!(!last.iter().any(|one| one.key.whose == red_ones[4].whose(Sharing::Session, 0)));
-    desk.queue("session", &victims[1]);
-    assert!(matches!(desk.ask("session", &victims[2]), Err(AcquireError::QueueFull { .. })));
+    fixture.queue("session", &victims[1]);
+    assert!(matches!(fixture.acquire("session", &victims[2]), Err(AcquireError::QueueFull { .. })));
 }
 
 #[test]
-fn the_principal_that_has_most_makes_room() {
-    let mut desk = Desk::new(caps(4), [("session", server(Sharing::Session))]);
-    let of_blue = desk.session_by(&blue());
-    let only = desk.instance("session", &of_blue);
-    desk.pass(SECOND * 2);
-    let callers: Vec<_> = (0..3).map(|_| desk.session_by(&red())).collect();
-    let all: Vec<u64> = callers.iter().map(|caller| desk.instance("session", caller)).collect();
-    desk.pass(SECOND * 2);
-    let third = desk.session();
-    desk.queue("session", &third);
-    let ended: Vec<u64> = desk.ended().into_iter().map(|(number, ..)| number).collect();
-    assert_eq!((ended, desk.state(only).is_some()), (vec![all[0]], true));
+fn the_principal_with_the_most_instances_makes_room() {
+    let mut fixture = Fixture::new(caps(4), [("session", server(Sharing::Session))]);
+    let of_blue = fixture.session_by(&blue());
+    let only = fixture.instance("session", &of_blue);
+    fixture.pass(SECOND * 2);
+    let callers: Vec<_> = (0..3).map(|_| fixture.session_by(&red())).collect();
+    let all: Vec<u64> = callers.iter().map(|caller| fixture.instance("session", caller)).collect();
+    fixture.pass(SECOND * 2);
+    let third = fixture.session();
+    fixture.queue("session", &third);
+    let ended: Vec<u64> = fixture.ended().into_iter().map(|(number, ..)| number).collect();
+    assert_eq!((ended, fixture.state(only).is_some()), (vec![all[0]], true));
 }
 
 #[test]
-fn a_named_principal_does_not_read_of_others() {
-    let mut desk = Desk::new(caps(1), [("session", server(Sharing::Session))]);
+fn error_messages_hide_other_principals_from_a_named_one() {
+    let mut fixture = Fixture::new(caps(1), [("session", server(Sharing::Session))]);
     let (holder, other, local) =
-        (desk.session_by(&red()), desk.session_by(&blue()), desk.session());
-    let held = desk.instance("session", &holder);
-    desk.uses(held);
-    desk.queue("session", &other);
-    desk.queue("session", &local);
-    desk.pass(Caps::default().queue_timeout);
-    let texts: Vec<String> = desk.refused().into_iter().map(|(_, text)| text).collect();
-    assert!(texts[0].ends_with("held by 1 instances of others"), "{texts:?}");
+        (fixture.session_by(&red()), fixture.session_by(&blue()), fixture.session());
+    let held = fixture.instance("session", &holder);
+    fixture.uses(held);
+    fixture.queue("session", &other);
+    fixture.queue("session", &local);
+    fixture.pass(Caps::default().queue_timeout);
+    let texts: Vec<String> = fixture.refused().into_iter().map(|(_, text)| text).collect();
+    assert!(texts[0].ends_with("held by 1 instances of other principals"), "{texts:?}");
     assert!(texts[1].contains("of red"), "{texts:?}");
 }
 
 #[test]
 fn failures_are_forgotten_when_an_instance_lasts_or_its_server_goes() {
-    let mut desk = Desk::new(caps(8), [("session", server(Sharing::Session))]);
+    let mut fixture = Fixture::new(caps(8), [("session", server(Sharing::Session))]);
     for principal in [red(), blue()] {
-        let caller = desk.session_by(&principal);
-        desk.queue("session", &caller);
-        let number = desk.started()[0];
-        desk.ends(number, Cause::Exited);
+        let caller = fixture.session_by(&principal);
+        fixture.queue("session", &caller);
+        let number = fixture.started()[0];
+        fixture.ends(number, Cause::Exited);
     }
-    desk.pass(SECOND);
-    let caller = desk.session_by(&red());
-    let number = desk.instance("session", &caller);
-    desk.pass(SECOND * 60);
-    desk.ends(number, Cause::Idle);
-    assert_eq!(desk.plan.failures.count(), 1);
-    desk.change("session", |server| server.spec_mut().unwrap().args = vec!["other".into()]);
-    assert_eq!(desk.plan.failures.count(), 0);
+    fixture.pass(SECOND);
+    let caller = fixture.session_by(&red());
+    let number = fixture.instance("session", &caller);
+    fixture.pass(SECOND * 60);
+    fixture.ends(number, Cause::Idle);
+    assert_eq!(fixture.plan.failures.count(), 1);
+    fixture.change("session", |server| server.spec_mut().unwrap().args = vec!["other".into()]);
+    assert_eq!(fixture.plan.failures.count(), 0);
 }
 
 #[test]
-fn only_so_many_failures_are_remembered() {
+fn the_number_of_failure_records_is_bounded() {
     let mut capped = server(Sharing::Session);
     capped.cap = Some(few(1));
-    let mut desk = Desk::new(caps(8), [("session", capped)]);
+    let mut fixture = Fixture::new(caps(8), [("session", capped)]);
     for number in 0..1000 {
-        let caller = desk.session_by(&Principal::named(&number.to_string()));
-        desk.queue("session", &caller);
-        let number = desk.started()[0];
-        desk.ends(number, Cause::Exited);
+        let caller = fixture.session_by(&Principal::named(&number.to_string()));
+        fixture.queue("session", &caller);
+        let number = fixture.started()[0];
+        fixture.ends(number, Cause::Exited);
     }
-    assert!(desk.plan.failures.count() <= 256);
+    assert!(fixture.plan.failures.count() <= 256);
 }

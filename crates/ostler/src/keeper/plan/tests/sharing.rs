@@ -1,134 +1,137 @@
-//! Who shares an instance, and when there is one more.
+//! Sharing of instances, and growth of pools.
 
-use super::{Asked, Cause, Desk, Manner, Sharing, State, caps, few, server};
+use super::{AcquireDecision, Cause, Fixture, Manner, MemberState, Sharing, caps, few, server};
 
 #[test]
-fn all_who_ask_first_get_the_same_one_in_their_order() {
-    let mut desk = Desk::new(caps(8), [("all", server(Sharing::All))]);
-    let callers: Vec<_> = (0..5).map(|_| desk.session()).collect();
-    let tickets: Vec<u64> = callers.iter().map(|caller| desk.queue("all", caller)).collect();
-    let started = desk.started();
+fn all_first_callers_get_the_same_instance_in_order() {
+    let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
+    let callers: Vec<_> = (0..5).map(|_| fixture.session()).collect();
+    let tickets: Vec<u64> = callers.iter().map(|caller| fixture.queue("all", caller)).collect();
+    let started = fixture.started();
     assert_eq!(started.len(), 1);
-    desk.ready(started[0]);
+    fixture.ready(started[0]);
     let expected: Vec<_> = tickets.iter().map(|ticket| (*ticket, started[0])).collect();
-    assert_eq!(desk.granted(), expected);
+    assert_eq!(fixture.granted(), expected);
 }
 
 #[test]
-fn a_key_grows_only_when_all_of_it_are_busy_and_only_up_to_its_limit() {
+fn a_pool_grows_only_when_all_instances_are_busy_and_up_to_its_limit() {
     let mut all = server(Sharing::All);
     (all.max_concurrency, all.max_instances) = (Some(few(1)), few(2));
-    let mut desk = Desk::new(caps(8), [("all", all)]);
-    let caller = desk.session();
-    let first = desk.instance("all", &caller);
-    assert!(matches!(desk.ask("all", &caller), Ok(Asked::Granted { .. })));
-    desk.uses(first);
-    let second = desk.instance("all", &caller);
+    let mut fixture = Fixture::new(caps(8), [("all", all)]);
+    let caller = fixture.session();
+    let first = fixture.instance("all", &caller);
+    assert!(matches!(fixture.acquire("all", &caller), Ok(AcquireDecision::Granted { .. })));
+    fixture.uses(first);
+    let second = fixture.instance("all", &caller);
     assert_ne!(first, second);
-    desk.uses(second);
-    // A third may not be, so that it shares.
-    assert!(matches!(desk.ask("all", &caller), Ok(Asked::Granted { .. })));
-    assert!(desk.started().is_empty());
+    fixture.uses(second);
+    // A third instance is not allowed, so the caller shares one.
+    assert!(matches!(fixture.acquire("all", &caller), Ok(AcquireDecision::Granted { .. })));
+    assert!(fixture.started().is_empty());
 }
 
 #[test]
-fn who_can_not_have_one_more_shares_a_busy_one() {
+fn a_caller_shares_a_busy_instance_if_the_pool_may_not_grow() {
     let mut all = server(Sharing::All);
     all.max_concurrency = Some(few(1));
-    let mut desk = Desk::new(caps(1), [("all", all)]);
-    let caller = desk.session();
-    let only = desk.instance("all", &caller);
-    desk.uses(only);
-    let asked = desk.ask("all", &caller).unwrap();
-    assert!(matches!(asked, Asked::Granted { number, .. } if number == only));
+    let mut fixture = Fixture::new(caps(1), [("all", all)]);
+    let caller = fixture.session();
+    let only = fixture.instance("all", &caller);
+    fixture.uses(only);
+    let decision = fixture.acquire("all", &caller).unwrap();
+    assert!(matches!(decision, AcquireDecision::Granted { number, .. } if number == only));
 }
 
 #[test]
-fn agents_and_sessions_have_their_own() {
+fn agents_and_sessions_have_their_own_instances() {
     for (sharing, expected) in
         [(Sharing::All, 1), (Sharing::Agent, 2), (Sharing::Session, 3), (Sharing::Call, 4)]
     {
-        let mut desk = Desk::new(caps(8), [("it", server(sharing))]);
-        let ann = desk.agent("ann");
-        let (one, two, alone) = (desk.session_of(&ann), desk.session_of(&ann), desk.session());
+        let mut fixture = Fixture::new(caps(8), [("it", server(sharing))]);
+        let ann = fixture.agent("ann");
+        let (one, two, alone) =
+            (fixture.session_of(&ann), fixture.session_of(&ann), fixture.session());
         for caller in [&one, &one, &two, &alone] {
-            desk.queue("it", caller);
+            fixture.queue("it", caller);
         }
-        assert_eq!(desk.started().len(), expected, "{sharing}");
+        assert_eq!(fixture.started().len(), expected, "{sharing}");
     }
 }
 
 #[test]
-fn a_fresh_one_for_each_call_ends_with_its_lease() {
-    let mut desk = Desk::new(caps(8), [("call", server(Sharing::Call))]);
-    let caller = desk.session();
-    let ticket = desk.queue("call", &caller);
-    let number = desk.started()[0];
-    desk.ready(number);
-    desk.plan.release(number, ticket, desk.now);
-    desk.look();
-    assert_eq!(desk.ended(), [(number, Cause::Returned, Manner::Now)]);
+fn an_instance_for_one_call_stops_with_its_lease() {
+    let mut fixture = Fixture::new(caps(8), [("call", server(Sharing::Call))]);
+    let caller = fixture.session();
+    let ticket = fixture.queue("call", &caller);
+    let number = fixture.started()[0];
+    fixture.ready(number);
+    fixture.plan.release(number, ticket, fixture.now);
+    fixture.look();
+    assert_eq!(fixture.ended(), [(number, Cause::Returned, Manner::Now)]);
 }
 
 #[test]
-fn a_lease_that_is_given_back_ends_nothing_that_is_shared() {
-    let mut desk = Desk::new(caps(8), [("all", server(Sharing::All))]);
-    let caller = desk.session();
-    let ticket = desk.queue("all", &caller);
-    let number = desk.started()[0];
-    desk.ready(number);
-    desk.plan.release(number, ticket, desk.now);
-    desk.look();
-    assert_eq!((desk.ended(), desk.state(number)), (vec![], Some(State::Ready)));
+fn releasing_a_lease_stops_no_shared_instance() {
+    let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
+    let caller = fixture.session();
+    let ticket = fixture.queue("all", &caller);
+    let number = fixture.started()[0];
+    fixture.ready(number);
+    fixture.plan.release(number, ticket, fixture.now);
+    fixture.look();
+    assert_eq!((fixture.ended(), fixture.state(number)), (vec![], Some(MemberState::Ready)));
 }
 
 #[test]
 fn a_peek_starts_nothing() {
-    let mut desk = Desk::new(caps(8), [("all", server(Sharing::All))]);
-    let caller = desk.session();
-    let peek = |desk: &mut Desk| {
+    let mut fixture = Fixture::new(caps(8), [("all", server(Sharing::All))]);
+    let caller = fixture.session();
+    let peek = |fixture: &mut Fixture| {
         let (demand, purpose) = (&super::Demand::default(), super::Purpose::Call);
-        let ask = super::Ask { server: "all", demand, caller: &caller, purpose };
-        desk.plan.peek(&ask, desk.now).map(|(number, _)| number)
+        let request = super::AcquireRequest { server: "all", demand, caller: &caller, purpose };
+        fixture.plan.peek(&request, fixture.now).map(|(number, _)| number)
     };
-    assert_eq!(peek(&mut desk), None);
-    let number = desk.instance("all", &caller);
-    assert_eq!(peek(&mut desk), Some(number));
-    assert!(desk.started().is_empty());
+    assert_eq!(peek(&mut fixture), None);
+    let number = fixture.instance("all", &caller);
+    assert_eq!(peek(&mut fixture), Some(number));
+    assert!(fixture.started().is_empty());
 }
 
 #[test]
-fn who_wants_an_instance_without_others_shares_one_only_if_there_can_be_no_other() {
+fn an_undivided_demand_shares_only_if_no_other_instance_is_possible() {
     let undivided = super::Demand { is_undivided: true, ..super::Demand::default() };
     let mut all = server(Sharing::All);
     all.max_instances = std::num::NonZeroUsize::new(2).unwrap();
-    let mut desk = Desk::new(caps(8), [("all", all)]);
-    let callers = [desk.session(), desk.session(), desk.session()];
-    let ask = |desk: &mut Desk, caller: usize| {
-        desk.ask_demanding(&undivided, super::Purpose::Call, "all", &callers[caller])
+    let mut fixture = Fixture::new(caps(8), [("all", all)]);
+    let callers = [fixture.session(), fixture.session(), fixture.session()];
+    let ask = |fixture: &mut Fixture, caller: usize| {
+        fixture.acquire_demanding(&undivided, super::Purpose::Call, "all", &callers[caller])
     };
-    // Two that wait for the same start need two instances.
+    // Two callers that wait for the same start need two instances.
     for caller in 0..2 {
-        let asked = ask(&mut desk, caller);
-        assert!(matches!(asked, Ok(Asked::Waiting { .. })), "{asked:?}");
+        let decision = ask(&mut fixture, caller);
+        assert!(matches!(decision, Ok(AcquireDecision::Queued { .. })), "{decision:?}");
     }
-    let first = desk.started()[0];
-    desk.ready(first);
-    let second = desk.started()[0];
-    desk.ready(second);
-    let granted: Vec<u64> = desk.granted().into_iter().map(|(_, number)| number).collect();
+    let first = fixture.started()[0];
+    fixture.ready(first);
+    let second = fixture.started()[0];
+    fixture.ready(second);
+    let granted: Vec<u64> = fixture.granted().into_iter().map(|(_, number)| number).collect();
     assert_eq!(granted, [first, second]);
-    // An idle one is as good as one of its own; with both in use the third shares.
-    desk.uses(first);
-    assert!(matches!(ask(&mut desk, 2), Ok(Asked::Granted { number, .. }) if number == second));
-    let has_undivided = |desk: &mut Desk| {
+    // An idle instance will do; with both in use the third caller shares.
+    fixture.uses(first);
+    assert!(
+        matches!(ask(&mut fixture, 2), Ok(AcquireDecision::Granted { number, .. }) if number == second)
+    );
+    let has_undivided = |fixture: &mut Fixture| {
         let (demand, purpose) = (&undivided, super::Purpose::Call);
-        let ask = super::Ask { server: "all", demand, caller: &callers[2], purpose };
-        desk.plan.has_undivided(&ask, desk.now)
+        let request = super::AcquireRequest { server: "all", demand, caller: &callers[2], purpose };
+        fixture.plan.has_undivided(&request, fixture.now)
     };
-    assert!(has_undivided(&mut desk));
-    desk.uses(second);
-    assert!(!has_undivided(&mut desk));
-    assert!(matches!(ask(&mut desk, 2), Ok(Asked::Granted { .. })));
-    assert!(desk.started().is_empty());
+    assert!(has_undivided(&mut fixture));
+    fixture.uses(second);
+    assert!(!has_undivided(&mut fixture));
+    assert!(matches!(ask(&mut fixture, 2), Ok(AcquireDecision::Granted { .. })));
+    assert!(fixture.started().is_empty());
 }

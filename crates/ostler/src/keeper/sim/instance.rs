@@ -1,4 +1,4 @@
-//! One simulated server, from its guardian to the last of its processes.
+//! One simulated instance: guardian, server and all processes of the server.
 
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt;
@@ -6,8 +6,8 @@ use std::process::ExitStatus;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::fate::{Beginning, Burial, Fate, GRACE, LINGER, PROOF, Rescue};
-use super::flow::Flow;
+use super::behaviour::{Behaviour, Cleanup, GRACE, LINGER, PROOF, Rescue, StartOutcome};
+use super::output::SimOutput;
 use crate::event::Event;
 use crate::level::Level;
 use crate::outcome::{Proof, Refusal, Residue};
@@ -15,35 +15,35 @@ use crate::proctable::Identity;
 use crate::whereabouts::Whereabouts;
 
 /// What a server writes to stderr when it exits.
-pub(super) const LAST_WORDS: &[u8] = b"out of memory";
+pub(super) const LAST_OUTPUT: &[u8] = b"out of memory";
 
-/// A server that exists, or has existed.
+/// An instance that was started.
 #[derive(Debug)]
-pub(super) struct Being {
+pub(super) struct SimInstance {
     pub(super) name: String,
-    /// How many containers it is.
+    /// Number of containers it counts for.
     pub(super) containers: usize,
-    pub(super) fate: Fate,
-    /// When nothing is left of it, in truth.
+    pub(super) behaviour: Behaviour,
+    /// When its last process is gone.
     pub(super) gone: Option<Instant>,
-    /// When the server itself is gone.
+    /// When the server itself exits.
     pub(super) exit: Option<Instant>,
-    /// What its guardian will report, in order.
-    pub(super) agenda: VecDeque<(Instant, Deed)>,
-    pub(super) output: Flow,
-    pub(super) stderr: Flow,
+    /// Events its guardian will report, in order.
+    pub(super) agenda: VecDeque<(Instant, GuardianEvent)>,
+    pub(super) output: SimOutput,
+    pub(super) stderr: SimOutput,
     pub(super) heard: Vec<u8>,
-    /// How many handshakes it has seen.
+    /// Number of handshakes it has received.
     pub(super) greetings: usize,
     pub(super) waker: Option<Waker>,
     since: Instant,
-    /// It has no guardian any more, or none that anybody hears.
+    /// Its guardian is dead, or its reports are no longer read.
     is_released: bool,
 }
 
-/// What a guardian reports.
+/// An event that a guardian reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum GuardianEvent {
     Started,
     Refused,
     Exited(i32),
@@ -52,39 +52,39 @@ pub(super) enum Deed {
     GuardianLost,
 }
 
-impl Being {
-    /// Its guardian is there after `fate.launch`.
-    pub(super) fn new(name: String, containers: usize, fate: Fate, now: Instant) -> Self {
-        let since = now + fate.launch;
-        let mut being = Self {
+impl SimInstance {
+    /// The guardian runs after `behaviour.launch`.
+    pub(super) fn new(name: String, containers: usize, behaviour: Behaviour, now: Instant) -> Self {
+        let since = now + behaviour.launch;
+        let mut instance = Self {
             name,
             containers,
-            fate,
+            behaviour,
             gone: None,
             exit: None,
             agenda: VecDeque::new(),
-            output: Flow::default(),
-            stderr: Flow::default(),
+            output: SimOutput::default(),
+            stderr: SimOutput::default(),
             heard: Vec::new(),
             greetings: 0,
             waker: None,
             since,
             is_released: false,
         };
-        being.plan_life();
-        being
+        instance.plan_life();
+        instance
     }
 
     fn plan_life(&mut self) {
-        let Fate { exit, guardian, notify, mute, rant, .. } = self.fate;
-        match self.fate.beginning {
-            Beginning::Failed => self.gone = Some(self.since),
-            Beginning::Refused(after) => {
+        let Behaviour { exit, guardian, notify, closes_output, long_line, .. } = self.behaviour;
+        match self.behaviour.start {
+            StartOutcome::Failed => self.gone = Some(self.since),
+            StartOutcome::Refused(after) => {
                 self.gone = Some(self.since + after);
-                self.agenda.push_back((self.since + after, Deed::Refused));
+                self.agenda.push_back((self.since + after, GuardianEvent::Refused));
             }
-            Beginning::Runs(after) => {
-                self.agenda.push_back((self.since + after, Deed::Started));
+            StartOutcome::Runs(after) => {
+                self.agenda.push_back((self.since + after, GuardianEvent::Started));
                 if let Some(exit) = exit {
                     self.exits(self.since + exit, 1);
                 }
@@ -96,10 +96,10 @@ impl Being {
         if let Some(at) = notify {
             self.output.say(self.since + at, b"{\"method\":\"changed\"}\n");
         }
-        if let Some(at) = rant {
+        if let Some(at) = long_line {
             self.output.say(self.since + at, &[b'x'; 1000]);
         }
-        if let Some(at) = mute {
+        if let Some(at) = closes_output {
             self.output.close(self.since + at);
         }
     }
@@ -112,14 +112,14 @@ impl Being {
         self.exit.is_none_or(|exit| now < exit) && self.is_alive(now)
     }
 
-    /// Its input at this moment: `None` if it has none any more.
+    /// Whether it reads its input now; `None` if its input is closed.
     pub(super) fn reads(&self, now: Instant) -> Option<bool> {
         let passed = |at: Option<Duration>| at.is_some_and(|at| now >= self.since + at);
-        let has_input = self.is_running(now) && !passed(self.fate.sealed);
-        has_input.then(|| !passed(self.fate.deaf))
+        let has_input = self.is_running(now) && !passed(self.behaviour.closes_input);
+        has_input.then(|| !passed(self.behaviour.stops_reading))
     }
 
-    /// The server exits, and what it caused goes after it.
+    /// The server exits, and its other processes end after it.
     pub(super) fn exits(&mut self, at: Instant, status: i32) {
         let is_over = |end: Option<Instant>| end.is_some_and(|end| end <= at);
         if is_over(self.exit) || is_over(self.gone) || !self.comes_to_be() {
@@ -131,31 +131,31 @@ impl Being {
             self.gone = Some(at);
             return;
         }
-        self.agenda.retain(|(due, deed)| *deed == Deed::Started && *due <= at);
-        self.agenda.push_back((at, Deed::Exited(status)));
-        let empty = match self.fate.burial {
-            Burial::After(lag) => at + lag,
-            Burial::Lingers(lag) => {
-                self.agenda.push_back((at + PROOF, Deed::Remaining));
+        self.agenda.retain(|(due, event)| *event == GuardianEvent::Started && *due <= at);
+        self.agenda.push_back((at, GuardianEvent::Exited(status)));
+        let empty = match self.behaviour.cleanup {
+            Cleanup::After(lag) => at + lag,
+            Cleanup::Lingers(lag) => {
+                self.agenda.push_back((at + PROOF, GuardianEvent::Remaining));
                 at + lag
             }
         };
-        self.agenda.push_back((empty, Deed::Empty));
+        self.agenda.push_back((empty, GuardianEvent::Empty));
         self.gone = Some(empty);
         self.wake();
     }
 
-    /// What is left is reported before anything else is: its guardian was told to end it by others.
+    /// Another process told its guardian to stop it, so the keeper first hears that processes remain.
     pub(super) fn remains(&mut self, now: Instant) {
         if !self.is_running(now) || !self.has_guardian(now) {
             return;
         }
-        self.agenda.retain(|(_, deed)| *deed == Deed::Started);
-        self.agenda.push_back((now, Deed::Remaining));
+        self.agenda.retain(|(_, event)| *event == GuardianEvent::Started);
+        self.agenda.push_back((now, GuardianEvent::Remaining));
         self.exit = Some(now + GRACE);
         self.close_pipes(now + GRACE);
-        self.agenda.push_back((now + GRACE, Deed::Exited(9)));
-        self.agenda.push_back((now + GRACE, Deed::Empty));
+        self.agenda.push_back((now + GRACE, GuardianEvent::Exited(9)));
+        self.agenda.push_back((now + GRACE, GuardianEvent::Empty));
         self.gone = Some(now + GRACE);
         self.wake();
     }
@@ -165,7 +165,7 @@ impl Being {
             return;
         }
         self.agenda.retain(|(due, _)| *due <= at);
-        self.agenda.push_back((at, Deed::GuardianLost));
+        self.agenda.push_back((at, GuardianEvent::GuardianLost));
         if self.gone.is_some_and(|gone| gone > at) {
             self.gone = None;
         }
@@ -173,7 +173,7 @@ impl Being {
     }
 
     fn comes_to_be(&self) -> bool {
-        matches!(self.fate.beginning, Beginning::Runs(_))
+        matches!(self.behaviour.start, StartOutcome::Runs(_))
     }
 
     fn has_guardian(&self, now: Instant) -> bool {
@@ -182,19 +182,19 @@ impl Being {
     }
 
     fn has_lost_guardian(&self) -> bool {
-        self.agenda.iter().any(|(_, deed)| *deed == Deed::GuardianLost)
+        self.agenda.iter().any(|(_, event)| *event == GuardianEvent::GuardianLost)
     }
 
-    /// It is told to stop, and is killed if it does not.
+    /// It is asked to stop, and killed after the grace time.
     pub(super) fn stop(&mut self, now: Instant) {
         if self.has_lost_guardian() && self.agenda.front().is_some_and(|(due, _)| *due <= now) {
             return;
         }
-        let leave = self.fate.leave.min(GRACE);
-        self.exits(now + leave, 0);
+        let exit_delay = self.behaviour.exit_delay.min(GRACE);
+        self.exits(now + exit_delay, 0);
     }
 
-    /// Nobody holds it any more: its guardian ends it.
+    /// The keeper has dropped its hold: the guardian stops it.
     pub(super) fn let_go(&mut self, now: Instant) {
         if std::mem::replace(&mut self.is_released, true) {
             return;
@@ -208,7 +208,7 @@ impl Being {
         }
     }
 
-    /// Its guardian was killed, and somebody has ended what was left.
+    /// The keeper has stopped it after its guardian was killed.
     pub(super) fn rescued(&mut self, rescue: Rescue, now: Instant) {
         self.is_released = true;
         self.exit = Some(self.exit.map_or(now, |exit| exit.min(now)));
@@ -217,20 +217,20 @@ impl Being {
         self.gone = Some(if stays { now + LINGER } else { now });
     }
 
-    /// Its output ends with it. Its last words may become readable later, as they do when the runtime is slow.
+    /// Closes its output. Its last lines on stderr may become readable later, as they do when the runtime is slow.
     fn close_pipes(&mut self, at: Instant) {
         self.output.close(at);
-        if let Some(lag) = self.fate.stderr {
-            self.stderr.say(at + lag, LAST_WORDS);
+        if let Some(lag) = self.behaviour.stderr {
+            self.stderr.say(at + lag, LAST_OUTPUT);
             self.stderr.close(at + lag);
         }
     }
 
-    /// What its guardian has to report now, or when it will.
-    pub(super) fn next_deed(&mut self, now: Instant) -> Result<Deed, Option<Instant>> {
+    /// The guardian's next event, or the time of it.
+    pub(super) fn next_event(&mut self, now: Instant) -> Result<GuardianEvent, Option<Instant>> {
         match self.agenda.front() {
             Some((due, _)) if *due > now => Err(Some(*due)),
-            Some(_) => self.agenda.pop_front().map(|(_, deed)| deed).ok_or(None),
+            Some(_) => self.agenda.pop_front().map(|(_, event)| event).ok_or(None),
             None => Err(None),
         }
     }
@@ -242,7 +242,7 @@ impl Being {
     }
 }
 
-impl Deed {
+impl GuardianEvent {
     pub(super) fn event(self, program: &str) -> Event {
         let nobody = Identity { pid: 0, start: 0 };
         match self {

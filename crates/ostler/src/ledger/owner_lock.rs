@@ -1,8 +1,8 @@
-//! The lock that shows that an owner lives.
+//! The owner's lock, held as long as the owner lives.
 //!
-//! An fcntl lock falls with its process, also if a child has inherited the descriptor. It falls as
-//! well when its process closes *any* descriptor of the file, so that the file is used for nothing
-//! else and an owner never opens its own a second time.
+//! The kernel releases an fcntl lock when its process dies, even if a child has inherited the
+//! descriptor. It also releases the lock when the process closes *any* descriptor of the file. So the
+//! lock file serves no other purpose, and an owner never opens its own a second time.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,28 +13,28 @@ use rustix::io::Errno;
 
 /// A held lock.
 #[derive(Debug)]
-pub(crate) struct LifeLine {
+pub(crate) struct OwnerLock {
     _file: File,
 }
 
-/// What to do while somebody else holds it.
+/// What to do while another process holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
     GiveUp,
-    /// For a lock whose owner is known to be dead: only another sweep can hold it.
+    /// Wait for it. For a lock whose owner is known to be dead, so that only another sweep can hold it.
     Wait,
 }
 
-impl LifeLine {
-    /// A new one. Waits for a sweep that has taken the file for a dead owner's; the sweep then
-    /// removes it.
+impl OwnerLock {
+    /// Creates and locks the file. Waits for a sweep that has locked it first, taking the directory for
+    /// a dead owner's; that sweep removes it.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         lock(&file, FlockOperation::LockExclusive)?;
         Ok(Self { _file: file })
     }
 
-    /// A dead owner's. `None`: somebody holds it.
+    /// Takes over the lock of a dead owner. `None` if another process holds it.
     pub(crate) fn take_over(path: &Path, patience: Patience) -> io::Result<Option<Self>> {
         let file = OpenOptions::new().write(true).open(path)?;
         let operation = match patience {

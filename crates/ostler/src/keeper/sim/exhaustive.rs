@@ -1,28 +1,28 @@
-//! Every order of a few deeds, up to a small bound, against one key.
+//! Exhaustive test: every order of a few operations on one key, with every timing.
 
 use std::time::Duration;
 
 use super::backend::now;
-use super::callers::Errand;
-use super::fate::{Steps, Temper};
+use super::behaviour::{Behaviours, StepTimes};
+use super::callers::CallerAction;
 use super::play::Play;
 use super::run;
 use super::servers::{self, server};
 use crate::keeper::{Config, InstanceState, InstanceView, Keeper, Sharing};
 
 const STEP: Duration = Duration::from_millis(2);
-/// How many deeds follow each other.
+/// Number of operations.
 const LENGTH: u32 = 4;
-/// The exclusive key and the shared one.
+/// An exclusive key and a shared one.
 const KEYS: [Sharing; 2] = [Sharing::Agent, Sharing::All];
-/// Each group of steps of a server takes time or none.
+/// Number of timings: each of three groups of steps takes time or none.
 const PACES: usize = 8;
-/// More rounds of the runtime than anything needs between two moments.
+/// More yields than anything needs within one moment.
 const MANY: usize = 12;
 
-/// What is done to the key.
+/// An operation on the key.
 #[derive(Clone, Copy, Debug)]
-enum Deed {
+enum Operation {
     Start,
     Stop,
     Replace,
@@ -30,58 +30,59 @@ enum Deed {
     Cancel,
 }
 
-const DEEDS: [Deed; 5] = [Deed::Start, Deed::Stop, Deed::Replace, Deed::Crash, Deed::Cancel];
+const OPERATIONS: [Operation; 5] =
+    [Operation::Start, Operation::Stop, Operation::Replace, Operation::Crash, Operation::Cancel];
 
-/// What happens between two deeds.
+/// Pause between two operations.
 #[derive(Clone, Copy, Debug)]
 enum Gap {
-    /// Nothing.
+    /// None.
     None,
-    /// All that can happen at the same moment.
+    /// Everything that can happen without time passing.
     Moment,
-    /// Some time passes.
+    /// Time passes.
     Time,
 }
 
 const GAPS: [Gap; 3] = [Gap::None, Gap::Moment, Gap::Time];
 
-fn pace(number: usize) -> Steps {
+fn pace(number: usize) -> StepTimes {
     let time = |bit: usize| if number & bit == 0 { Duration::ZERO } else { STEP };
-    let (launch, answer, leave) = (time(1), time(2), time(4));
-    Steps { launch, start: launch, answer, leave, burial: leave }
+    let (launch, answer, exit_delay) = (time(1), time(2), time(4));
+    StepTimes { launch, start: launch, answer, exit_delay, cleanup: exit_delay }
 }
 
 fn stage(seed: u64, sharing: Sharing, pace_number: usize) -> Play {
     let mut config = Config { caps: servers::caps(), ..Config::default() };
     config.servers.insert("it".into(), server("it", sharing, 0));
-    let mut play = Play::new(seed, Temper::Even(pace(pace_number)), None, config);
+    let mut play = Play::new(seed, Behaviours::Regular(pace(pace_number)), None, config);
     if let Some(keeper) = &play.keeper {
         play.scopes.open_agent(keeper);
     }
     play
 }
 
-fn act(play: &mut Play, deed: Deed, version: usize) {
+fn act(play: &mut Play, operation: Operation, version: usize) {
     play.world.audit();
-    match deed {
-        Deed::Start => play.call("it", Errand::Call),
-        Deed::Stop => {
+    match operation {
+        Operation::Start => play.call("it", CallerAction::Call),
+        Operation::Stop => {
             if let Some(keeper) = &play.keeper {
                 drop(keeper.stop("it"));
             }
         }
-        Deed::Replace => {
+        Operation::Replace => {
             let mut config = play.world.rules().config.clone();
             let sharing = config.servers["it"].sharing;
             config.servers.insert("it".into(), server("it", sharing, version));
             play.replace_with(&config);
         }
-        Deed::Crash => {
+        Operation::Crash => {
             if let Some(first) = play.world.living().first() {
-                play.world.of(*first, |being| being.exits(now(), 256));
+                play.world.of(*first, |instance| instance.exits(now(), 256));
             }
         }
-        Deed::Cancel => play.cancel(),
+        Operation::Cancel => play.cancel(),
     }
     play.world.audit();
 }
@@ -99,29 +100,30 @@ async fn wait(play: &Play, gap: Gap) {
     }
 }
 
-/// The deeds and gaps that a number stands for, the first of which is a start.
-fn script(mut number: usize) -> Vec<(Deed, Gap)> {
+/// Decodes a number into operations and gaps. The first operation is a start.
+fn script(mut number: usize) -> Vec<(Operation, Gap)> {
     let mut script = Vec::new();
     for index in 0..LENGTH {
-        let deed = if index == 0 { Deed::Start } else { DEEDS[number % DEEDS.len()] };
-        number /= if index == 0 { 1 } else { DEEDS.len() };
-        script.push((deed, GAPS[number % GAPS.len()]));
+        let operation =
+            if index == 0 { Operation::Start } else { OPERATIONS[number % OPERATIONS.len()] };
+        number /= if index == 0 { 1 } else { OPERATIONS.len() };
+        script.push((operation, GAPS[number % GAPS.len()]));
         number /= GAPS.len();
     }
     script
 }
 
 #[test]
-fn every_order_of_a_few_deeds_keeps_the_rules() {
-    let scripts = GAPS.len() * (GAPS.len() * DEEDS.len()).pow(LENGTH - 1);
+fn every_order_of_a_few_operations_keeps_the_rules() {
+    let scripts = GAPS.len() * (GAPS.len() * OPERATIONS.len()).pow(LENGTH - 1);
     for number in 0..scripts {
         let script = script(number);
         for (sharing, pace) in KEYS.iter().flat_map(|key| (0..PACES).map(move |pace| (*key, pace)))
         {
             run(async {
                 let mut play = stage(number as u64, sharing, pace);
-                for (version, (deed, gap)) in script.iter().enumerate() {
-                    act(&mut play, *deed, version);
+                for (version, (operation, gap)) in script.iter().enumerate() {
+                    act(&mut play, *operation, version);
                     wait(&play, *gap).await;
                 }
                 play.finish().await;
@@ -132,7 +134,7 @@ fn every_order_of_a_few_deeds_keeps_the_rules() {
     }
 }
 
-/// Whoever gives up is forgotten wherever its start is, and what nobody else waits for goes.
+/// A caller that gives up leaves no trace, at whatever point its start is, and a start without waiters is stopped.
 #[test]
 fn a_start_can_be_given_up_at_every_point() {
     for point in 0..80 {
@@ -147,7 +149,7 @@ fn a_start_can_be_given_up_at_every_point() {
 
 async fn given_up(point: usize, sharing: Sharing, pace: usize, others: usize) {
     let mut play = stage(point as u64, sharing, pace);
-    play.call("it", Errand::Look);
+    play.call("it", CallerAction::Look);
     for step in 0..point {
         tokio::task::yield_now().await;
         if step % MANY == MANY - 1 {
@@ -155,7 +157,7 @@ async fn given_up(point: usize, sharing: Sharing, pace: usize, others: usize) {
         }
     }
     for _ in 0..others {
-        play.call("it", Errand::Look);
+        play.call("it", CallerAction::Look);
     }
     play.cancel();
     play.world.pass(STEP * 20).await;

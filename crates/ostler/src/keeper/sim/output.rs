@@ -1,27 +1,27 @@
-//! What a simulated server says, and when.
+//! Scheduled output of a simulated server.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Instant;
 
-/// Its output: what will be said at which time, and when it ends.
+/// Output with the times at which it appears, and the time at which the pipe closes.
 #[derive(Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct SimOutput {
     said: VecDeque<(Instant, Vec<u8>)>,
     closed: Option<Instant>,
     waker: Option<Waker>,
 }
 
-/// What a reader finds.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Bytes(Vec<u8>),
     End,
-    /// Nothing before this time, if ever.
+    /// Nothing before this time; `None` if nothing is scheduled.
     Nothing(Option<Instant>),
 }
 
-impl Flow {
+impl SimOutput {
     pub(super) fn say(&mut self, at: Instant, bytes: &[u8]) {
         let index = self.said.partition_point(|(due, _)| *due <= at);
         self.said.insert(index, (at, bytes.to_vec()));
@@ -36,7 +36,7 @@ impl Flow {
         }
     }
 
-    /// At most `most` bytes of what was said until now. Whoever finds nothing is woken when that changes.
+    /// Takes at most `most` bytes of the output so far. If there is none, `waker` is woken on a change.
     pub(super) fn take(&mut self, most: usize, now: Instant, waker: &Waker) -> Found {
         let due = |(due, _): &(Instant, Vec<u8>)| *due <= now;
         if let Some((_, bytes)) = self.said.front_mut().filter(|said| due(said)) {

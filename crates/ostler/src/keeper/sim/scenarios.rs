@@ -1,4 +1,4 @@
-//! Single scenes, each about one rule that a random schedule shows too seldom.
+//! Fixed scenarios for rules that random schedules exercise too rarely.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::backend::now;
-use super::fate::{Fate, Rescue, Steps, Temper};
+use super::behaviour::{Behaviour, Behaviours, Rescue, StepTimes};
 use super::play::Play;
 use super::run;
 use super::servers::{self, CALL, LAST_OUTPUT, request};
@@ -15,11 +15,11 @@ use crate::keeper::{Caps, Config, Server, Sharing};
 const STEP: Duration = Duration::from_millis(2);
 const LONG: Duration = Duration::from_secs(20);
 
-/// A play with these servers, in which every step takes the same time and nothing goes wrong.
+/// A play with these servers, without faults and with equal step times.
 fn play(caps: Caps, servers: impl IntoIterator<Item = Server>) -> Play {
     let servers: BTreeMap<String, Server> =
         servers.into_iter().map(|server| (server.name().to_owned(), server)).collect();
-    Play::new(1, Temper::Even(Steps::all(STEP)), None, Config { servers, caps })
+    Play::new(1, Behaviours::Regular(StepTimes::all(STEP)), None, Config { servers, caps })
 }
 
 async fn end(mut play: Play) {
@@ -50,7 +50,7 @@ fn a_hundred_first_callers_get_one_process_and_one_handshake() {
 }
 
 #[test]
-fn who_waits_for_one_place_gets_it_in_turn() {
+fn callers_that_wait_for_one_slot_get_it_in_turn() {
     run(async {
         let one = NonZeroUsize::MIN;
         let mut server = servers::server("session", Sharing::Session, 0);
@@ -72,10 +72,10 @@ fn who_waits_for_one_place_gets_it_in_turn() {
     });
 }
 
-/// Who has just got an instance is about to use it: taking it away at once for another who waits would
-/// only start the same again, for ever.
+/// A caller with a new lease is about to use it. Evicting its instance at once for another waiter would repeat the
+/// same conflict forever.
 #[test]
-fn callers_in_need_of_one_place_do_not_take_it_from_each_other() {
+fn callers_that_need_one_slot_do_not_evict_each_other_before_the_first_use() {
     run(async {
         let names = ["one", "two", "three"];
         let all = names.map(|name| servers::server(name, Sharing::All, 0));
@@ -103,7 +103,7 @@ fn a_call_that_waits_for_the_end_of_its_server_ends_with_the_keeper() {
         let scope = play.keeper.as_ref().unwrap().session();
         play.world.rules().ask("all", scope.who(), now() + LONG);
         let lease = scope.acquire("all").await.unwrap();
-        play.world.of(0, |being| being.fate.sealed = Some(Duration::ZERO));
+        play.world.of(0, |instance| instance.behaviour.closes_input = Some(Duration::ZERO));
         let calling = play.tasks.spawn(async move {
             let _ = scope.call("all", &request("work")).await;
         });
@@ -118,7 +118,7 @@ fn a_call_that_waits_for_the_end_of_its_server_ends_with_the_keeper() {
 }
 
 #[test]
-fn what_is_purged_starts_again_only_for_who_asks() {
+fn killed_instances_start_again_only_on_request() {
     run(async {
         let mut play = play(servers::caps(), [servers::server("agent", Sharing::Agent, 0)]);
         let agents = ["ann", "bob", "eve"].map(|name| play.keeper.as_ref().unwrap().agent(name));
@@ -127,7 +127,7 @@ fn what_is_purged_starts_again_only_for_who_asks() {
             agent.call("agent", &request("work")).await.unwrap();
         }
         for index in play.world.living() {
-            play.world.of(index, |being| being.exits(now(), 9));
+            play.world.of(index, |instance| instance.exits(now(), 9));
         }
         play.world.pass(CALL).await;
         assert_eq!((play.world.starts(), play.world.living().len()), (3, 0));
@@ -140,7 +140,7 @@ fn what_is_purged_starts_again_only_for_who_asks() {
 }
 
 #[test]
-fn starts_are_as_many_as_keys() {
+fn each_key_is_started_once() {
     run(async {
         let names: Vec<String> = (0..9).map(|number| format!("server {number}")).collect();
         let all = names.iter().map(|name| {
@@ -173,7 +173,7 @@ fn starts_are_as_many_as_keys() {
 
 /// The runtime may report the exit of a server before it has seen that stderr is readable.
 #[test]
-fn an_exit_is_explained_by_last_words_that_are_readable_later() {
+fn the_reason_of_an_exit_includes_stderr_that_is_readable_later() {
     let cases = [(Some(STEP), "out of memory"), (Some(LAST_OUTPUT * 2), ""), (None, "")];
     for (lag, expected) in cases {
         run(async {
@@ -181,9 +181,9 @@ fn an_exit_is_explained_by_last_words_that_are_readable_later() {
             let scope = play.keeper.as_ref().unwrap().session();
             play.world.rules().ask("all", scope.who(), now() + LONG);
             let lease = scope.acquire("all").await.unwrap();
-            play.world.of(0, |being| {
-                being.fate.stderr = lag;
-                being.exits(now(), 9);
+            play.world.of(0, |instance| {
+                instance.behaviour.stderr = lag;
+                instance.exits(now(), 9);
             });
             play.world.pass(LAST_OUTPUT + STEP).await;
             assert_eq!(lease.ending().unwrap().stderr, expected, "{lag:?}");
@@ -194,18 +194,18 @@ fn an_exit_is_explained_by_last_words_that_are_readable_later() {
     }
 }
 
-/// Nothing is known of what is left, so nothing is kept; a successor has to wait for what is known.
+/// A successor waits as long as residue is known. If nothing can be found, the slot is free at once.
 #[test]
-fn a_successor_waits_for_residue_that_is_seen_and_for_no_other() {
+fn a_successor_waits_for_known_residue_only() {
     for (rescue, follows) in [(Rescue::Unwatched(STEP), true), (Rescue::Stays(STEP), false)] {
         run(async {
             let mut play = play(servers::caps(), [servers::server("agent", Sharing::Agent, 0)]);
             let agent = play.keeper.as_ref().unwrap().agent("ann");
             play.world.rules().ask("agent", agent.who(), now() + LONG);
             let lease = agent.acquire("agent").await.unwrap();
-            play.world.of(0, |being| {
-                being.fate.guardian = Some((STEP, rescue));
-                being.lose_guardian(now());
+            play.world.of(0, |instance| {
+                instance.behaviour.guardian = Some((STEP, rescue));
+                instance.lose_guardian(now());
             });
             play.world.pass(CALL).await;
             assert_eq!(play.keeper.as_ref().unwrap().books().unverified, 1);
@@ -221,10 +221,12 @@ fn a_successor_waits_for_residue_that_is_seen_and_for_no_other() {
 }
 
 #[test]
-fn a_fate_is_drawn_from_its_dice_alone() {
+fn a_behaviour_depends_on_its_dice_alone() {
     let draw = || {
         let mut dice = crate::keeper::dice::Dice::new(7);
-        (0..100).map(|_| format!("{:?}", Fate::draw(Temper::Moody(1), &mut dice))).collect()
+        (0..100)
+            .map(|_| format!("{:?}", Behaviour::draw(Behaviours::Faulty(1), &mut dice)))
+            .collect()
     };
     let (first, second): (Vec<String>, Vec<String>) = (draw(), draw());
     assert_eq!(first, second);

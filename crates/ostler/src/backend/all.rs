@@ -144,7 +144,7 @@ fn unknown(backend: &str, entry: Entry) -> (InstanceId, Evidence) {
 }
 
 fn not_known(backend: &str) -> String {
-    format!("what its backend '{backend}' has of it, which this program does not know")
+    format!("unknown: this program does not have its backend '{backend}'")
 }
 
 impl fmt::Debug for Backends {

@@ -160,7 +160,7 @@ impl Reached {
             self.task.0.abort();
         }
         let ended = ready!(Pin::new(&mut self.task.0).poll(cx));
-        self.reason = Some(ended.unwrap_or_else(|_| "the conversation was cut off".to_owned()));
+        self.reason = Some(ended.unwrap_or_else(|_| "the conversation was aborted".to_owned()));
         Poll::Ready(())
     }
 }

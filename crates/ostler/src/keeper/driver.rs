@@ -21,7 +21,7 @@ use super::config::{Server, ServerLimits, Speech};
 use super::event::What;
 use super::key::Key;
 use super::line::{Line, Talk, drain_stderr, hear};
-use super::phase::{Act, Phase, Sign};
+use super::phase::{Effect, Phase, PhaseEvent};
 use super::plan::Manner;
 use super::shell::Shell;
 use crate::backend::{Hold, Started};
@@ -50,7 +50,7 @@ pub(super) struct Driver {
 }
 
 /// Driver of an instance whose start was requested.
-struct Course {
+struct RunningInstance {
     driver: Driver,
     /// `None` before the start, and once nothing is left.
     hold: Option<Box<dyn Hold>>,
@@ -63,39 +63,39 @@ struct Course {
 }
 
 /// What woke the driver.
-enum News {
+enum Wakeup {
     Event(Event),
     /// Orders have changed; `false` if the keeper is gone.
     Orders(bool),
     TimeUp,
-    Sign(Sign),
+    Phase(PhaseEvent),
 }
 
 impl Driver {
     /// Starts the instance and drives it to the proof of its end.
     pub(super) async fn drive(self) {
-        let mut witness =
-            Witness { shell: Arc::clone(&self.shell), number: self.number, told: false };
+        let mut guard =
+            LossGuard { shell: Arc::clone(&self.shell), number: self.number, told: false };
         let phase = Phase::launching(&self.server.limits, now());
         match self.shell.start(&self.server).await {
-            Ok(started) => self.course(phase).run(started).await,
+            Ok(started) => self.running(phase).run(started).await,
             Err(error) => {
                 let reason = match std::error::Error::source(&error) {
                     Some(source) => format!("{error}: {source}"),
                     None => error.to_string(),
                 };
-                self.course(phase).give_up(reason);
+                self.running(phase).give_up(reason);
             }
         }
-        witness.told = true;
+        guard.told = true;
     }
 
-    fn course(self, phase: Phase) -> Course {
-        Course { driver: self, hold: None, id: None, phase, status: None, ending: None }
+    fn running(self, phase: Phase) -> RunningInstance {
+        RunningInstance { driver: self, hold: None, id: None, phase, status: None, ending: None }
     }
 }
 
-impl Course {
+impl RunningInstance {
     async fn run(mut self, started: Started) {
         let Started { id, hold, stdin, stdout, stderr } = started;
         let (line, server) = (Arc::clone(&self.driver.line), Arc::clone(&self.driver.server));
@@ -104,47 +104,47 @@ impl Course {
         self.driver.shell.recorded(self.driver.number, id);
         self.id = Some(id);
         let talk = Talk::new(Arc::clone(&line), self.driver.key.clone(), self.driver.number);
-        let mut hearing = match server.speech {
+        let mut reading = match server.speech {
             Speech::Messages => Fused::new(Box::pin(hear(stdout, &talk, &*server.listener))),
             Speech::Bytes => {
                 line.leave_output(stdout);
                 Fused::none()
             }
         };
-        let mut complaints = Fused::new(Box::pin(drain_stderr(stderr, &line)));
+        let mut draining = Fused::new(Box::pin(drain_stderr(stderr, &line)));
         let mut writing = Fused::new(Box::pin(line.flush()));
         let mut greeting = Fused::none();
         while !self.phase.is_over() {
-            let mut news = tokio::select! {
+            let mut wakeup = tokio::select! {
                 biased;
-                news = self.next_news() => news,
-                fault = hearing.next() => News::Sign(Sign::Faulty(fault)),
-                fault = writing.next() => News::Sign(Sign::Faulty(fault)),
-                () = complaints.next() => continue,
-                greeted = greeting.next() => News::Sign(Sign::Greeted(greeted)),
+                wakeup = self.next_wakeup() => wakeup,
+                fault = reading.next() => Wakeup::Phase(PhaseEvent::Faulty(fault)),
+                fault = writing.next() => Wakeup::Phase(PhaseEvent::Faulty(fault)),
+                () = draining.next() => continue,
+                greeted = greeting.next() => Wakeup::Phase(PhaseEvent::Greeted(greeted)),
             };
-            if let News::Event(Event::Exited(_) | Event::Lost(_)) = &news
+            if let Wakeup::Event(Event::Exited(_) | Event::Lost(_)) = &wakeup
                 && self.ending.is_none()
             {
                 // Its pipes hold its last output, which the runtime may not have seen yet.
-                let rest = async { tokio::join!(hearing.finish(), complaints.finish()) };
+                let rest = async { tokio::join!(reading.finish(), draining.finish()) };
                 let _ = timeout(line.limits().last_output, rest).await;
             }
-            if let News::Sign(Sign::Greeted(Err(_))) = &news
+            if let Wakeup::Phase(PhaseEvent::Greeted(Err(_))) = &wakeup
                 && let Some(fault) = writing.poll_once().await
             {
                 // The handshake failed because the server closed its input, which explains more.
-                news = News::Sign(Sign::Faulty(fault));
+                wakeup = Wakeup::Phase(PhaseEvent::Faulty(fault));
             }
-            let Some(sign) = self.sign_of(news).await else { continue };
-            if self.take_note(sign) == Some(Act::Greet) {
+            let Some(event) = self.phase_event(wakeup).await else { continue };
+            if self.apply(event) == Some(Effect::Greet) {
                 greeting = Fused::new(server.handshake.greet(&talk));
             }
         }
     }
 
     /// Waits for a backend event, an order, the end of the last use or a deadline. Cancel safe.
-    async fn next_news(&mut self) -> News {
+    async fn next_wakeup(&mut self) -> Wakeup {
         let until = self.phase.until().or_else(|| self.idle_at());
         let time_up = async {
             match until {
@@ -154,13 +154,13 @@ impl Course {
         };
         let is_draining = matches!(self.phase, Phase::Draining { .. });
         let Self { hold, driver, .. } = self;
-        let Some(hold) = hold else { return News::Sign(Sign::Ended) };
+        let Some(hold) = hold else { return Wakeup::Phase(PhaseEvent::Ended) };
         tokio::select! {
             biased;
-            event = poll_fn(|cx| hold.poll_event(cx)) => News::Event(event),
-            changed = driver.orders.changed() => News::Orders(changed.is_ok()),
-            () = driver.line.usage().quiet(), if is_draining => News::Sign(Sign::Quiet),
-            () = time_up => News::TimeUp,
+            event = poll_fn(|cx| hold.poll_event(cx)) => Wakeup::Event(event),
+            changed = driver.orders.changed() => Wakeup::Orders(changed.is_ok()),
+            () = driver.line.usage().quiet(), if is_draining => Wakeup::Phase(PhaseEvent::Quiet),
+            () = time_up => Wakeup::TimeUp,
         }
     }
 
@@ -175,26 +175,26 @@ impl Course {
         Some(last + limits.idle?)
     }
 
-    async fn sign_of(&mut self, news: News) -> Option<Sign> {
-        match news {
-            News::Sign(sign) => Some(sign),
-            News::Event(event) => self.digest(event).await,
-            News::Orders(true) => {
+    async fn phase_event(&mut self, wakeup: Wakeup) -> Option<PhaseEvent> {
+        match wakeup {
+            Wakeup::Phase(event) => Some(event),
+            Wakeup::Event(event) => self.on_event(event).await,
+            Wakeup::Orders(true) => {
                 let orders = self.driver.orders.borrow_and_update().clone();
                 self.driver.line.adjust(orders.limits);
-                orders.end.map(|(cause, manner)| Sign::Ordered(cause, manner))
+                orders.end.map(|(cause, manner)| PhaseEvent::Ordered(cause, manner))
             }
-            News::Orders(false) => Some(Sign::Ordered(Cause::KeeperClosed, Manner::Now)),
-            News::TimeUp if self.phase != Phase::Ready => Some(Sign::TimeUp),
-            News::TimeUp => {
+            Wakeup::Orders(false) => Some(PhaseEvent::Ordered(Cause::KeeperClosed, Manner::Now)),
+            Wakeup::TimeUp if self.phase != Phase::Ready => Some(PhaseEvent::TimeUp),
+            Wakeup::TimeUp => {
                 let is_time = self.idle_at().is_some_and(|at| at <= now());
                 (is_time && self.driver.shell.retire_if_idle(self.driver.number))
-                    .then_some(Sign::Idle)
+                    .then_some(PhaseEvent::Idle)
             }
         }
     }
 
-    async fn digest(&mut self, event: Event) -> Option<Sign> {
+    async fn on_event(&mut self, event: Event) -> Option<PhaseEvent> {
         match event {
             Event::Started { whereabouts, .. } => {
                 let (shell, number) = (&self.driver.shell, self.driver.number);
@@ -206,20 +206,20 @@ impl Course {
                 if let Some(what) = what {
                     shell.tell(number, what);
                 }
-                Some(Sign::Running)
+                Some(PhaseEvent::Running)
             }
             Event::Refused(refusal) => {
                 self.part().await;
                 self.give_up(self.driver.server.ambient.explain(&refusal));
-                Some(Sign::Ended)
+                Some(PhaseEvent::Ended)
             }
             Event::Exited(status) => {
                 self.status = Some(status);
-                Some(Sign::Exited)
+                Some(PhaseEvent::Exited)
             }
             Event::Remaining(residue) => {
                 // Another process has stopped it, unless the driver has; it takes no more calls.
-                self.take_note(Sign::Ordered(Cause::Operator, Manner::Now));
+                self.apply(PhaseEvent::Ordered(Cause::Operator, Manner::Now));
                 self.settle(Some(&Outcome::Unverified(residue)));
                 None
             }
@@ -237,23 +237,23 @@ impl Course {
                 self.driver.shell.tell(self.driver.number, What::Unfollowed(reason));
                 None
             }
-            Event::Lost(reason) => Some(Sign::Faulty(Fault::Lost(reason))),
+            Event::Lost(reason) => Some(PhaseEvent::Faulty(Fault::Lost(reason))),
             Event::Empty(proof) => Some(self.gone(proof).await),
             Event::GuardianLost => {
                 let hold = self.hold.take()?;
                 self.begin_end(Cause::Unhealthy(Fault::GuardianKilled));
                 let outcome = hold.rescue().await;
                 self.settle(Some(&outcome));
-                Some(Sign::Ended)
+                Some(PhaseEvent::Ended)
             }
         }
     }
 
     /// Records the proof that nothing is left.
-    async fn gone(&mut self, proof: Proof) -> Sign {
+    async fn gone(&mut self, proof: Proof) -> PhaseEvent {
         self.part().await;
         self.settle(Some(&Outcome::Gone(proof)));
-        Sign::Ended
+        PhaseEvent::Ended
     }
 
     async fn part(&mut self) {
@@ -263,21 +263,21 @@ impl Course {
     }
 
     /// Applies an event to the phase and carries out the side effect. The caller begins a handshake.
-    fn take_note(&mut self, sign: Sign) -> Option<Act> {
+    fn apply(&mut self, event: PhaseEvent) -> Option<Effect> {
         let limits = self.driver.line.limits();
-        let act = self.phase.on(sign, &limits, now())?;
-        match act {
-            Act::Announce => {
+        let effect = self.phase.on(event, &limits, now())?;
+        match effect {
+            Effect::Announce => {
                 self.driver.shell.with(|plan, now| plan.ready(self.driver.number, now));
             }
-            Act::Stop => {
+            Effect::Stop => {
                 if let Some(cause) = self.phase.cause().cloned() {
                     self.begin_end(cause);
                 }
             }
-            Act::Greet => {}
+            Effect::Greet => {}
         }
-        Some(act)
+        Some(effect)
     }
 
     /// Begins to stop: reports it to the plan, fails all calls, closes stdin and starts the ladder. Once.
@@ -317,13 +317,13 @@ impl Course {
 
 /// Guard that reports the instance as lost if the task is dropped before its end is known: by a panic,
 /// or with its runtime.
-struct Witness {
+struct LossGuard {
     shell: Arc<Shell>,
     number: u64,
     told: bool,
 }
 
-impl Drop for Witness {
+impl Drop for LossGuard {
     fn drop(&mut self) {
         if !self.told {
             self.shell.lost(self.number);

@@ -38,7 +38,7 @@ pub(super) enum Phase {
 
 /// Event that the driver feeds into the state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum PhaseEvent {
     /// Its program runs.
     Running,
     /// Its handshake succeeded, or failed for this reason.
@@ -61,7 +61,7 @@ pub(super) enum Sign {
 
 /// Side effect of a transition, carried out by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Effect {
     /// Begin the handshake.
     Greet,
     /// Report it as ready to the plan.
@@ -76,10 +76,15 @@ impl Phase {
     }
 
     /// Applies an event and returns the side effect, if any.
-    pub(super) fn on(&mut self, sign: Sign, limits: &ServerLimits, now: Instant) -> Option<Act> {
-        let (next, act) = self.next(sign, limits, now)?;
+    pub(super) fn on(
+        &mut self,
+        event: PhaseEvent,
+        limits: &ServerLimits,
+        now: Instant,
+    ) -> Option<Effect> {
+        let (next, effect) = self.next(event, limits, now)?;
         *self = next;
-        act
+        effect
     }
 
     /// Deadline of the phase. A ready instance has none here: its idle time depends on its use.
@@ -105,47 +110,61 @@ impl Phase {
         }
     }
 
-    fn next(&self, sign: Sign, limits: &ServerLimits, now: Instant) -> Option<(Self, Option<Act>)> {
-        let stop = |cause| Some((Self::Stopping(cause), Some(Act::Stop)));
-        match (self, sign) {
-            (_, Sign::Ended) => Some((Self::Over, None)),
+    fn next(
+        &self,
+        event: PhaseEvent,
+        limits: &ServerLimits,
+        now: Instant,
+    ) -> Option<(Self, Option<Effect>)> {
+        let stop = |cause| Some((Self::Stopping(cause), Some(Effect::Stop)));
+        match (self, event) {
+            (_, PhaseEvent::Ended) => Some((Self::Over, None)),
             // A lost connection explains a closed pipe, as an exit does.
-            (Self::Silenced { .. }, Sign::Faulty(fault @ Fault::Lost(_))) => {
+            (Self::Silenced { .. }, PhaseEvent::Faulty(fault @ Fault::Lost(_))) => {
                 stop(Cause::Unhealthy(fault))
             }
             // It is being stopped already.
             (Self::Over | Self::Stopping(_), _)
-            | (Self::Draining { .. }, Sign::Ordered(_, Manner::Drain))
-            | (Self::Silenced { .. }, Sign::Faulty(_)) => None,
-            (_, Sign::Exited) => stop(Cause::Exited),
-            (Self::Launching { until }, Sign::Running) => {
-                Some((Self::Greeting { until: *until }, Some(Act::Greet)))
+            | (Self::Draining { .. }, PhaseEvent::Ordered(_, Manner::Drain))
+            | (Self::Silenced { .. }, PhaseEvent::Faulty(_)) => None,
+            (_, PhaseEvent::Exited) => stop(Cause::Exited),
+            (Self::Launching { until }, PhaseEvent::Running) => {
+                Some((Self::Greeting { until: *until }, Some(Effect::Greet)))
             }
-            (Self::Greeting { .. }, Sign::Greeted(Ok(()))) => {
-                Some((Self::Ready, Some(Act::Announce)))
+            (Self::Greeting { .. }, PhaseEvent::Greeted(Ok(()))) => {
+                Some((Self::Ready, Some(Effect::Announce)))
             }
-            (Self::Greeting { .. }, Sign::Greeted(Err(reason))) => {
+            (Self::Greeting { .. }, PhaseEvent::Greeted(Err(reason))) => {
                 stop(Cause::Unhealthy(Fault::Handshake(reason)))
             }
-            (Self::Launching { .. } | Self::Greeting { .. }, Sign::TimeUp) => {
+            (Self::Launching { .. } | Self::Greeting { .. }, PhaseEvent::TimeUp) => {
                 stop(Cause::Unhealthy(Fault::NotReady(limits.start)))
             }
-            (Self::Ready, Sign::Ordered(cause, Manner::Drain)) => {
+            (Self::Ready, PhaseEvent::Ordered(cause, Manner::Drain)) => {
                 Some((Self::Draining { cause, until: now + limits.drain }, None))
             }
-            (Self::Ready, Sign::Idle) => stop(Cause::Idle),
+            (Self::Ready, PhaseEvent::Idle) => stop(Cause::Idle),
             (
                 Self::Draining { cause, .. },
-                Sign::Ordered(_, Manner::Now) | Sign::Quiet | Sign::TimeUp,
+                PhaseEvent::Ordered(_, Manner::Now) | PhaseEvent::Quiet | PhaseEvent::TimeUp,
             ) => stop(cause.clone()),
-            (Self::Silenced { fault, .. }, Sign::TimeUp) => stop(Cause::Unhealthy(fault.clone())),
-            (_, Sign::Ordered(cause, _)) => stop(cause),
-            (_, Sign::Faulty(fault @ (Fault::OutputClosed | Fault::InputClosed))) => {
+            (Self::Silenced { fault, .. }, PhaseEvent::TimeUp) => {
+                stop(Cause::Unhealthy(fault.clone()))
+            }
+            (_, PhaseEvent::Ordered(cause, _)) => stop(cause),
+            (_, PhaseEvent::Faulty(fault @ (Fault::OutputClosed | Fault::InputClosed))) => {
                 Some((Self::Silenced { fault, until: now + EXIT_LAG }, None))
             }
-            (_, Sign::Faulty(fault)) => stop(Cause::Unhealthy(fault)),
+            (_, PhaseEvent::Faulty(fault)) => stop(Cause::Unhealthy(fault)),
             // Late events of an earlier phase.
-            (_, Sign::Running | Sign::Greeted(_) | Sign::Idle | Sign::Quiet | Sign::TimeUp) => None,
+            (
+                _,
+                PhaseEvent::Running
+                | PhaseEvent::Greeted(_)
+                | PhaseEvent::Idle
+                | PhaseEvent::Quiet
+                | PhaseEvent::TimeUp,
+            ) => None,
         }
     }
 }
@@ -155,62 +174,70 @@ mod tests {
     use super::*;
 
     /// Plays events from `Launching` on. Returns the final phase and the side effects.
-    fn live(signs: impl IntoIterator<Item = Sign>) -> (Phase, Vec<Act>) {
+    fn live(events: impl IntoIterator<Item = PhaseEvent>) -> (Phase, Vec<Effect>) {
         let (limits, now) = (ServerLimits::default(), Instant::now());
         let mut phase = Phase::launching(&limits, now);
-        let acts = signs.into_iter().filter_map(|sign| phase.on(sign, &limits, now)).collect();
-        (phase, acts)
+        let effects =
+            events.into_iter().filter_map(|event| phase.on(event, &limits, now)).collect();
+        (phase, effects)
     }
 
-    fn ready() -> [Sign; 2] {
-        [Sign::Running, Sign::Greeted(Ok(()))]
+    fn ready() -> [PhaseEvent; 2] {
+        [PhaseEvent::Running, PhaseEvent::Greeted(Ok(()))]
     }
 
     #[test]
     fn an_instance_starts_drains_and_stops() {
-        let drain = [Sign::Ordered(Cause::Replaced, Manner::Drain), Sign::Quiet, Sign::Ended];
-        let (phase, acts) = live(ready().into_iter().chain(drain));
+        let drain = [
+            PhaseEvent::Ordered(Cause::Replaced, Manner::Drain),
+            PhaseEvent::Quiet,
+            PhaseEvent::Ended,
+        ];
+        let (phase, effects) = live(ready().into_iter().chain(drain));
         assert_eq!(phase, Phase::Over);
-        assert_eq!(acts, [Act::Greet, Act::Announce, Act::Stop]);
+        assert_eq!(effects, [Effect::Greet, Effect::Announce, Effect::Stop]);
     }
 
     #[test]
     fn two_reasons_to_stop_stop_it_once() {
         let ends = [
-            Sign::Exited,
-            Sign::Ordered(Cause::Operator, Manner::Now),
-            Sign::Faulty(Fault::LongLine(1)),
-            Sign::Greeted(Err("no".into())),
-            Sign::TimeUp,
+            PhaseEvent::Exited,
+            PhaseEvent::Ordered(Cause::Operator, Manner::Now),
+            PhaseEvent::Faulty(Fault::LongLine(1)),
+            PhaseEvent::Greeted(Err("no".into())),
+            PhaseEvent::TimeUp,
         ];
         for first in &ends {
             for second in &ends {
-                let (phase, acts) = live([Sign::Running, first.clone(), second.clone()]);
+                let (phase, effects) = live([PhaseEvent::Running, first.clone(), second.clone()]);
                 assert!(phase.cause().is_some(), "{first:?} {second:?}");
-                assert_eq!(acts, [Act::Greet, Act::Stop], "{first:?} {second:?}");
+                assert_eq!(effects, [Effect::Greet, Effect::Stop], "{first:?} {second:?}");
             }
         }
     }
 
     #[test]
     fn an_exit_explains_a_closed_output() {
-        let closed = Sign::Faulty(Fault::OutputClosed);
-        let (phase, _) = live(ready().into_iter().chain([closed.clone(), Sign::Exited]));
+        let closed = PhaseEvent::Faulty(Fault::OutputClosed);
+        let (phase, _) = live(ready().into_iter().chain([closed.clone(), PhaseEvent::Exited]));
         assert_eq!(phase, Phase::Stopping(Cause::Exited));
         let lost = Fault::Lost("why".into());
         let (phase, _) =
-            live(ready().into_iter().chain([closed.clone(), Sign::Faulty(lost.clone())]));
+            live(ready().into_iter().chain([closed.clone(), PhaseEvent::Faulty(lost.clone())]));
         assert_eq!(phase, Phase::Stopping(Cause::Unhealthy(lost)));
-        let (phase, _) = live(ready().into_iter().chain([closed, Sign::TimeUp]));
+        let (phase, _) = live(ready().into_iter().chain([closed, PhaseEvent::TimeUp]));
         assert_eq!(phase, Phase::Stopping(Cause::Unhealthy(Fault::OutputClosed)));
     }
 
     #[test]
     fn a_handshake_that_ends_late_changes_nothing() {
-        let late =
-            [Sign::Running, Sign::Ordered(Cause::Abandoned, Manner::Now), Sign::Greeted(Ok(()))];
-        let (phase, acts) = live(late);
+        let late = [
+            PhaseEvent::Running,
+            PhaseEvent::Ordered(Cause::Abandoned, Manner::Now),
+            PhaseEvent::Greeted(Ok(())),
+        ];
+        let (phase, effects) = live(late);
         assert_eq!(phase, Phase::Stopping(Cause::Abandoned));
-        assert_eq!(acts, [Act::Greet, Act::Stop]);
+        assert_eq!(effects, [Effect::Greet, Effect::Stop]);
     }
 }

@@ -7,20 +7,34 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ostler::Frame;
 
-use crate::quota::Charge;
+use crate::quota::{Charge, RequestPermits};
 
 pub(crate) mod pipe;
 
-/// Which of a client's requests a message is about: a transport may have a way back for each.
+/// Where the responses to a message go.
+#[derive(Debug, Default)]
+pub(crate) struct ReturnAddress {
+    /// The event stream that the message came with; 0 on a pipe, which has only one way back.
+    pub(crate) stream: u64,
+    /// What its requests count against until they are closed, if the transport counts them.
+    pub(crate) permits: Option<RequestPermits>,
+}
+
+#[cfg(test)]
+impl ReturnAddress {
+    pub(crate) fn stream(stream: u64) -> Self {
+        Self { stream, permits: None }
+    }
+}
+
+/// Which event stream gets a message. A pipe is all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum About<'a> {
-    /// It answers this one.
-    Response(&'a [u8]),
-    /// It answers these, which came together.
-    Batch(&'a [Bytes]),
-    /// It came up while this one was with a server.
-    Request(&'a [u8]),
-    /// None of them.
+pub(crate) enum Destination {
+    /// The stream that this many requests came with, which the message completes.
+    Response { stream: u64, requests: usize },
+    /// The stream of the request that the message relates to, or where the session listens if nobody reads that.
+    Related { stream: u64 },
+    /// Where the session listens.
     Session,
 }
 
@@ -37,16 +51,16 @@ pub(crate) enum Priority {
 pub(crate) trait ClientSink: fmt::Debug + Send + Sync {
     /// Takes a message, as a line with its end. Never waits: a client that does not take what it is told
     /// loses notices first, then its session.
-    fn send(&self, line: Bytes, about: About<'_>, weight: Priority);
+    fn send(&self, line: Bytes, to: Destination, priority: Priority);
 
-    /// A request has been taken back: there will be no answer to it.
-    fn withdraw(&self, _: &[u8]) {}
+    /// Requests that came with this stream will have no response.
+    fn withdraw(&self, _stream: u64, _requests: usize) {}
 
     /// Waits until all of it has been taken.
     fn drained(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// Nothing more will be told.
-    fn close(&self);
+    /// Nothing more will be told. These are the streams of requests that have no response.
+    fn close(&self, unanswered: &[u64]);
 }
 
 /// Where a client says something.

@@ -1,8 +1,7 @@
 //! A client, as servers' tasks know it: where to write to, and what it waits for.
 
-mod batches;
+mod calls;
 mod in_flight;
-mod pending;
 mod tasks;
 
 use std::collections::HashMap;
@@ -15,9 +14,9 @@ use ostler::Frame;
 use ostler::keeper::{Demand, Ending, Sharing, Use};
 use tokio::sync::Notify;
 
-use self::batches::{Answered, Batches};
+pub(crate) use self::calls::Location;
+use self::calls::{Call, Calls, Delivery};
 pub(crate) use self::in_flight::InFlight;
-use self::pending::Pending;
 use self::tasks::TaskOwners;
 use crate::mutex::lock;
 use crate::protocol::initialize::Initialize;
@@ -25,11 +24,8 @@ use crate::protocol::message::{self, code};
 use crate::protocol::roots::{RootList, Roots};
 use crate::protocol::uris::Style;
 use crate::quota::Account;
-use crate::transport::{About, ClientSink, Priority};
+use crate::transport::{ClientSink, Destination, Priority, ReturnAddress};
 use crate::upstream::{Downstream, SERVER_REQUEST_LIMIT, ServerRequest};
-
-/// However much progress is told, a call takes no longer.
-const CALL_MOST: Duration = Duration::from_hours(1);
 
 /// What a client gets instead of an answer when it and others like it don't read what they asked for.
 const UNREAD: &str = "the answer is lost: too many bytes of answers wait for clients to read them";
@@ -50,8 +46,7 @@ pub(crate) struct Client {
     log_level: AtomicU8,
     /// Which servers run its tasks.
     tasks: Mutex<TaskOwners>,
-    pending: Mutex<Pending>,
-    batches: Mutex<Batches>,
+    calls: Mutex<Calls>,
     settled: Notify,
     server_requests: Mutex<HashMap<u64, ServerRequest>>,
     last_server_request: AtomicU64,
@@ -103,8 +98,7 @@ impl Client {
             is_initialized: AtomicBool::new(memory.is_initialized),
             tasks: Mutex::default(),
             log_level: AtomicU8::new(memory.log_level),
-            pending: Mutex::default(),
-            batches: Mutex::default(),
+            calls: Mutex::default(),
             settled: Notify::new(),
             server_requests: Mutex::default(),
             last_server_request: AtomicU64::new(0),
@@ -156,7 +150,7 @@ impl Client {
         let number = self.next_server_request_id();
         self.roots.expect(number, limit);
         let line = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"roots/list"}}"#) + "\n";
-        self.send(line.into(), About::Session, Priority::Required);
+        self.send(line.into(), None, Priority::Required);
     }
 
     /// What it demands of an instance that it shares with its agent, and the roots that it has as long as it uses it.
@@ -201,32 +195,49 @@ impl Client {
         self.reply(id, message::error(id, code, message, reason));
     }
 
-    /// Answers a request: alone, or together with those that came with it.
+    /// Responds to a request, and closes its call. A line that belongs to no open call goes back as it came: on a pipe.
     pub(crate) fn reply(&self, id: &[u8], line: Bytes) {
-        let answered = lock(&self.batches).answer(id, Some(&line));
-        match answered {
-            Answered::Alone => self.send(line, About::Response(id), Priority::Required),
-            answered => self.finish_batch(&answered),
+        let closed = self.calls().close(id);
+        match closed {
+            Some(call) => self.respond(id, &call, line),
+            None => self.refuse(&ReturnAddress::default(), 1, line),
         }
     }
 
-    /// These requests came as one, and are answered as one. None of them is in flight already.
-    pub(crate) fn expect_batch(&self, ids: Vec<Bytes>) {
-        lock(&self.batches).expect(ids);
+    fn respond(&self, id: &[u8], call: &Call, line: Bytes) {
+        let delivery = self.calls().deliver(call, Some(line));
+        self.carry_out(delivery, id);
     }
 
-    /// What was cancelled gets no answer.
+    /// Responds to a message none of whose requests was opened.
+    pub(crate) fn refuse(&self, address: &ReturnAddress, requests: usize, line: Bytes) {
+        let delivery = Delivery::Now { line: Some(line), stream: address.stream, requests };
+        self.carry_out(delivery, b"");
+    }
+
+    /// Closes a call without a response, because its client has cancelled it.
     pub(crate) fn withdraw(&self, id: &[u8]) {
-        let answered = lock(&self.batches).answer(id, None);
-        self.finish_batch(&answered);
-        self.out.withdraw(id);
+        let delivery = {
+            let mut calls = self.calls();
+            calls.close(id).map(|call| calls.deliver(&call, None))
+        };
+        if let Some(delivery) = delivery {
+            self.carry_out(delivery, id);
+        }
     }
 
-    fn finish_batch(&self, answered: &Answered) {
-        if let Answered::All(batch) = answered
-            && let Some(line) = batch.line()
-        {
-            self.send(line, About::Batch(&batch.ids), Priority::Required);
+    /// Sends a response, which counts until the client has read it; an error instead if too many bytes wait for that.
+    fn carry_out(&self, delivery: Delivery, id: &[u8]) {
+        match delivery {
+            Delivery::Later => {}
+            Delivery::Now { line: None, stream, requests } => self.out.withdraw(stream, requests),
+            Delivery::Now { line: Some(line), stream, requests } => {
+                let id = if requests == 1 { id } else { b"" };
+                let unread = || message::error(id, code::INTERNAL, UNREAD, Some("busy"));
+                let line = self.account.hold(line).unwrap_or_else(unread);
+                let to = Destination::Response { stream, requests };
+                self.out.send(line, to, Priority::Required);
+            }
         }
     }
 
@@ -235,20 +246,22 @@ impl Client {
         self.settled.notified().await;
     }
 
-    pub(crate) fn pending(&self) -> MutexGuard<'_, Pending> {
-        lock(&self.pending)
+    /// Its requests that have no response yet.
+    pub(crate) fn calls(&self) -> MutexGuard<'_, Calls> {
+        lock(&self.calls)
     }
 
-    /// A server has answered a call, or never will.
+    /// Handles the response of a server to a call, or the end of the server without one.
     pub(crate) fn answered(&self, id: &Bytes, answer: Result<Frame, Arc<Ending>>) {
-        let Some(call) = self.take_pending(id) else { return };
+        let Some(mut open) = self.calls().close(id) else { return };
+        let Some(call) = open.take_back() else { return };
         if let (Ok(answer), Some((_, uri))) = (&answer, call.subscribes.as_deref())
             && !answer.is_error()
         {
             call.attachment.upstream.confirm(uri);
         }
         call.settle(self);
-        match answer {
+        let line = match answer {
             Ok(answer) => {
                 self.note_task(&call, &answer);
                 let mut edits = vec![(answer.id_edges(), id.clone())];
@@ -259,12 +272,14 @@ impl Client {
                     let list = answer.bytes().slice(answer.body_edges());
                     edits.push((answer.body_edges(), tools.filter("tools/list", list)));
                 }
-                self.reply(id, message::splice(answer.bytes(), edits));
+                message::splice(answer.bytes(), edits)
             }
             Err(ending) => {
-                self.fail(id, code::INTERNAL, &ending.to_string(), Some("upstream_exited"));
+                let text = ending.to_string();
+                message::error(id, code::INTERNAL, &text, Some("upstream_exited"))
             }
-        }
+        };
+        self.respond(id, &open, line);
         self.settled.notify_one();
     }
 
@@ -282,13 +297,9 @@ impl Client {
         lock(&self.tasks)
     }
 
-    pub(crate) fn take_pending(&self, id: &[u8]) -> Option<InFlight> {
-        self.pending().remove(id)
-    }
-
     /// The shortest time after which it is worth looking for a call, or a question to it, that has taken too long.
     pub(crate) fn shortest_limit(&self) -> Option<Duration> {
-        let calls = self.pending().shortest_limit();
+        let calls = self.calls().shortest_limit();
         let server_requests = (!self.server_requests().is_empty()).then_some(SERVER_REQUEST_LIMIT);
         calls.into_iter().chain(server_requests).min()
     }
@@ -342,15 +353,11 @@ impl Downstream for Client {
         self.log_level.load(Ordering::Relaxed)
     }
 
-    fn send(&self, line: Bytes, about: About<'_>, weight: Priority) {
-        let line = self.account.hold(line).or_else(|| match about {
-            About::Response(id) => Some(message::error(id, code::INTERNAL, UNREAD, Some("busy"))),
-            About::Batch(_) => Some(message::error(b"", code::INTERNAL, UNREAD, Some("busy"))),
-            About::Request(_) | About::Session => None,
-        });
-        if let Some(line) = line {
-            self.out.send(line, about, weight);
-        }
+    fn send(&self, line: Bytes, related: Option<&[u8]>, priority: Priority) {
+        let Some(line) = self.account.hold(line) else { return };
+        let stream = related.and_then(|id| self.calls().stream_of(id));
+        let to = stream.map_or(Destination::Session, |stream| Destination::Related { stream });
+        self.out.send(line, to, priority);
     }
 
     fn expect_answer(&self, server_requests: ServerRequest) -> u64 {
@@ -364,8 +371,6 @@ impl Downstream for Client {
     }
 
     fn prolong(&self, id: &[u8]) {
-        if let Some(call) = self.pending().get_mut(id) {
-            call.until = (Instant::now() + call.limit).min(call.since + CALL_MOST);
-        }
+        self.calls().prolong(id);
     }
 }

@@ -65,10 +65,9 @@ pub(crate) fn parse(line: &Bytes, version: &str) -> Result<Vec<Frame>, InvalidBa
     }
 }
 
-/// The requests among some messages, by their ids.
-pub(crate) fn requests(frames: &[Frame]) -> Vec<Bytes> {
-    let requests = frames.iter().filter(|frame| frame.kind() == Kind::Request);
-    requests.map(message::request_id).collect()
+/// The requests among some messages.
+pub(crate) fn requests(frames: &[Frame]) -> impl Iterator<Item = &Frame> {
+    frames.iter().filter(|frame| frame.kind() == Kind::Request)
 }
 
 struct Reader<'a> {

@@ -27,31 +27,52 @@ impl Count {
         self.most.load(Ordering::Relaxed)
     }
 
-    fn take(&self) -> bool {
-        let is_granted = self.used.fetch_add(1, Ordering::Relaxed) < self.most();
+    fn take(&self, count: usize) -> bool {
+        if count == 0 {
+            return true;
+        }
+        let used = self.used.fetch_add(count, Ordering::Relaxed);
+        let is_granted = used.saturating_add(count) <= self.most();
         if !is_granted {
-            self.give_back();
+            self.give_back(count);
         }
         is_granted
     }
 
-    fn give_back(&self) {
-        self.used.fetch_sub(1, Ordering::Relaxed);
+    fn give_back(&self, count: usize) {
+        if count > 0 {
+            self.used.fetch_sub(count, Ordering::Relaxed);
+        }
     }
 }
 
-/// A request of a principal that is not answered yet.
+/// The right of a principal to have this many requests open, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct InFlightRequest(Arc<Account>);
+pub(crate) struct RequestPermits {
+    account: Arc<Account>,
+    count: usize,
+}
 
-impl InFlightRequest {
-    pub(super) fn begin(account: &Arc<Account>) -> Option<Self> {
-        account.requests.take().then(|| Self(Arc::clone(account)))
+impl RequestPermits {
+    pub(super) fn take(account: &Arc<Account>, count: usize) -> Option<Self> {
+        let is_granted = account.requests.take(count);
+        is_granted.then(|| Self { account: Arc::clone(account), count })
+    }
+
+    /// Takes the permit of one request out of these.
+    pub(crate) fn take_one(permits: &mut Option<Self>) -> Option<Self> {
+        match permits {
+            Some(several) if several.count > 1 => {
+                several.count -= 1;
+                Some(Self { account: Arc::clone(&several.account), count: 1 })
+            }
+            _ => permits.take(),
+        }
     }
 }
 
-impl Drop for InFlightRequest {
+impl Drop for RequestPermits {
     fn drop(&mut self) {
-        self.0.requests.give_back();
+        self.account.requests.give_back(self.count);
     }
 }

@@ -27,7 +27,7 @@ use ostler::keeper::Principal;
 use crate::mutex::lock;
 pub(crate) use budget::{ByteBudget, Charge};
 use count::Count;
-pub(crate) use count::InFlightRequest;
+pub(crate) use count::RequestPermits;
 use pool::{Part, Pool, Spare};
 use rate::Rate;
 
@@ -163,9 +163,9 @@ impl Account {
         self.requests.most()
     }
 
-    /// Counts one more request in flight until the guard is dropped. None if there are as many as there may be.
-    pub(crate) fn begin_request(self: &Arc<Self>) -> Option<InFlightRequest> {
-        InFlightRequest::begin(self)
+    /// Permits for this many requests, if the principal may have so many more open.
+    pub(crate) fn begin_requests(self: &Arc<Self>, count: usize) -> Option<RequestPermits> {
+        RequestPermits::take(self, count)
     }
 
     /// Counts so many requests towards those of a minute. In how many seconds to try again if they are too many.

@@ -25,7 +25,7 @@ use crate::server_set::{
 };
 use crate::session::{Presence, Session, SessionContext, SessionHandle, SessionLimits, UriOwners};
 use crate::transport::pipe::{Input, Output};
-use crate::transport::{About, ClientSink, Priority};
+use crate::transport::{ClientSink, Priority};
 use crate::upstream::{Downstream as _, Upstreams};
 
 /// Who a client is, and what it wants.
@@ -306,7 +306,7 @@ impl Router {
                 route: connected.route,
                 pid: connected.pid,
                 info,
-                calls: client.pending().len(),
+                calls: client.calls().in_flight(),
                 age: connected.since.elapsed(),
             })
         };
@@ -321,7 +321,7 @@ impl Router {
         for connected in connected_clients {
             let Some(client) = connected.client.upgrade() else { continue };
             if client.is_initialized() && concerns(&connected) {
-                client.send(line.clone(), About::Session, Priority::Droppable);
+                client.send(line.clone(), None, Priority::Droppable);
             }
         }
     }

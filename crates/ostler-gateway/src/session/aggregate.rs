@@ -8,12 +8,13 @@ use bytes::Bytes;
 use ostler::keeper::Sharing;
 use tokio::time::timeout_at;
 
-use super::parcel::{Location, Parcel};
+use super::parcel::Parcel;
 use super::{Session, list_limits};
 use crate::catalog::Catalog;
+use crate::client::Location;
 use crate::protocol::message::{self, code};
 use crate::protocol::names;
-use crate::transport::{About, Priority};
+use crate::transport::Priority;
 use crate::upstream::{Attempt, Downstream as _, StartFailure};
 
 /// How long a request waits for the server that it names, which may have to be fetched before it starts. One that
@@ -115,7 +116,8 @@ impl Session {
             let text = format!("{MOST} requests wait for servers to say what they have already");
             self.client.fail(id, code::INTERNAL, &text, Some("busy"));
         } else {
-            let number = self.waiting.insert(id.clone(), Location::Aggregation);
+            let number = self.next_number();
+            self.client.calls().wait_at(id, Location::Aggregation(number));
             self.aggregations.insert(number, aggregate);
         }
     }
@@ -143,7 +145,6 @@ impl Session {
                 unknown.entry(aggregate.method).or_insert_with(|| self.unknown(aggregate.method));
             let missing = aggregate.wants.of(all.clone());
             if aggregate.until <= now || self.is_over(&aggregate, &missing) {
-                self.waiting.remove(&aggregate.id);
                 self.finish_aggregation(aggregate, &missing);
             } else {
                 self.aggregations.insert(number, aggregate);
@@ -310,7 +311,7 @@ impl Session {
                 let kind = method.split('/').next().unwrap_or_default();
                 let changed = format!("notifications/{kind}/list_changed");
                 let line = message::notification(&changed, None);
-                self.client.send(line, About::Session, Priority::Droppable);
+                self.client.send(line, None, Priority::Droppable);
             }
             self.promise(method, unknown);
         }

@@ -17,7 +17,7 @@ use super::links::TaskOutput;
 use crate::catalog::Catalog;
 use crate::client::{Client, Memory};
 use crate::mutex::lock;
-use crate::transport::{ClientMessage, End, Source};
+use crate::transport::{ClientMessage, End, ReturnAddress, Source};
 use crate::upstream::Upstreams;
 
 /// For answers to calls that were read before the client's input ended.
@@ -55,9 +55,9 @@ impl SessionHandle {
     }
 
     /// The client says something.
-    pub(crate) fn receive(&self, message: ClientMessage) {
+    pub(crate) fn receive(&self, message: ClientMessage, address: ReturnAddress) {
         let is_stirred = self.with(|session| {
-            session.receive(message);
+            session.receive(message, address);
             session.wait_set != session.next_wait_set()
         });
         if is_stirred == Some(true) {
@@ -81,7 +81,7 @@ impl SessionHandle {
                 () = &mut gone => break End::Gone,
                 output = self.output(), if wait_set.has_tasks => self.finish_task(output),
                 heard = source.receive(|message| messages.push(message)) => {
-                    self.with(|session| messages.drain(..).for_each(|message| session.receive(message)));
+                    self.with(|session| messages.drain(..).for_each(|message| session.receive(message, ReturnAddress::default())));
                     if let Err(end) = heard {
                         break end;
                     }
@@ -103,6 +103,11 @@ impl SessionHandle {
                 () = &mut gone => {}
             }
         }
+    }
+
+    /// How many requests have no response yet.
+    pub(crate) fn open_calls(&self) -> usize {
+        self.client.calls().len()
     }
 
     /// The session is over. Returns what should be known of its client if that comes back.
@@ -174,7 +179,7 @@ impl Session {
 
     /// Whether it has been asked for something that is not answered yet.
     fn owes_answers(&self) -> bool {
-        !self.client.pending().is_empty() || !self.waiting.is_empty()
+        !self.client.calls().is_empty()
     }
 }
 

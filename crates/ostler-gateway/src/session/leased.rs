@@ -71,14 +71,13 @@ impl LeasedInstance {
                 since,
                 until: since + limit,
             };
-            self.client.pending().insert(id.clone(), in_flight);
+            self.client.calls().begin(&id, in_flight);
             line
         };
         let sent = self.lease.begin(turn, line, reply);
-        if sent.is_err()
-            && let Some(call) = self.client.take_pending(&id)
-        {
-            call.settle(&self.client);
+        if sent.is_err() {
+            let call = self.client.calls().take_back(&id);
+            call.inspect(|call| call.settle(&self.client));
         }
         sent.map(|_| ())
     }

@@ -8,8 +8,9 @@ use tokio::task::AbortHandle;
 use super::Session;
 use super::aggregate::Aggregation;
 use super::leased::{LeasedInstance, merge_levels};
-use super::parcel::{Location, Parcel, Queue};
+use super::parcel::{Parcel, Queue};
 use super::turns::CallPermit;
+use crate::client::Location;
 use crate::protocol::message::code;
 use crate::protocol::roots::RootList;
 use crate::server_set::ServerSet;
@@ -67,8 +68,9 @@ impl Session {
 
     /// Has a request wait for an instance.
     pub(super) fn enqueue(&mut self, server: &Arc<str>, parcel: Parcel) {
-        let location = |number| Location::Queue(Arc::clone(server), number);
-        let number = self.waiting.insert(parcel.id(), location);
+        let number = self.next_number();
+        let location = Location::Queue(Arc::clone(server), number);
+        self.client.calls().wait_at(&parcel.id(), location);
         let links = self.links.entry(Arc::clone(server));
         let links = links.or_insert_with(|| Link::Waiting(Queue::new()));
         if let Link::LeasedInstance(_) = links {
@@ -82,9 +84,6 @@ impl Session {
     /// What waits for an instance does not any more, because there is one or will be none.
     pub(super) fn dequeue(&mut self, server: &Arc<str>) -> Vec<Parcel> {
         let Some(Link::Waiting(queue)) = self.links.remove(server) else { return Vec::new() };
-        for parcel in queue.values() {
-            self.waiting.remove(&parcel.id());
-        }
         queue.into_values().collect()
     }
 
@@ -108,14 +107,9 @@ impl Session {
         }
     }
 
-    /// Whether a request with this id is not answered yet.
-    pub(super) fn is_in_flight(&self, id: &[u8]) -> bool {
-        self.client.pending().contains(id) || self.waiting.contains(id)
-    }
-
-    /// Nobody waits for this request any more. Whether it had not been sent.
+    /// Takes a request back that no server has yet. Returns false if a server has it, or it can't be taken back.
     pub(super) fn withdraw(&mut self, id: &[u8]) -> bool {
-        match self.waiting.get(id) {
+        match self.client.calls().location(id) {
             None => return false,
             Some(Location::Queue(server, number)) => {
                 let Some(Link::Waiting(queue)) = self.links.get_mut(server) else { return false };
@@ -131,9 +125,8 @@ impl Session {
                 }
                 self.aggregations.remove(number);
             }
-            Some(Location::TaskOutput(output)) => output.abort(),
+            Some(Location::Task(task)) => task.abort(),
         }
-        self.waiting.remove(id);
         true
     }
 

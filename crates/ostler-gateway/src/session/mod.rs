@@ -36,7 +36,6 @@ use self::index::Index;
 pub use self::limits::SessionLimits;
 use self::links::{Link, TaskOutput};
 pub use self::list_limits::{LIST_LIMITS, ListLimit};
-use self::parcel::Waiting;
 pub(crate) use self::presence::Presence;
 pub(crate) use self::uri_owners::UriOwners;
 use crate::client::{Client, InFlight};
@@ -69,8 +68,8 @@ pub(crate) struct Session {
     server_set: Arc<ServerSet>,
     links: HashMap<Arc<str>, Link>,
     tasks: JoinSet<TaskOutput>,
-    /// Requests that no server has yet.
-    waiting: Waiting,
+    /// The last number that was given to a queued request or an aggregation.
+    last_number: u64,
     /// What waits for servers to say what they have, in its order.
     aggregations: BTreeMap<u64, Aggregation>,
     /// The edition of the catalog that was looked at last.
@@ -108,7 +107,7 @@ impl Session {
             server_set,
             links: HashMap::new(),
             tasks: JoinSet::new(),
-            waiting: Waiting::default(),
+            last_number: 0,
             aggregations: BTreeMap::new(),
             seen: 0,
             promised: BTreeMap::new(),
@@ -130,20 +129,30 @@ impl Session {
     /// Nobody waits for anything any more.
     fn close(mut self) {
         self.unsubscribe_all();
-        let pending = self.client.pending().take_all();
-        for call in pending {
-            cancel(&self.client, &call, "the client has gone");
+        let open = self.client.calls().close_all();
+        let mut unanswered = Vec::new();
+        for mut call in open {
+            unanswered.push(call.stream());
+            if let Some(call) = call.take_back() {
+                cancel(&self.client, &call, "the client has gone");
+            }
         }
         let server_requests = std::mem::take(&mut *self.client.server_requests());
         for server_requests in server_requests.into_values() {
             server_requests.fail("the client has gone");
         }
-        self.client.out.close();
+        self.client.out.close(&unanswered);
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 
     fn expire(&mut self) {
         let now = Instant::now();
-        for (id, call) in self.client.pending().take_late(now) {
+        let late = self.client.calls().take_late(now);
+        for (id, call) in late {
             // A server that says other things meanwhile is slow, not hung.
             if call.lease.heard() == call.heard {
                 call.lease.suspect();

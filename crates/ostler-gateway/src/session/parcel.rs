@@ -1,12 +1,11 @@
 //! A request on its way to a server, and where it waits until it is there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use ostler::Frame;
-use tokio::task::AbortHandle;
 
 use crate::client::Topic;
 use crate::protocol::params::{self, Found, Unclear};
@@ -52,46 +51,3 @@ impl Parcel {
 
 /// Requests that wait for one server, in their order.
 pub(super) type Queue = BTreeMap<u64, Parcel>;
-
-/// Where each request of a client is that no server has yet. Whatever changes one of these places changes this as well.
-#[derive(Debug, Default)]
-pub(super) struct Waiting {
-    locations: HashMap<Bytes, Location>,
-    last: u64,
-}
-
-/// Where a request waits.
-#[derive(Debug)]
-pub(super) enum Location {
-    /// In the queue of this server, under this number.
-    Queue(Arc<str>, u64),
-    /// For what servers have, under this number.
-    Aggregation(u64),
-    /// For something that is for this request alone.
-    TaskOutput(AbortHandle),
-}
-
-impl Waiting {
-    pub(super) fn is_empty(&self) -> bool {
-        self.locations.is_empty()
-    }
-
-    pub(super) fn contains(&self, id: &[u8]) -> bool {
-        !self.locations.is_empty() && self.locations.contains_key(id)
-    }
-
-    pub(super) fn get(&self, id: &[u8]) -> Option<&Location> {
-        self.locations.get(id)
-    }
-
-    pub(super) fn remove(&mut self, id: &[u8]) {
-        self.locations.remove(id);
-    }
-
-    /// A request waits in a place that has this number.
-    pub(super) fn insert(&mut self, id: Bytes, location: impl FnOnce(u64) -> Location) -> u64 {
-        self.last += 1;
-        self.locations.insert(id, location(self.last));
-        self.last
-    }
-}

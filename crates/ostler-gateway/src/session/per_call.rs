@@ -6,7 +6,8 @@ use ostler::keeper::CallError;
 
 use super::Session;
 use super::links::{Grant, LeaseError, TaskOutput};
-use super::parcel::{Location, Parcel};
+use super::parcel::Parcel;
+use crate::client::Location;
 use crate::protocol::message::code;
 
 impl Session {
@@ -15,7 +16,7 @@ impl Session {
         let id = parcel.id();
         let output =
             self.for_lease(server, |server, lease| TaskOutput::PerCall(server, parcel, lease));
-        self.waiting.insert(id, |_| Location::TaskOutput(output));
+        self.client.calls().wait_at(&id, Location::Task(output));
     }
 
     /// A call has got its instance, or none.
@@ -25,7 +26,6 @@ impl Session {
         parcel: Parcel,
         granted: Result<Grant, LeaseError>,
     ) {
-        self.waiting.remove(&parcel.id());
         let grant = match granted {
             Ok(grant) => grant,
             Err(reason) => return self.refuse(server, [parcel], &reason),

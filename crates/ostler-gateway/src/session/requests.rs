@@ -21,7 +21,7 @@ use crate::protocol::terms;
 use crate::protocol::uris::Style;
 use crate::protocol::version;
 use crate::quota::{Charge, QuotaExceeded};
-use crate::transport::ClientMessage;
+use crate::transport::{ClientMessage, ReturnAddress};
 
 /// The bytes of what a client has said; none if too many wait already.
 type Counted = Result<Arc<Charge>, QuotaExceeded>;
@@ -29,13 +29,14 @@ type Counted = Result<Arc<Charge>, QuotaExceeded>;
 const IN_FLIGHT: &str = "a request with this id is in flight already";
 
 impl Session {
-    pub(super) fn receive(&mut self, incoming: ClientMessage) {
+    pub(super) fn receive(&mut self, incoming: ClientMessage, mut address: ReturnAddress) {
+        let address = &mut address;
         match incoming {
-            ClientMessage::Message(frame, charge) => self.message(frame, &Ok(charge)),
-            ClientMessage::Batch(frames, charge) => self.batch(frames, &Ok(charge)),
+            ClientMessage::Message(frame, charge) => self.single(frame, &Ok(charge), address),
+            ClientMessage::Batch(frames, charge) => self.batch(frames, &Ok(charge), address),
             ClientMessage::Line(line) if batch::is_batch(&line) => {
                 match batch::parse(&line, version_of(&self.client)) {
-                    Ok(frames) => self.batch(frames, &self.charge(&line)),
+                    Ok(frames) => self.batch(frames, &self.charge(&line), address),
                     Err(error) => {
                         let code = error.code();
                         self.client.fail(b"", code, &error.to_string(), None);
@@ -43,7 +44,7 @@ impl Session {
                 }
             }
             ClientMessage::Line(line) => match Frame::parse(line.clone()) {
-                Ok(frame) => self.message(frame, &self.charge(&line)),
+                Ok(frame) => self.single(frame, &self.charge(&line), address),
                 Err(error) => {
                     let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_ok();
                     let code = if is_json { code::INVALID_REQUEST } else { code::PARSE };
@@ -58,44 +59,52 @@ impl Session {
         self.budget.charge(line.len()).map(Arc::new)
     }
 
-    fn message(&mut self, frame: Frame, counted: &Counted) {
+    /// A message that came alone.
+    fn single(&mut self, frame: Frame, counted: &Counted, address: &mut ReturnAddress) {
         match frame.kind() {
-            Kind::Request => self.request(frame, counted),
-            Kind::Notification => self.notification(&frame),
-            Kind::Answer => self.answer(&frame),
+            Kind::Request => {}
+            Kind::Notification => return self.notification(&frame),
+            Kind::Answer => return self.answer(&frame),
         }
+        let id = id_of(&frame, counted);
+        if self.client.calls().open(id.clone(), address) {
+            return self.request(frame, id, counted);
+        }
+        let line = message::error(&id, code::INVALID_REQUEST, IN_FLIGHT, None);
+        self.client.refuse(address, 1, line);
     }
 
-    /// Several messages as one.
-    fn batch(&mut self, frames: Vec<Frame>, counted: &Counted) {
-        let mut ids = batch::requests(&frames);
-        if let Ok(charge) = counted {
-            ids = ids.into_iter().map(|id| charge.detached(id)).collect();
+    /// Several messages that came as one.
+    fn batch(&mut self, frames: Vec<Frame>, counted: &Counted, address: &mut ReturnAddress) {
+        let ids: Vec<Bytes> = batch::requests(&frames).map(|one| id_of(one, counted)).collect();
+        let count = ids.len();
+        if !self.client.calls().open_batch(ids, address) {
+            let line = message::error(b"", code::INVALID_REQUEST, IN_FLIGHT, None);
+            return self.client.refuse(address, count, line);
         }
-        if ids.iter().any(|id| self.is_in_flight(id)) {
-            return self.client.fail(b"", code::INVALID_REQUEST, IN_FLIGHT, None);
-        }
-        self.client.expect_batch(ids);
         for frame in frames {
-            self.message(frame, counted);
+            match frame.kind() {
+                Kind::Request => {
+                    let id = id_of(&frame, counted);
+                    self.request(frame, id, counted);
+                }
+                Kind::Notification => self.notification(&frame),
+                Kind::Answer => self.answer(&frame),
+            }
         }
     }
 
-    fn request(&mut self, frame: Frame, counted: &Counted) {
-        let id = message::request_id(&frame);
+    /// A request whose call was opened.
+    fn request(&mut self, frame: Frame, id: Bytes, counted: &Counted) {
         let charge = match counted {
             Ok(charge) => Arc::clone(charge),
             Err(denied) => {
                 return self.client.fail(&id, code::INTERNAL, &denied.to_string(), Some("busy"));
             }
         };
-        let id = charge.detached(id);
         let refuse = |text: &str| self.client.fail(&id, code::INVALID_REQUEST, text, None);
         if !message::is_whole(&id) {
             return refuse("an id is a text or a whole number");
-        }
-        if self.is_in_flight(&id) {
-            return refuse(IN_FLIGHT);
         }
         if message::is_misnamed(&frame) {
             return refuse("a notification has no id");
@@ -167,7 +176,8 @@ impl Session {
                 let Some(edges) = message::param(frame, &["requestId"]) else { return };
                 let id = message::same_id(frame.bytes().slice(edges));
                 // Who has cancelled a call does not wait for its answer.
-                if let Some(call) = self.client.take_pending(&id) {
+                let with_server = self.client.calls().take_back(&id);
+                if let Some(call) = with_server {
                     cancel(&self.client, &call, "the client has cancelled it");
                     self.client.withdraw(&id);
                 } else if self.withdraw(&id) {
@@ -313,5 +323,14 @@ impl Session {
             Sharing::Agent if self.scope.who().agent.is_none() => Sharing::Session,
             sharing => sharing,
         }
+    }
+}
+
+/// The id of a request, as a value that does not keep the bytes of a large request.
+fn id_of(request: &Frame, counted: &Counted) -> Bytes {
+    let id = message::request_id(request);
+    match counted {
+        Ok(charge) => charge.detached(id),
+        Err(_) => id,
     }
 }

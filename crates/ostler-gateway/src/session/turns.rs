@@ -8,7 +8,8 @@ use tokio::time::timeout;
 use super::Session;
 use super::leased::LeasedInstance;
 use super::links::TaskOutput;
-use super::parcel::{Location, Parcel};
+use super::parcel::Parcel;
+use crate::client::Location;
 use crate::protocol::message::code;
 use crate::upstream::{CallerPermit, Downstream};
 
@@ -77,7 +78,7 @@ impl Session {
             let permit = permit.map_err(|_| format!("{server}: {why} for {limit:?}"));
             TaskOutput::Turn(server, parcel, permit)
         });
-        self.waiting.insert(id, |_| Location::TaskOutput(output));
+        self.client.calls().wait_at(&id, Location::Task(output));
     }
 
     /// It is the turn of a request, or it has waited for too long.
@@ -87,7 +88,6 @@ impl Session {
         parcel: Parcel,
         permit: Result<CallPermit, String>,
     ) {
-        self.waiting.remove(&parcel.id());
         let permit = match permit {
             Ok(permit) => permit,
             Err(text) => {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ostler::pipe::{Lines, Outbox, ReadError};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{About, ClientMessage, ClientSink, End, Priority, Source};
+use super::{ClientMessage, ClientSink, Destination, End, Priority, Source};
 
 /// The longest message of a client.
 const LARGEST: usize = 64 << 20;
@@ -58,8 +58,8 @@ impl Output {
 }
 
 impl ClientSink for Output {
-    fn send(&self, line: Bytes, _: About<'_>, weight: Priority) {
-        if weight == Priority::Droppable && self.0.waiting() > BACKLOG / 2 {
+    fn send(&self, line: Bytes, _: Destination, priority: Priority) {
+        if priority == Priority::Droppable && self.0.waiting() > BACKLOG / 2 {
             return;
         }
         if self.0.send(line, BACKLOG).is_err() {
@@ -72,7 +72,7 @@ impl ClientSink for Output {
         Box::pin(self.0.drained())
     }
 
-    fn close(&self) {
+    fn close(&self, _: &[u64]) {
         self.0.close();
     }
 }

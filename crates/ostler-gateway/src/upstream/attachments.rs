@@ -8,7 +8,7 @@ use ostler::CallId;
 
 use super::{Downstream, Upstream};
 use crate::mutex::lock;
-use crate::transport::{About, Priority};
+use crate::transport::Priority;
 
 /// How many more there may be than at the last look before those that have gone are removed.
 const SPARE: usize = 16;
@@ -45,7 +45,7 @@ impl Attachment {
     /// Tells the client what came up in the instance, most likely because of what it asked first.
     pub(crate) fn send(&self, line: Bytes, weight: Priority) {
         let first = lock(&self.calls).first_key_value().map(|(_, id)| id.clone());
-        self.client.send(line, first.as_deref().map_or(About::Session, About::Request), weight);
+        self.client.send(line, first.as_deref(), weight);
     }
 }
 

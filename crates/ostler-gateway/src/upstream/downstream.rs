@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::ServerRequest;
-use crate::transport::{About, Priority};
+use crate::transport::Priority;
 
 /// A client, as the instances that it uses know it.
 pub(crate) trait Downstream: fmt::Debug + Send + Sync {
@@ -18,8 +18,8 @@ pub(crate) trait Downstream: fmt::Debug + Send + Sync {
     /// The least severe level that it wants to hear; 0 is all.
     fn log_level(&self) -> u8;
 
-    /// Tells it something.
-    fn send(&self, line: Bytes, about: About<'_>, weight: Priority);
+    /// Sends it a message that relates to its request with this id, or to the session as a whole.
+    fn send(&self, line: Bytes, related: Option<&[u8]>, priority: Priority);
 
     /// Notes what a server asks it. Returns the number under which the client is asked.
     fn expect_answer(&self, asked: ServerRequest) -> u64;

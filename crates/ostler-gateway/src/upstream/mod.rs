@@ -37,7 +37,7 @@ use crate::protocol::lists::LISTS;
 use crate::protocol::log_level;
 use crate::protocol::message::{self, code};
 use crate::protocol::params;
-use crate::transport::{About, Priority};
+use crate::transport::Priority;
 
 /// One instance.
 pub(crate) struct Upstream {
@@ -231,7 +231,7 @@ impl Upstream {
         let Some(progress) = number.and_then(|number: u64| progress.get(&number)) else { return };
         progress.client.prolong(&progress.id);
         let line = message::splice(message.bytes(), vec![(edges, progress.token.clone())]);
-        progress.client.send(line, About::Request(&progress.id), Priority::Droppable);
+        progress.client.send(line, Some(&progress.id), Priority::Droppable);
     }
 
     fn pass_log(&self, message: &Frame) {

@@ -9,7 +9,7 @@ use ostler::Frame;
 use super::{Attachment, Change, Downstream, Upstream};
 use crate::mutex::lock;
 use crate::protocol::message::{self, code};
-use crate::transport::{About, Priority};
+use crate::transport::Priority;
 
 /// For a client to answer what a server asks.
 pub(crate) const SERVER_REQUEST_LIMIT: Duration = Duration::from_mins(5);
@@ -134,7 +134,7 @@ impl Upstream {
         let Some(id) = message::text_param(message, &["elicitationId"]) else { return };
         let client = lock(&self.elicitations).remove(&id).and_then(|client| client.upgrade());
         if let Some(client) = client {
-            client.send(message.line(), About::Session, Priority::Droppable);
+            client.send(message.line(), None, Priority::Droppable);
         }
     }
 

@@ -10,7 +10,7 @@ use super::{Downstream, Upstream};
 use crate::mutex::lock;
 use crate::protocol::message;
 use crate::protocol::uris::Style;
-use crate::transport::{About, Priority};
+use crate::transport::Priority;
 
 /// Who wants to hear of one resource.
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl Upstream {
             let ours = if is_own { style.own(&uri) } else { style.foreign(&uri) };
             let ours = ours.map(|uri| (edges.clone(), Value::from(uri).to_string().into()));
             let line = message::splice(message.bytes(), ours.into_iter().collect());
-            client.send(line, About::Session, Priority::Droppable);
+            client.send(line, None, Priority::Droppable);
         }
     }
 }

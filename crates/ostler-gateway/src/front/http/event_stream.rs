@@ -23,7 +23,7 @@ pub(super) struct EventStream {
     pub(super) kind: Kind,
     since: Instant,
     /// Answers that are still to come.
-    pub(super) awaited: usize,
+    awaited: usize,
     /// What was said, and can still be had; the oldest first.
     lines: VecDeque<Bytes>,
     /// The number of the first of them.
@@ -44,11 +44,11 @@ pub(super) struct EventStream {
 }
 
 impl EventStream {
-    pub(super) fn new(kind: Kind, reader: u64, since: Instant) -> Self {
+    pub(super) fn new(kind: Kind, awaited: usize, reader: u64, since: Instant) -> Self {
         Self {
             kind,
             since,
-            awaited: 0,
+            awaited,
             lines: VecDeque::new(),
             first: 1,
             taken: 0,

@@ -9,13 +9,12 @@ use std::mem;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::{sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::limits::{INBOX, Limits, REQUESTS};
-use super::outbound::{Outbound, Registration};
+use super::outbound::Outbound;
 use super::refusal::Refusal;
 use crate::client::Memory;
 use crate::gateway::{Credential, Gateway};
@@ -23,7 +22,7 @@ use crate::mutex::lock;
 use crate::quota::{Account, ByteBudget};
 use crate::router::SessionSpec;
 use crate::session::SessionHandle;
-use crate::transport::{ClientMessage, NoSource};
+use crate::transport::{ClientMessage, NoSource, ReturnAddress};
 
 /// Between two looks whether a client is there, at least.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
@@ -65,7 +64,7 @@ pub(super) struct NewSession {
 #[derive(Debug)]
 enum Routing {
     /// Nowhere: it has no session, and this is for the next one.
-    Detached(VecDeque<Inbound>),
+    Detached(VecDeque<Admitted>),
     Attached(Arc<SessionHandle>),
     /// There will be none any more.
     Closed,
@@ -83,15 +82,22 @@ struct Presence {
 #[derive(Debug)]
 pub(super) struct PresenceGuard(Arc<McpSession>);
 
-/// Something that a client has said.
+/// A message of the client on its way to the router session.
 #[derive(Debug, Default)]
 pub(super) struct Inbound {
-    /// Nothing, if it only shows that its client is there.
+    /// None if a request only shows that the client is there.
     pub(super) message: Option<ClientMessage>,
-    /// The requests in it.
-    pub(super) request_ids: Vec<Bytes>,
-    /// The stream for the answers to them.
+    /// How many requests are in it.
+    pub(super) requests: usize,
+    /// The event stream for their responses.
     pub(super) stream: u64,
+}
+
+/// An [`Inbound`] whose requests count for their principal.
+#[derive(Debug)]
+struct Admitted {
+    message: Option<ClientMessage>,
+    address: ReturnAddress,
 }
 
 impl McpSession {
@@ -136,36 +142,25 @@ impl McpSession {
         (presence.count > 0, presence.since)
     }
 
-    /// Its client says something.
+    /// Hands a message to the router session, or queues it until there is one.
     pub(super) fn receive(&self, inbound: Inbound) -> Result<(), Refusal> {
-        if self.outbound.in_flight() + inbound.request_ids.len() > REQUESTS {
-            return Err(Refusal::Busy);
-        }
-        // Locked while it is heard, so that what was said first is heard first.
+        let Inbound { message, requests, stream } = inbound;
+        let account = self.account();
+        let too_many = || Refusal::Requests(account.most_requests());
+        let permits = account.begin_requests(requests).ok_or_else(too_many)?;
+        let address = ReturnAddress { stream, permits: Some(permits) };
+        // Locked until the session has received the message, so that messages are received in the order they came in.
         match &mut *lock(&self.routing) {
-            Routing::Attached(handle) => self.open(inbound, handle)?,
+            Routing::Attached(handle) if handle.open_calls() + requests > REQUESTS => {
+                return Err(Refusal::Busy);
+            }
+            Routing::Attached(handle) => Admitted { message, address }.hand_to(handle),
             Routing::Detached(queue) if queue.len() >= INBOX => return Err(Refusal::Busy),
             Routing::Detached(queue) => {
-                queue.push_back(inbound);
+                queue.push_back(Admitted { message, address });
                 self.inbound_ready.notify_one();
             }
             Routing::Closed => return Err(Refusal::UnknownSession),
-        }
-        Ok(())
-    }
-
-    fn open(&self, inbound: Inbound, handle: &SessionHandle) -> Result<(), Refusal> {
-        let Inbound { message: Some(message), request_ids, stream } = inbound else {
-            return Ok(());
-        };
-        match self.outbound.expect(&request_ids, stream, self.account()) {
-            Registration::Accepted => handle.receive(message),
-            Registration::Duplicate => {
-                if let Some(id) = request_ids.first() {
-                    self.outbound.refuse(id, stream, "a request with this id is in flight already");
-                }
-            }
-            Registration::TooMany => return Err(Refusal::Requests(self.account().most_requests())),
         }
         Ok(())
     }
@@ -218,18 +213,12 @@ impl McpSession {
         matches!(&*lock(&self.routing), Routing::Detached(inbound) if !inbound.is_empty())
     }
 
-    /// From now on what its client says is heard at this desk.
+    /// From now on messages go to this router session, the queued ones first.
     fn attach(&self, handle: &Arc<SessionHandle>) {
         let mut routing = lock(&self.routing);
-        if let Routing::Detached(inbound) =
-            mem::replace(&mut *routing, Routing::Attached(Arc::clone(handle)))
-        {
-            for inbound in inbound {
-                let (first, stream) = (inbound.request_ids.first().cloned(), inbound.stream);
-                if let (Err(refusal), Some(id)) = (self.open(inbound, handle), first) {
-                    self.outbound.refuse(&id, stream, &refusal.to_string());
-                }
-            }
+        let attached = Routing::Attached(Arc::clone(handle));
+        if let Routing::Detached(queue) = mem::replace(&mut *routing, attached) {
+            queue.into_iter().for_each(|admitted| admitted.hand_to(handle));
         }
     }
 
@@ -248,6 +237,14 @@ impl McpSession {
                 Some(until) if Instant::now() < until => sleep_until(until.into()).await,
                 Some(_) => return,
             }
+        }
+    }
+}
+
+impl Admitted {
+    fn hand_to(self, handle: &SessionHandle) {
+        if let Some(message) = self.message {
+            handle.receive(message, self.address);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! stream on which the client only listens. What nobody listens to waits, as long as it is not much. A stream that was
 //! cut can be taken up again: what its client may not have got is kept for a while.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
@@ -15,9 +15,7 @@ use bytes::Bytes;
 use super::event_stream::{EventStream, Kind};
 use super::limits::{BACKLOG, KEPT, KEPT_FOR, LISTENERS, UNCLAIMED, UNCLAIMED_COUNT};
 use crate::mutex::lock;
-use crate::protocol::message::{self, code};
-use crate::quota::{Account, InFlightRequest};
-use crate::transport::{About, ClientSink, Priority};
+use crate::transport::{ClientSink, Destination, Priority};
 
 /// All that is to be told to one client.
 #[derive(Debug, Default)]
@@ -27,8 +25,6 @@ pub(super) struct Outbound(Mutex<Streams>);
 struct Streams {
     /// Every stream that somebody reads, or may take up again.
     by_id: BTreeMap<u64, Box<EventStream>>,
-    /// The requests of the client that are not answered yet.
-    pending: HashMap<Bytes, PendingRequest>,
     /// The streams on which it only listens, the newest last.
     listeners: Vec<u64>,
     /// What is for a listener, while there is none.
@@ -36,25 +32,6 @@ struct Streams {
     /// Of streams and of readers.
     last: u64,
     has_ended: bool,
-}
-
-/// A request that is not answered yet.
-#[derive(Debug)]
-struct PendingRequest {
-    /// The stream that it came with.
-    stream: u64,
-    #[expect(dead_code, reason = "held until it is dropped")]
-    counted: InFlightRequest,
-}
-
-/// Whether requests are waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Registration {
-    Accepted,
-    /// One of them is in flight already.
-    Duplicate,
-    /// The principal has as many in flight as it may have.
-    TooMany,
 }
 
 /// Somebody who reads a stream, until somebody else does.
@@ -87,12 +64,12 @@ pub(super) enum FirstMessage {
 }
 
 impl Outbound {
-    /// A stream for the answer to a request that is not heard yet.
-    pub(super) fn post(self: &Arc<Self>) -> StreamReader {
+    /// Opens a stream for the responses to this many requests of one POST.
+    pub(super) fn post(self: &Arc<Self>, requests: usize) -> StreamReader {
         let now = Instant::now();
         let mut streams = self.streams();
         streams.tidy(now);
-        streams.open(self, Kind::Post, now)
+        streams.open(self, Kind::Post, requests, now)
     }
 
     /// A stream to listen to.
@@ -100,7 +77,7 @@ impl Outbound {
         let now = Instant::now();
         let mut streams = self.streams();
         streams.tidy(now);
-        let reader = streams.open(self, Kind::Listen, now);
+        let reader = streams.open(self, Kind::Listen, 0, now);
         streams.listen_to(reader.stream);
         reader
     }
@@ -116,47 +93,6 @@ impl Outbound {
             streams.listen_to(stream);
         }
         Some(StreamReader { outbound: Arc::clone(self), stream, number })
-    }
-
-    /// From now on what is about these requests goes to this stream, if all of them may be in flight.
-    pub(super) fn expect(
-        &self,
-        ids: &[Bytes],
-        stream: u64,
-        account: &Arc<Account>,
-    ) -> Registration {
-        let mut streams = self.streams();
-        if ids.iter().any(|id| streams.pending.contains_key(id)) {
-            return Registration::Duplicate;
-        }
-        for id in ids {
-            let Some(counted) = account.begin_request() else {
-                for id in ids {
-                    streams.pending.remove(id);
-                }
-                return Registration::TooMany;
-            };
-            streams.pending.insert(id.clone(), PendingRequest { stream, counted });
-        }
-        if let Some(found) = streams.by_id.get_mut(&stream) {
-            found.awaited += ids.len();
-        }
-        Registration::Accepted
-    }
-
-    /// Answers a request that was not heard.
-    pub(super) fn refuse(&self, id: &[u8], stream: u64, text: &str) {
-        let line = message::error(id, code::INVALID_REQUEST, text, None);
-        let mut streams = self.streams();
-        if let Some(found) = streams.by_id.get_mut(&stream) {
-            found.push(line);
-            found.answered(1);
-        }
-    }
-
-    /// How many requests are not answered yet.
-    pub(super) fn in_flight(&self) -> usize {
-        self.streams().pending.len()
     }
 
     /// Whoever has waited for an answer for so long gets a stream, on which it sees that we live.
@@ -188,9 +124,15 @@ impl Streams {
         self.last
     }
 
-    fn open(&mut self, outbound: &Arc<Outbound>, kind: Kind, now: Instant) -> StreamReader {
+    fn open(
+        &mut self,
+        outbound: &Arc<Outbound>,
+        kind: Kind,
+        awaited: usize,
+        now: Instant,
+    ) -> StreamReader {
         let (stream, number) = (self.next(), self.next());
-        self.by_id.insert(stream, Box::new(EventStream::new(kind, number, now)));
+        self.by_id.insert(stream, Box::new(EventStream::new(kind, awaited, number, now)));
         StreamReader { outbound: Arc::clone(outbound), stream, number }
     }
 
@@ -226,18 +168,16 @@ impl Streams {
         }
     }
 
-    /// Takes a request off the list of those in flight. Its stream, if it is still there.
-    fn answered(&mut self, id: &[u8]) -> Option<&mut Box<EventStream>> {
-        let stream = self.pending.remove(id)?.stream;
-        self.by_id.get_mut(&stream)
+    /// The stream of a request, or the newest listener if nobody reads that stream.
+    fn related(&mut self, stream: u64) -> Option<&mut Box<EventStream>> {
+        if self.by_id.get(&stream).is_some_and(|stream| stream.is_wanted()) {
+            return self.by_id.get_mut(&stream);
+        }
+        self.newest_listener()
     }
 
-    /// The same for several, which came as one.
-    fn all_answered(&mut self, ids: &[Bytes]) -> Option<&mut Box<EventStream>> {
-        let mut by_id = ids.iter().filter_map(|id| self.pending.remove(id));
-        let stream = by_id.next()?.stream;
-        by_id.for_each(drop);
-        self.by_id.get_mut(&stream)
+    fn newest_listener(&mut self) -> Option<&mut Box<EventStream>> {
+        self.by_id.get_mut(self.listeners.last()?)
     }
 
     fn unclaimed(&mut self, line: Bytes) {
@@ -249,9 +189,9 @@ impl Streams {
     }
 
     /// Whether so much may wait for this client.
-    fn has_room(&self, length: usize, weight: Priority) -> bool {
+    fn has_room(&self, length: usize, priority: Priority) -> bool {
         let waiting: usize = self.by_id.values().map(|stream| stream.waiting()).sum();
-        match weight {
+        match priority {
             Priority::Required => waiting + length <= BACKLOG.max(length),
             Priority::Droppable => waiting + length <= BACKLOG / 2,
         }
@@ -259,30 +199,19 @@ impl Streams {
 }
 
 impl ClientSink for Outbound {
-    fn send(&self, line: Bytes, about: About<'_>, weight: Priority) {
+    fn send(&self, line: Bytes, to: Destination, priority: Priority) {
         let mut streams = self.streams();
-        let has_room = streams.has_room(line.len(), weight);
-        if !has_room && weight == Priority::Droppable {
+        let has_room = streams.has_room(line.len(), priority);
+        if !has_room && priority == Priority::Droppable {
             return;
         }
-        let stream = match about {
-            About::Response(id) => streams.answered(id),
-            About::Batch(ids) => streams.all_answered(ids),
-            About::Request(id) => {
-                let stream = streams.pending.get(id).map(|post| post.stream);
-                let is_read = |stream: &u64| {
-                    streams.by_id.get(stream).is_some_and(|stream| stream.is_wanted())
-                };
-                let stream = stream.filter(is_read).or(streams.listeners.last().copied());
-                stream.and_then(|stream| streams.by_id.get_mut(&stream))
-            }
-            About::Session => {
-                let stream = streams.listeners.last().copied();
-                stream.and_then(|stream| streams.by_id.get_mut(&stream))
-            }
+        let stream = match to {
+            Destination::Response { stream, .. } => streams.by_id.get_mut(&stream),
+            Destination::Related { stream } => streams.related(stream),
+            Destination::Session => streams.newest_listener(),
         };
         let Some(stream) = stream else {
-            if matches!(about, About::Request(_) | About::Session) {
+            if matches!(to, Destination::Related { .. } | Destination::Session) {
                 streams.unclaimed(line);
             }
             return;
@@ -290,18 +219,17 @@ impl ClientSink for Outbound {
         if has_room {
             stream.push(line);
         } else {
-            // Whoever does not take what it has asked for has lost it.
+            // A client that does not read the responses it asked for loses them.
             stream.discard();
         }
-        if matches!(about, About::Response(_) | About::Batch(_)) {
-            let count = if let About::Batch(ids) = about { ids.len() } else { 1 };
-            stream.answered(count);
+        if let Destination::Response { requests, .. } = to {
+            stream.answered(requests);
         }
     }
 
-    fn withdraw(&self, id: &[u8]) {
-        if let Some(stream) = self.streams().answered(id) {
-            stream.answered(1);
+    fn withdraw(&self, stream: u64, requests: usize) {
+        if let Some(stream) = self.streams().by_id.get_mut(&stream) {
+            stream.answered(requests);
         }
     }
 
@@ -309,12 +237,11 @@ impl ClientSink for Outbound {
         Box::pin(std::future::ready(()))
     }
 
-    /// Whoever listens may listen on: the client may come back.
-    fn close(&self) {
+    /// Listening streams stay open: the client may come back.
+    fn close(&self, unanswered: &[u64]) {
         let mut streams = self.streams();
-        let pending = std::mem::take(&mut streams.pending);
-        for post in pending.values() {
-            if let Some(stream) = streams.by_id.get_mut(&post.stream) {
+        for stream in unanswered {
+            if let Some(stream) = streams.by_id.get_mut(stream) {
                 stream.finish();
             }
         }

@@ -14,7 +14,6 @@ use super::limits::{BODY, SMALL_BODY};
 use super::refusal::Refusal;
 use super::wire::{NoBody, Wire};
 use crate::protocol::batch::{self, InvalidBatch};
-use crate::protocol::message;
 use crate::quota::{Account, ByteBudget, Charge};
 use crate::transport::ClientMessage;
 
@@ -30,8 +29,8 @@ pub(super) struct PostBody {
 pub(super) struct ParsedPost {
     /// All of it.
     pub(super) message: ClientMessage,
-    /// The requests in it, by their ids.
-    pub(super) request_ids: Vec<Bytes>,
+    /// How many requests are in it.
+    pub(super) requests: usize,
 }
 
 /// Reads a body. Its bytes count from when they arrive, so that a slow sender takes no room that others could use.
@@ -67,23 +66,18 @@ impl ParsedPost {
                 InvalidBatch::NotJson => Refusal::NotJson,
                 error => Refusal::Invalid(error.to_string()),
             })?;
-            let request_ids =
-                batch::requests(&frames).into_iter().map(|id| charge.detached(id)).collect();
-            return Ok(Self {
-                request_ids,
-                message: ClientMessage::Batch(frames, Arc::new(charge)),
-            });
+            let requests = batch::requests(&frames).count();
+            let message = ClientMessage::Batch(frames, Arc::new(charge));
+            return Ok(Self { message, requests });
         }
         let frame = Frame::parse(line.clone()).map_err(|error| wrong(&line, &error))?;
-        let is_request = frame.kind() == Kind::Request;
-        let id = is_request.then(|| charge.detached(message::request_id(&frame)));
-        let request_ids = id.into_iter().collect();
-        Ok(Self { message: ClientMessage::Message(frame, Arc::new(charge)), request_ids })
+        let requests = usize::from(frame.kind() == Kind::Request);
+        Ok(Self { message: ClientMessage::Message(frame, Arc::new(charge)), requests })
     }
 
     /// Counts the requests beside the first one, which was counted when its head was read.
     pub(super) fn pace(&self, account: &Account) -> Result<(), Refusal> {
-        match u32::try_from(self.request_ids.len()).unwrap_or(u32::MAX) {
+        match u32::try_from(self.requests).unwrap_or(u32::MAX) {
             0 | 1 => Ok(()),
             requests => account.pace(requests - 1).map_err(Refusal::Pace),
         }

@@ -118,8 +118,8 @@ impl Http {
             PostTarget::LegacySse(session, stream) => {
                 let parsed = ParsedPost::parse(body, &session.version)?;
                 parsed.pace(session.account())?;
-                let ParsedPost { message, request_ids } = parsed;
-                session.receive(Inbound { message: Some(message), request_ids, stream })?;
+                let ParsedPost { message, requests } = parsed;
+                session.receive(Inbound { message: Some(message), requests, stream })?;
                 Ok(Response::empty(StatusCode::ACCEPTED))
             }
         }
@@ -212,14 +212,14 @@ impl Http {
 /// Brings what a client has said to its session, and waits for what it is told.
 async fn deliver(presence_guard: PresenceGuard, parsed: ParsedPost) -> Result<Response, Refusal> {
     let session = presence_guard.session();
-    let ParsedPost { message, request_ids } = parsed;
+    let ParsedPost { message, requests } = parsed;
     let message = Some(message);
-    if request_ids.is_empty() {
-        session.receive(Inbound { message, request_ids, stream: 0 })?;
+    if requests == 0 {
+        session.receive(Inbound { message, requests, stream: 0 })?;
         return Ok(Response::empty(StatusCode::ACCEPTED));
     }
-    let reader = session.outbound.post();
-    session.receive(Inbound { message, request_ids, stream: reader.stream() })?;
+    let reader = session.outbound.post(requests);
+    session.receive(Inbound { message, requests, stream: reader.stream() })?;
     Ok(match reader.first().await {
         FirstMessage::Response(line) => Response::json(line),
         FirstMessage::Stream => {

@@ -23,8 +23,7 @@ const VARIABLE: &str = "OSTLER_SOCKET";
 /// Which gateway is meant.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Which {
-    /// The socket of the gateway [default: what `OSTLER_SOCKET` says, or one in
-    /// /run/user/UID/ostler or /tmp/ostler-UID]
+    /// Use this socket of a gateway [env: OSTLER_SOCKET]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
 }

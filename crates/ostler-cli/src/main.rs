@@ -14,14 +14,13 @@ mod sweep;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use ostler::visible::is_hidden;
 
-use cli::{Cli, Command};
+use cli::Command;
 
 fn main() -> ExitCode {
     ostler::guardian::run_if_asked();
-    let cli = match Cli::try_parse() {
+    let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),
     };

@@ -15,21 +15,18 @@ use crate::out::{chain, say};
 use crate::page::Page;
 use crate::{exit, out};
 
-/// What `ostler check` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Prints all errors with line and column, or what would run for a client with this directory and environment. Warns of what cannot work here: a program that is not on the PATH, a missing directory, a token that admits no client. Starts no server and contacts none. Values of variables and possible secrets are masked; of a url only the host is shown.
+
+The configuration is the first of: --config, OSTLER_CONFIG, ./ostler.json, and ostler/ostler.json in the XDG config home (~/.config).
+
 Examples:
   ostler check
   ostler check --config ~/.config/ostler/ostler.json
-  ostler check --json | jq '.servers[] | select(.disabled)'
-
-It says all that is wrong with the configuration, or what would run, or be reached, for a client with
-this directory and this environment, and what could not: a program that is not on the PATH, a missing
-directory, a token that lets nobody in. Nothing is started, and nobody is asked. Values of variables are not
-shown, nor words that might be secrets; of a url only the host. The configuration is the one that --config or OSTLER_CONFIG names, else ./ostler.json, else
-ostler/ostler.json in the XDG config home (~/.config).")]
+  ostler check --json | jq '.servers[] | select(.disabled)'")]
 pub(crate) struct CheckArguments {
-    /// The configuration to check
+    /// Check this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print JSON

@@ -20,19 +20,18 @@ use crate::{exit, out};
 /// For the process of a gateway that has ended all its servers.
 const END_LIMIT: Duration = Duration::from_secs(15);
 
-/// What `ostler down` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+The gateway stops accepting clients, waits for calls in flight, stops all servers and exits; its clients are disconnected. When the command returns, another gateway can start at the same socket. --all stops every gateway of this user, except those that were started with --socket.
+
+Exit status: 3 if no gateway runs, 4 if something is left, which is named.
+
 Examples:
   ostler down
-  ostler down --socket /run/user/1000/team.sock
   ostler down --all
-
-The gateway answers the calls in flight, ends all its servers with proof, and then itself. Its
-clients are disconnected. When this command returns, another gateway can start in its place. --all ends every gateway of this user that is not at a place of its own
-(--socket). Exit status: 3 if no gateway runs, 4 if something is left, which is named.")]
+  ostler down --socket /run/user/1000/team.sock")]
 pub(crate) struct DownArguments {
-    /// End all gateways
+    /// Stop all gateways of this user
     #[arg(long, conflicts_with = "socket")]
     all: bool,
     /// Print JSON

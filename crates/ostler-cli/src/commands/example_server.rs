@@ -27,10 +27,9 @@ const LONGEST_WAIT: Duration = Duration::from_mins(10);
 const INVALID_PARAMS: i32 = -32602;
 const METHOD_NOT_FOUND: i32 = -32601;
 
-/// What `ostler example-server` is told.
 #[derive(Debug, Args)]
 pub(crate) struct ExampleServerArguments {
-    /// Why it is offered instead of the user's own servers, for its client to see
+    /// Tell clients why the example is offered instead of their own servers
     #[arg(long, value_name = "TEXT")]
     instead_of: Option<String>,
 }

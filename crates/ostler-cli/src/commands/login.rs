@@ -16,38 +16,34 @@ use ostler_gateway::remote::oauth::{Browser, LoginError, LoginLimits, log_in, lo
 use crate::out::{chain, say};
 use crate::{exit, out};
 
-/// What `ostler login` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+For a server with a `url` that rejects calls with 401. The command opens or prints a page where you consent. Open the page on this machine, because it leads back here. The tokens are kept in ostler/logins of the XDG state directory, readable only by you, and refreshed when they expire. Connected clients use them from their next call on; if calls still fail, run `ostler restart SERVER`.
+
+Exit status: 3 if there is no such server.
+
 Examples:
   ostler login search
-  ostler login search --no-browser
-
-For a server with a `url` that answers \"who are you?\" (HTTP 401). The page where you say yes is
-opened in a browser, or printed; it has to be opened on this machine, because it leads back here.
-What comes back is kept in the XDG state directory (ostler/logins), for you alone, and renewed when
-it is too old. Clients that are connected have it from their next call on; `ostler restart SERVER`
-if calls fail still.
-Exit status: 3 if there is no such server.")]
+  ostler login search --no-browser")]
 pub(crate) struct LoginArguments {
     #[command(flatten)]
     whose: ServerArguments,
-    /// Only print the page's address
+    /// Print the page's address, and open no browser
     #[arg(long)]
     no_browser: bool,
-    /// How long to wait for your yes
+    /// Wait this long for your consent
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
     timeout: Duration,
 }
 
-/// What `ostler logout` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  ostler logout search
+Revokes the tokens of `ostler login`, where the server supports that, and removes them.
 
-What `ostler login` has brought is given back, if the server takes it back, and forgotten.
-Exit status: 3 if there is no such server, or no login.")]
+Exit status: 3 if there is no such server, or no login.
+
+Examples:
+  ostler logout search")]
 pub(crate) struct LogoutArguments {
     #[command(flatten)]
     whose: ServerArguments,
@@ -55,9 +51,9 @@ pub(crate) struct LogoutArguments {
 
 #[derive(Debug, Args)]
 struct ServerArguments {
-    /// The server, as the configuration calls it
+    /// Name of the server in the configuration
     server: String,
-    /// The configuration that has it
+    /// Read this configuration [env: OSTLER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

@@ -17,20 +17,17 @@ use crate::gateways::AskError;
 use crate::page::Page;
 use crate::{exit, out, render};
 
-/// What `ostler reap` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  ostler reap          what would be ended, and the evidence
-  ostler reap --yes    end it
+Touches only what a dead owner left, and only if the guardian is dead too: a living guardian ends it by itself. An owner is dead when the kernel has released its lock. Without a cgroup leaf, only processes that still carry the instance's mark in their environment are found. Containers are found by the label of their instance, never by name or image.
 
-Only what a dead owner has left is touched, and only if its guardian is dead too: a living guardian
-ends it by itself. An owner is dead when the kernel has released its lock. Without a cgroup leaf
-only processes that still carry the instance's mark in their environment can be found. Containers
-are known by the label of their instance, and never by name or image.
-Exit status: 4 if something is left, or may be because a container engine does not answer.")]
+Exit status: 4 if something is left, or may be because a container engine does not answer.
+
+Examples:
+  ostler reap          show what would be ended, and the evidence
+  ostler reap --yes    end it")]
 pub(crate) struct ReapArguments {
-    /// Act instead of only telling
+    /// End it, instead of only showing it
     #[arg(long)]
     yes: bool,
     /// Print JSON

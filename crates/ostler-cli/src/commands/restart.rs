@@ -8,17 +8,16 @@ use ostler_gateway::admin::{Reply, Request};
 use crate::commands::down;
 use crate::gateways::{AskError, Which};
 
-/// What `ostler restart` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  ostler restart github
+All instances of the server stop when their calls in flight are answered, and its backoff is reset. Nothing is started: the next call starts a new instance.
 
-All its instances end, with proof, when their calls in flight are answered, and its failures are
-forgotten. Nothing is started before somebody needs it: the next call gets a new instance.
-Exit status: 3 if there is no such server, 4 if something is left.")]
+Exit status: 3 if there is no such server, 4 if something is left.
+
+Examples:
+  ostler restart github")]
 pub(crate) struct RestartArguments {
-    /// The server
+    /// Name of the server
     server: String,
     /// Print JSON
     #[arg(long)]

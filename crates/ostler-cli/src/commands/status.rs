@@ -15,17 +15,15 @@ use crate::out;
 use crate::out::chain;
 use crate::page::Page;
 
-/// What `ostler status` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+For each gateway: socket, log, configuration, and all of its servers. Without a gateway: the configuration that `ostler connect` would use.
+
+States: running; idle (starts on first use); backing_off (failed, and waits before the next start); unavailable (for a connected client); disabled.
+
 Examples:
   ostler status
-  ostler status --json | jq '.gateways[].servers[] | select(.state != \"idle\")'
-
-It shows each gateway with its socket, log and configuration, and all of its servers: running, idle
-(started when somebody needs it), backing_off (it has failed, and is not started before its time),
-unavailable (for a client that is connected), disabled. Without a gateway it shows the configuration that
-`ostler connect` would use.")]
+  ostler status --json | jq '.gateways[].servers[] | select(.state != \"idle\")'")]
 pub(crate) struct StatusArguments {
     /// Print JSON
     #[arg(long)]

@@ -21,25 +21,24 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How much of an id has to be said.
 const SHORTEST_ID: usize = 4;
 
-/// What `ostler stop` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+A gateway stops its own servers: it waits for calls in flight, and the next call starts the server again. Otherwise the guardian of the server sends SIGTERM, and SIGKILL after the grace that the server was started with. Stopping a configured server that does not run succeeds.
+
+Exit status: 3 if there is no such server, 4 if something is left.
+
 Examples:
   ostler stop github
   ostler stop 4711
-  ostler stop --all
-
-A gateway is asked to end its own: calls in flight are answered first, and the next one starts the
-server again. Otherwise each server's guardian is asked: TERM, then KILL after the grace that it was
-started with. A server that is configured and does not run is no mistake. Exit status: 3 if there is no such server, 4 if something is left.")]
+  ostler stop --all")]
 pub(crate) struct StopArguments {
-    /// Names of servers, pids of any of their processes, or beginnings of instance ids
+    /// Name, pid of any process, or start of the instance id
     #[arg(required_unless_present = "all", value_name = "SERVER")]
     targets: Vec<String>,
     /// Stop every server of this user
     #[arg(long, conflicts_with = "targets")]
     all: bool,
-    /// How long to wait for the proof
+    /// Wait at most this long
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
     /// Print JSON

@@ -19,19 +19,19 @@ use crate::page::Page;
 use crate::states::{self, true_state};
 use crate::{exit, render};
 
-/// What `ostler why` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+A number is a process if there is one, otherwise the start of a container id. Only engines in which servers of ostler may have containers are asked.
+
+Exit status: 3 if no server caused it.
+
 Examples:
   ostler why 4711
   ostler why 4711 --json
   ostler why happy_horse
-  ostler why 0123456789ab
-
-A number is a process if there is one, and else the beginning of a container's id. Only engines are
-asked in which servers of ostler may have containers.")]
+  ostler why 0123456789ab")]
 pub(crate) struct WhyArguments {
-    /// The process, or the container by its name or the beginning of its id, to explain
+    /// Pid, or name or start of the id of a container
     #[arg(value_name = "PID|CONTAINER")]
     target: Target,
     /// Print JSON

@@ -15,7 +15,9 @@ pub(crate) fn used(crates: &Path) -> BTreeSet<Use> {
         let text = fs::read_to_string(&path).unwrap();
         for line in text.lines() {
             let line = line.trim_start();
-            let Some(name) = line.trim_start_matches("async ").strip_prefix("fn ") else { continue };
+            let Some(name) = line.trim_start_matches("async ").strip_prefix("fn ") else {
+                continue;
+            };
             used.extend(codes(name).map(|code| (code.to_owned(), file.clone())));
         }
     }

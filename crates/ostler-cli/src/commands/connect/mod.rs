@@ -24,31 +24,28 @@ use crate::exit;
 use crate::gateways::{Which, configuration, configuration_to_follow};
 use crate::out::{chain, protocol, say};
 
-/// What `ostler connect` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Connects stdin and stdout to the gateway. A gateway that it starts exits after five minutes without clients and servers, and never reads ./ostler.json: use --config. Without a configuration it uses the one that was served last, and says so.
+
+Sessions of one agent share servers with `\"share\": \"agent\"`. --agent or OSTLER_AGENT names the agent; without a name, sessions in one project directory are one agent, where the client tells its directory.
+
+Exit status: 0 when stdin ends, 1 if the gateway cannot be reached or ends.
+
 Examples:
   ostler connect               all servers, their tools as server__tool
-  ostler connect github        one server, as if it were started directly
+  ostler connect github        one server, with its own tool names
   ostler connect --config ~/team.json
 
 In a client's configuration:
-  \"command\": \"ostler\", \"args\": [\"connect\"]
-
-It starts the gateway if none runs; that one ends when nobody has used it for five minutes, and
-never reads an ostler.json in the working directory: --config names one. If there is no configuration,
-it uses the one that the gateway which was started last has, and says so. Sessions of one agent share
-servers that are shared by agent. --agent or OSTLER_AGENT names the agent; without a name the sessions
-of one project directory are one agent, where the client tells which directory that is.
-Exit status: 0 when its input ends, 1 if the gateway can't be reached or ends.")]
+  \"command\": \"ostler\", \"args\": [\"connect\"]")]
 pub(crate) struct ConnectArguments {
-    /// The server to connect to [default: all]
+    /// Name of the server [default: all servers]
     server: Option<String>,
-    /// The agent that this session belongs to
+    /// Name the agent of this session [env: OSTLER_AGENT]
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// The configuration of a gateway that has to be started [default: the one in the XDG config home, or
-    /// what `OSTLER_CONFIG` says]
+    /// Start the gateway with this file [env: OSTLER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]

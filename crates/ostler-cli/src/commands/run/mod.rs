@@ -30,56 +30,58 @@ use input::Input;
 use parent::Parent;
 use watch::{End, Wrapper};
 
-const EXAMPLES: &str = "\
+const NOTES: &str = "\
+When the client closes stdin or dies, the server may exit by itself; SIGTERM follows after a third of the grace, SIGKILL after the grace. Signals to `ostler run` do the same, beginning with SIGTERM. Containers that the server created are removed.
+
+Levels: tree (a guardian process), leaf (also a cgroup), strict (also a PID namespace: nothing is left even if ostler is killed too). By default the best of tree and leaf.
+
+Engines: auto (both), docker, podman, off (for a server that manages your own containers). Below strict, containers that a server creates past its environment are not followed.
+
+Exit status: that of the server. 127: command not found; 126: it cannot be executed.
+
 Examples:
   ostler run -- npx -y @modelcontextprotocol/server-everything
-  ostler run --name github --grace 3s -- docker run -i --rm ghcr.io/github/github-mcp-server
+  ostler run --grace 3s -- docker run -i --rm ghcr.io/github/github-mcp-server
   ostler run --memory 512m --pids 100 -- uvx some-server
-  ostler run --engine off -- npx -y some-server-that-manages-my-containers
+  ostler run --engine off -- npx -y manages-my-own-containers
 
 In a client's configuration, put it in front of the server's command:
-  \"command\": \"ostler\", \"args\": [\"run\", \"--\", \"npx\", \"-y\", \"some-server\"]
+  \"command\": \"ostler\", \"args\": [\"run\", \"--\", \"npx\", \"-y\", \"some-server\"]";
 
-The exit status is the server's own. 127: no such command; 126: it can't be executed.";
-
-/// What `ostler run` is told.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = NOTES)]
 pub(crate) struct RunArguments {
-    /// Time from the end of input (or TERM) until the server is killed
+    /// Wait this long before SIGKILL
     #[arg(long, value_name = "DURATION", default_value = "1.5s", value_parser = duration::parse)]
     grace: Duration,
-    /// What to call the server in messages [default: the command's file name]
+    /// Name it in messages [default: its file name]
     #[arg(long)]
     name: Option<String>,
-    /// Refuse to start below this level: auto, tree, leaf (a cgroup of its own) or strict (a PID
-    /// namespace: the kernel ends everything, even if nobody is left to do it)
+    /// Refuse to start below this level
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     containment: Containment,
-    /// Memory for all that the server causes, together: 512m, 2g; over it, the kernel kills
+    /// Limit memory: 512m, 2g
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     memory: Option<Bytes>,
-    /// Processor time for it, as a number of processors: 1.5
+    /// Limit CPU time, in processors: 1.5
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     cpus: Option<Cpus>,
-    /// Processes and threads that it may have at a time
+    /// Limit processes and threads
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     pids: Option<NonZeroU64>,
-    /// Containers that it may have at a time; creating more fails
+    /// Limit containers; creating more fails
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     containers: Option<NonZeroUsize>,
-    /// Whose containers end with the server: auto (both), docker, podman or off (for a server whose job is to
-    /// manage your own containers). What it starts with a cleared environment, or with an engine of
-    /// its own choice, is seen only at --containment strict
+    /// Remove containers of this engine
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: Engine,
-    /// Working directory of the server [default: this one]
+    /// Start it in this directory [default: this one]
     #[arg(long, value_name = "DIRECTORY")]
     cwd: Option<PathBuf>,
-    /// Say on stderr what was started and how it is held
+    /// Print what was started, and at which level
     #[arg(short, long, action = ArgAction::SetTrue)]
     verbose: bool,
-    /// The server's command and its arguments
+    /// Command of the server, with its arguments
     #[arg(
         required = true,
         trailing_var_arg = true,

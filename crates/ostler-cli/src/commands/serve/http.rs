@@ -20,10 +20,9 @@ const PORT: u16 = 8639;
 /// The token that is always there.
 const MAIN: &str = "main";
 
-/// What is said about clients on HTTP.
 #[derive(Debug, Args)]
 pub(super) struct HttpArguments {
-    /// Serve clients on HTTP as well, at this address or port [default: 127.0.0.1:8639]; port 0 is any that is free
+    /// Serve HTTP as well [default: 127.0.0.1:8639]
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -32,16 +31,16 @@ pub(super) struct HttpArguments {
         value_parser = parse_address
     )]
     listen: Option<SocketAddr>,
-    /// Listen although other machines can connect to that address
+    /// Accept connections from other machines
     #[arg(long, requires = "listen")]
     beyond_loopback: bool,
-    /// A name that clients may use for this machine, beside localhost and addresses
+    /// Accept this name in the Host header (repeatable)
     #[arg(long = "host-name", value_name = "NAME", requires = "listen")]
     names: Vec<String>,
-    /// Serve HTTPS, with this certificate (PEM, followed by those that it needs to be trusted)
+    /// Serve HTTPS with this certificate chain (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
     tls_cert: Option<PathBuf>,
-    /// The key of that certificate (PEM)
+    /// Use this private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }

@@ -31,41 +31,40 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// More would only wait for each other.
 const MOST_THREADS: usize = 4;
 
-/// What `ostler serve` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Clients use `ostler connect`, or HTTP with --listen: all servers at /mcp, one at /mcp/NAME, HTTP+SSE at /sse, with the bearer token that the first start creates. Port 0 picks a free port and prints it. Servers start on first use. Without a configuration the gateway offers a small example server.
+
+On SIGTERM or SIGINT it stops accepting clients, waits for calls in flight (at most the drain timeout of each server), stops all servers and exits. A second signal skips the wait.
+
+The configuration is the first of: --config, OSTLER_CONFIG, ./ostler.json, and ostler/ostler.json in the XDG config home (~/.config).
+
+Exit status: 4 if something is left, which is named.
+
 Examples:
   ostler serve
   ostler serve --config team.json --socket /run/user/1000/team.sock
   ostler serve --listen
-  ostler serve --listen 0.0.0.0:8639 --beyond-loopback --host-name tools.example \\
-    --tls-cert cert.pem --tls-key key.pem
-
-Clients reach it with `ostler connect`, and with --listen also on HTTP: all servers at /mcp, each at
-/mcp/NAME; older clients use /sse. They have to send a token, which is made at the first start. Servers
-are started when somebody needs them. Without a configuration it offers a small server of its own, so
-that a first client sees something.
-TERM or INT ends it when all calls are answered, at the latest after each server's drain time; a
-second one does not wait. Exit status: 4 if something was left, which is named.")]
+  ostler serve --listen 0.0.0.0:8639 --beyond-loopback \\
+    --host-name tools.example --tls-cert cert.pem --tls-key key.pem")]
 pub(crate) struct ServeArguments {
-    /// The configuration [default: what `OSTLER_CONFIG` says, ./ostler.json, or ostler/ostler.json in
-    /// the XDG config home]
+    /// Read this configuration [env: OSTLER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     which: Which,
     #[command(flatten)]
     http: HttpArguments,
-    /// End after so long without a client and without a server that runs
+    /// Exit after this long without clients and servers
     #[arg(long, value_name = "DURATION", value_parser = ostler::duration::parse)]
     idle_exit: Option<Duration>,
-    /// In the background, for clients that find no gateway
+    /// Run in the background, for clients that find no gateway
     #[arg(long, hide = true, value_enum)]
     detach: Option<Detach>,
-    /// Serve only clients inside of this instance
+    /// Serve only clients inside this instance
     #[arg(long, hide = true, value_name = "ID", requires = "socket")]
     only_for: Option<InstanceId>,
-    /// Without a configuration, also if there is one
+    /// Ignore any configuration
     #[arg(long, hide = true, conflicts_with = "config")]
     no_config: bool,
 }

@@ -21,26 +21,23 @@ use crate::exit;
 use crate::gateways::{AskError, Which, ask, configuration_to_follow};
 use crate::out::{Screen, chain, say};
 
-/// What `ostler warm` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  ostler warm                  every server of the configuration
-  ostler warm github search    these only
-  ostler warm --json
+The first start of a server may take long, because `npx` or `uvx` downloads it. This command starts each server once, lists its tools, prompts and resources, and stops it. The gateway keeps the lists, so clients see all tools at once and nothing is started for them. Starts the gateway if none runs.
 
-The first start of a server may take long, because `npx` or `uvx` fetches it. This starts each server once, has
-it list what it offers, and ends it again. The gateway keeps the lists, so that clients see all tools at once
-and nothing is started for them. It starts the gateway if none runs.
-Exit status: 0 if every server was listed, 1 if one was not, 3 if there is no such server.")]
+Exit status: 1 if a server was not listed, 3 if there is no such server.
+
+Examples:
+  ostler warm
+  ostler warm github search
+  ostler warm --json")]
 pub(crate) struct WarmArguments {
-    /// The servers to list [default: all]
+    /// Names of servers [default: all]
     servers: Vec<String>,
-    /// The configuration of a gateway that has to be started [default: the one in the XDG config home, or
-    /// what `OSTLER_CONFIG` says]
+    /// Start the gateway with this file [env: OSTLER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print one line of JSON for each server
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

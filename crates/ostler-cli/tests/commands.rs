@@ -292,7 +292,7 @@ rows! {
         wait_until("the server is up", PATIENCE, || up.exists());
         let output = stage.try_ostler(&["stop", "slow", "--timeout", "50ms"]);
         assert_eq!(output.status.code(), Some(4));
-        assert_eq!(output.stdout, b"slow: still there; its guardian goes on\n");
+        assert_eq!(output.stdout, b"slow: still there; its guardian continues\n");
         run.signal(Signal::KILL);
         stage.wait_exit(&mut run);
         stage.expect_empty();

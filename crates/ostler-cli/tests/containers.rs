@@ -170,7 +170,7 @@ mod engine {
         fn s11_no_more_containers_than_allowed(dock) {
             let script = "for i in 1 2 3; do docker run -d $IMAGE sleep 100000; done; exec cat";
             let mut run = dock.script(&["--containers", "2"], script);
-            let said = "Error response from daemon: ostler: this server may have 2 containers";
+            let said = "Error response from daemon: ostler: this server has reached its limit of 2 containers";
             wait_until("the third is refused", PATIENCE, || run.stderr().contains(said));
             assert_eq!(dock.containers().len(), 2);
             run.close_stdin();

@@ -52,7 +52,7 @@ fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
-    assert!(stderr.contains("containment 'leaf' can't be had here"), "{stderr}");
+    assert!(stderr.contains("containment 'leaf' is not available here"), "{stderr}");
     assert!(stderr.contains("not writable"), "{stderr}");
     assert!(!sandbox.file("started").exists());
     sandbox.expect_nobody_left(PATIENCE);

@@ -134,7 +134,7 @@ fn it_is_refused_where_no_namespace_may_be_made() {
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
-    assert!(stderr.contains("containment 'strict' can't be had here"), "{stderr}");
+    assert!(stderr.contains("containment 'strict' is not available here"), "{stderr}");
     assert!(stderr.contains("max_user_namespaces"), "{stderr}");
     assert!(!started.exists());
     stage.assert_empty_now();
@@ -154,7 +154,10 @@ fn it_is_refused_where_proc_cannot_be_mounted() {
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
-    assert!(stderr.contains("containment 'strict' can't be had here: a private /proc"), "{stderr}");
+    assert!(
+        stderr.contains("containment 'strict' is not available here: a private /proc"),
+        "{stderr}"
+    );
     assert!(!started.exists());
     stage.assert_empty_now();
 }

@@ -144,7 +144,7 @@ mod engine {
             wait_until("all were tried", PATIENCE, || run.stderr().contains("all\n"));
             let said = run.stderr();
             let count = |line: &str| said.lines().filter(|one| *one == line).count();
-            assert_eq!(count("Error: ostler: this server may have 2 containers, and has them"), 2, "{said}");
+            assert_eq!(count("Error: ostler: this server has reached its limit of 2 containers"), 2, "{said}");
             assert_eq!((count("status 0"), count("status 125")), (2, 2), "{said}");
             assert_eq!(podman.containers().len(), 2);
             run.close_stdin();

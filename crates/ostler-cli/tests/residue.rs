@@ -60,7 +60,7 @@ rows! {
         stage.wait_exit(&mut run);
         // The client is not kept waiting; the guardian stays with what is left.
         let said = run.stderr();
-        assert!(said.contains(&format!("its guardian ({guardian}) goes on")), "{said}");
+        assert!(said.contains(&format!("its guardian ({guardian}) continues")), "{said}");
         assert!(is_alive(server) && is_alive(guardian));
         freezer.thaw();
         stage.expect_empty();

@@ -132,7 +132,7 @@ pub enum Refusal {
         errno: i32,
     },
     /// The machine does not offer the level of containment that was asked for.
-    #[error("containment '{level}' can't be had here: {reason}")]
+    #[error("containment '{level}' is not available here: {reason}")]
     Containment {
         /// What was asked for.
         level: Level,
@@ -174,7 +174,7 @@ pub enum Refusal {
     )]
     WithoutEngine,
     /// The guardian could not take up its post.
-    #[error("the guardian could not take up its post: {}", text(*.errno))]
+    #[error("the guardian could not initialize: {}", text(*.errno))]
     Guardian {
         /// What the kernel said.
         errno: i32,

@@ -80,7 +80,7 @@ rows! {
         let mut host = stage.keeper_host(&config(&stage, &["--exit-code", "7"], &limits));
         host.ask("session s");
         let error = host.failing_call(r#"s a --arguments {"complain":"out-of-luck","exit":true}"#);
-        for part in ["a: it has exited", "exit status: 7", "it last said: out-of-luck"] {
+        for part in ["a: it has exited", "exit status: 7", "last lines of its stderr: out-of-luck"] {
             assert!(error.contains(part), "{error}");
         }
         await_nothing(&mut host);

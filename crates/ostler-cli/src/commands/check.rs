@@ -1,4 +1,4 @@
-//! `ostler check`.
+//! `ostler check`: validates the configuration and describes what would run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,10 +34,9 @@ pub(crate) struct CheckArguments {
     json: bool,
 }
 
-/// Why there is no configuration to describe.
 #[derive(Debug, thiserror::Error)]
 enum CheckError {
-    #[error("this directory can't be found")]
+    #[error("cannot find the current directory")]
     Directory(#[from] io::Error),
     #[error(transparent)]
     NotFound(#[from] NotFound),
@@ -45,18 +44,18 @@ enum CheckError {
     Load(#[from] LoadError),
 }
 
-/// What is known about a configuration, for programs.
+/// Output of `--json`.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     config: PathBuf,
     servers: Vec<Description>,
     notices: Vec<Problem>,
-    /// What is wrong with the tokens of clients.
+    /// Problems with tokens of clients.
     warnings: Vec<String>,
     errors: Vec<Problem>,
 }
 
-/// Who would use the configuration: somebody here.
+/// The client to describe for: this directory and environment.
 struct Asking {
     environment: Environment,
     directory: PathBuf,

@@ -1,4 +1,4 @@
-//! `ostler completions`.
+//! `ostler completions`: prints a shell completion script.
 
 use std::process::ExitCode;
 

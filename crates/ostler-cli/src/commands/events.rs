@@ -1,4 +1,4 @@
-//! `ostler events`.
+//! `ostler events`: prints the gateway's event log.
 
 use std::io;
 use std::process::ExitCode;
@@ -56,14 +56,14 @@ fn tell(arguments: &EventsArguments) -> Result<io::Result<()>, AskError> {
         };
         match written {
             Ok(()) => {}
-            // Whoever read it has seen enough.
+            // The reader closed the pipe.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ok(())),
             Err(error) => return Ok(Err(error)),
         }
     }
 }
 
-/// For programs: the time is text.
+/// An event with its time as text.
 fn as_json(event: &LoggedEvent) -> io::Result<Value> {
     let mut line = serde_json::to_value(event)?;
     line["at"] = render::rfc3339(event.at).into();

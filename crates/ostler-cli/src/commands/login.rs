@@ -1,4 +1,4 @@
-//! `ostler login` and `ostler logout`.
+//! `ostler login` and `ostler logout`: OAuth logins to remote servers.
 
 use std::io;
 use std::path::PathBuf;
@@ -58,12 +58,11 @@ struct ServerArguments {
     config: Option<PathBuf>,
 }
 
-/// Why nobody was logged in or out.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("this directory can't be found")]
+    #[error("cannot find the current directory")]
     Directory(#[source] io::Error),
-    #[error("nothing can be waited for")]
+    #[error("cannot create a runtime")]
     Runtime(#[source] io::Error),
     #[error(transparent)]
     NotFound(#[from] NotFound),
@@ -71,11 +70,11 @@ enum Failure {
     Load(#[from] LoadError),
     #[error("there is no server '{0}'; `ostler check` lists them")]
     NoServer(String),
-    #[error("{0} is started here, and nobody logs in to it: it has a `command` and no `url`")]
+    #[error("{0} has no `url`; only remote servers have logins")]
     NoRemote(String),
     #[error("{0} is not available")]
     Disabled(String, #[source] Disabled),
-    #[error("{0}: nobody is logged in")]
+    #[error("{0}: not logged in")]
     NoLogin(String),
     #[error("{0}")]
     Login(String, #[source] LoginError),
@@ -110,7 +109,7 @@ impl LoginArguments {
         match runtime()?.block_on(log_in(&server, &mut screen, &limits)) {
             Ok(login) => {
                 let scope = login.scope.map_or(String::new(), |scope| format!(", for {scope}"));
-                Ok(format!("{name}: logged in by {}{scope}", login.issuer))
+                Ok(format!("{name}: logged in through {}{scope}", login.issuer))
             }
             Err(LoginError::NotNeeded) => Ok(format!("{name}: {}", LoginError::NotNeeded)),
             Err(error) => Err(Failure::Login(name.clone(), error)),
@@ -127,7 +126,7 @@ impl LogoutArguments {
             return Err(Failure::NoLogin(name.clone()));
         }
         if let Some(problem) = problem {
-            say(format_args!("{name}: it was not taken back, and ends by itself: {problem}"));
+            say(format_args!("{name}: the token was not revoked, and will expire: {problem}"));
         }
         Ok(format!("{name}: logged out"))
     }
@@ -156,7 +155,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     built.map_err(Failure::Runtime)
 }
 
-/// The user's screen, or terminal.
+/// Prints the login page's address, and opens it in a browser if there is a display.
 struct Screen {
     opens: bool,
 }
@@ -169,12 +168,12 @@ fn has_screen() -> bool {
 impl Browser for Screen {
     fn show(&mut self, url: &str) {
         say("open this page to log in; it leads back here:");
-        // Who can't write it down can't go there.
+        // The address goes to stdout, so that it can be copied or piped.
         let _ = out::print_line(url);
         if self.opens {
             let mut open = Command::new("xdg-open");
             let open = open.arg(url).stdin(Stdio::null()).stdout(Stdio::null());
-            // The page's address is on the screen already.
+            // Without a browser the printed address is enough.
             let _ = open.stderr(Stdio::null()).spawn();
         }
     }

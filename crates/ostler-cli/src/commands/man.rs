@@ -1,4 +1,4 @@
-//! `ostler man`.
+//! `ostler man`: prints the manual page.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// One page with a section for each command, so that there is a single file to install.
+/// One page with a section per command, so that a single file is installed.
 fn page() -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let mut command = cli::command();

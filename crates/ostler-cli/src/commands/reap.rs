@@ -1,4 +1,4 @@
-//! `ostler reap`.
+//! `ostler reap`: shows or ends what dead owners left.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -35,26 +35,26 @@ pub(crate) struct ReapArguments {
     json: bool,
 }
 
-/// What was found of one instance, and what became of it.
+/// Evidence of one instance, and its outcome.
 #[derive(Debug, Serialize)]
 struct Finding {
     instance: InstanceId,
     name: String,
     program: String,
-    /// Which backend has started it.
+    /// Backend that started it.
     backend: String,
     owner: i32,
-    /// The guardian that still works on it.
+    /// Its guardian, if that is still alive.
     guardian: Option<i32>,
     leaf: bool,
     processes: Vec<Process>,
-    /// What else its backend has found.
+    /// Further evidence of its backend.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     others: Vec<String>,
     #[serde(flatten)]
     holding: Holding,
     outcome: Fate,
-    /// What is still there, or may be.
+    /// What is left, or may be.
     left: Option<String>,
 }
 
@@ -71,14 +71,14 @@ impl Finding {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Fate {
-    /// Nothing was done, for want of `--yes`.
+    /// Not touched, because `--yes` was not given.
     Found,
     LeftToItsGuardian,
-    /// Nothing is left of it.
+    /// Proven gone.
     Gone,
-    /// All that carries its mark is gone; what has cleared its environment can't be found.
+    /// Every marked process is gone; a process that cleared its environment cannot be found.
     MarkedGone,
-    /// It is still there.
+    /// Still there.
     Left,
 }
 

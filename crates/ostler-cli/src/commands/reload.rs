@@ -1,4 +1,4 @@
-//! `ostler reload`.
+//! `ostler reload`: has the gateway reread its configuration.
 
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &ReloadArguments) -> ExitCode {
         }
         Ok(_) => AskError::Strange.report(),
         Err(AskError::Failed(reason)) => {
-            AskError::Failed(format!("the configuration in force stays: {reason}")).report()
+            AskError::Failed(format!("kept the current configuration: {reason}")).report()
         }
         Err(error) => error.report(),
     }
@@ -54,7 +54,7 @@ fn describe(reloaded: &Reloaded) -> Page {
         page.line(format_args!("{what:<8} {names}"));
     }
     if let Some(ConfigChange { at, changed, removed, added }) = &reloaded.before {
-        page.line(format_args!("already taken over at {}:", render::clock(*at)));
+        page.line(format_args!("already applied at {}:", render::clock(*at)));
         for (what, names) in [("changed", changed), ("removed", removed), ("added", added)] {
             if !names.is_empty() {
                 page.line(format_args!("{what:<8} {}", names.join(", ")));

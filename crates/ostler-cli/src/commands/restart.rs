@@ -1,4 +1,4 @@
-//! `ostler restart`.
+//! `ostler restart`: stops all instances of a server.
 
 use std::process::ExitCode;
 
@@ -31,7 +31,9 @@ pub(crate) fn run(arguments: &RestartArguments) -> ExitCode {
         Ok(Reply::Ended { count, left }) => {
             let done = match count {
                 0 => format!("{}: not running; the next call starts it", arguments.server),
-                _ => format!("{}: ended {count}; the next call starts it anew", arguments.server),
+                _ => {
+                    format!("{}: stopped {count}; the next call starts a new one", arguments.server)
+                }
             };
             down::report(&done, count, &left, arguments.json)
         }

@@ -1,4 +1,4 @@
-//! `ostler sessions`.
+//! `ostler sessions`: lists connected clients.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `ostler status`.
+//! `ostler status`: shows gateways and configured servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,11 +32,11 @@ pub(crate) struct StatusArguments {
     which: Which,
 }
 
-/// All that there is, for programs.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Status {
     gateways: Vec<Gateway>,
-    /// What a client would use that finds no gateway; none if a gateway runs.
+    /// The configuration that the next gateway would use; none if a gateway runs.
     next: Option<Next>,
 }
 
@@ -44,7 +44,7 @@ struct Status {
 struct Gateway {
     pid: u32,
     socket: PathBuf,
-    /// The file that its messages go to, if that is one.
+    /// Its stderr, if that is a file.
     log: Option<PathBuf>,
     configuration: Option<String>,
     sessions: usize,
@@ -52,11 +52,11 @@ struct Gateway {
     servers: Vec<Server>,
 }
 
-/// The configuration of a gateway that does not run yet.
+/// Configuration that the next gateway would use.
 #[derive(Debug, Serialize)]
 struct Next {
     configuration: Option<PathBuf>,
-    /// Why there is none, or it can't be used.
+    /// Why there is none, or why it is invalid.
     error: Option<String>,
     servers: Vec<Server>,
 }
@@ -66,7 +66,7 @@ struct Server {
     name: String,
     state: &'static str,
     instances: usize,
-    /// Why it can't be had, or is not started now.
+    /// Why it is unavailable or waits.
     reason: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl Gateway {
     }
 }
 
-/// Where the stderr of a process of this user goes, if that is a file.
+/// The file that stderr of a process goes to, if it is a file.
 fn log_of(pid: u32) -> Option<PathBuf> {
     let target = fs::read_link(format!("/proc/{pid}/fd/2")).ok()?;
     Some(target).filter(|target| target.is_file())

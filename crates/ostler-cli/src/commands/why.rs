@@ -1,4 +1,4 @@
-//! `ostler why`.
+//! `ostler why`: explains which server caused a process or container.
 
 mod container;
 
@@ -41,11 +41,10 @@ pub(crate) struct WhyArguments {
     which: Which,
 }
 
-/// A pid, a container's name, or the beginning of its id.
+/// A pid, a container's name, or a prefix of its id.
 #[derive(Clone, Debug)]
 struct Target(String);
 
-/// It can be none of them.
 #[derive(Debug, thiserror::Error)]
 #[error("give a pid, a container's name, or at least two characters of its id")]
 struct InvalidTarget;
@@ -67,7 +66,7 @@ impl Target {
     }
 }
 
-/// What a process is to an instance.
+/// Role of a process in an instance.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Role {
@@ -82,7 +81,7 @@ struct Reply {
     process: Process,
     role: Role,
     instance: Value,
-    /// What its gateway knows of it.
+    /// What its gateway knows.
     gateway: Option<InstanceLine>,
 }
 
@@ -121,9 +120,9 @@ fn known_to_gateway(which: &Which, view: &View) -> Result<Option<InstanceLine>, 
     Ok(overviews.into_iter().find(|line| line.instance == Some(view.instance)))
 }
 
-/// For whom a gateway has it.
+/// Adds the gateway's knowledge: key, starter, leases, calls.
 fn on_behalf_of(line: &InstanceLine, page: &mut Page) {
-    let held = if line.leases.is_empty() { "nobody".into() } else { line.leases.join("; ") };
+    let held = if line.leases.is_empty() { "no session".into() } else { line.leases.join("; ") };
     entry(page, "shared by", &line.key);
     entry(page, "started for", &line.by);
     entry(page, "held by", held);

@@ -90,7 +90,7 @@ fn calls_on_http_that_wait_for_a_server_to_start_have_a_limit() {
                 let mut reply = Reply::read(stream).unwrap();
                 assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
                 let text = reply.message()["error"]["message"].to_string();
-                assert!(text.contains("bytes of this session's requests wait already"), "{text}");
+                assert!(text.contains("bytes of waiting requests"), "{text}");
             }
             Err(_) => waiting.push(stream),
         }

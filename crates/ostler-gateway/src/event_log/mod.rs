@@ -192,7 +192,7 @@ fn describe(what: &What) -> (&'static str, String) {
             let wait = wait.as_millis();
             ("backing_off", format!("{failures} failures{of}, next try in {wait} ms"))
         }
-        What::Replaced(_) => ("replaced", "another configuration is in force".into()),
+        What::Replaced(_) => ("replaced", "a new configuration was applied".into()),
         _ => ("other", String::new()),
     };
     (name, variant::readable(&detail).into_owned())

@@ -132,11 +132,11 @@ impl Session {
         self.unsubscribe_all();
         let pending = self.client.pending().take_all();
         for call in pending {
-            cancel(&self.client, &call, "the client has gone");
+            cancel(&self.client, &call, "the client has left");
         }
         let server_requests = std::mem::take(&mut *self.client.server_requests());
         for server_requests in server_requests.into_values() {
-            server_requests.fail("the client has gone");
+            server_requests.fail("the client has left");
         }
         self.client.out.close();
     }

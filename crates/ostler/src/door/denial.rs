@@ -51,7 +51,7 @@ impl Denial {
     }
 
     pub(super) fn cap(limit: usize) -> Self {
-        let message = format!("ostler: this server may have {limit} containers, and has them");
+        let message = format!("ostler: this server has reached its limit of {limit} containers");
         Self::new(429, "Too Many Requests", message)
     }
 

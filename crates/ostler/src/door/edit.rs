@@ -15,7 +15,7 @@ use crate::engine::label::{self, ReservedLabel};
 /// Why a request can't be changed as it must be.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EditError {
-    #[error("the body is not what an engine takes")]
+    #[error("the body is not a valid engine request")]
     Json(#[from] serde_json::Error),
     #[error("the body has '{0}' more than once, in different cases")]
     Twice(String),
@@ -24,7 +24,7 @@ pub(super) enum EditError {
     #[error("the query names '{0}' more than once, or not in lower case")]
     Parameter(&'static str),
     #[error(
-        "a change that goes on in the next one (a '\\' or a '`' at the end of a line) is refused"
+        "a change that continues in the next one ('\\' or '`' at the end of a line) is refused"
     )]
     OpenChange,
     #[error(
@@ -308,7 +308,7 @@ mod tests {
         ] {
             let said = refusal(body, Thing::Container, Dialect::Docker);
             assert!(
-                said == "the body is not what an engine takes" || said.contains("more than once"),
+                said == "the body is not a valid engine request" || said.contains("more than once"),
                 "{said}"
             );
         }

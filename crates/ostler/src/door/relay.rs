@@ -19,7 +19,7 @@ pub(super) enum Broken {
     Io(#[from] io::Error),
     #[error(transparent)]
     Chunk(#[from] InvalidChunk),
-    #[error("the engine's answer can't be followed")]
+    #[error("cannot parse the engine's response")]
     Answer(#[from] InvalidHead),
     #[error("one side is gone")]
     Gone,

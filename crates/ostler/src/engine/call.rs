@@ -27,7 +27,7 @@ const LONGEST_MESSAGE: usize = 500;
 pub(crate) enum CallError {
     #[error(transparent)]
     NoStream(#[from] NoStream),
-    #[error("the engine has broken off: {0}")]
+    #[error("the connection to the engine broke: {0}")]
     Broken(#[from] hyper::Error),
     #[error("the engine has not answered within {0:?}")]
     TooLate(Duration),

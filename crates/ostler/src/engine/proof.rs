@@ -69,7 +69,7 @@ pub(crate) enum Origin {
 /// Why it is not known whose a container is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Doubt {
-    #[error("the engine does not say what image it was made from")]
+    #[error("the engine does not name its image")]
     NoImage,
     #[error("its image can't be inspected: {0}")]
     Uninspected(String),

@@ -60,13 +60,13 @@ pub struct Pipe {
 #[non_exhaustive]
 pub enum StartError {
     /// The machine does not offer the level that was asked for.
-    #[error("containment '{0}' can't be had here")]
+    #[error("containment '{0}' is not available here")]
     Containment(Level, #[source] NoLeaf),
     /// The machine does not let us enforce a limit that was asked for.
     #[error("a limit on {0} can't be enforced here")]
     Limit(&'static str, #[source] NoControl),
     /// Nobody can say which engine its containers would be in.
-    #[error("its container engine is not known; choose another one, or off")]
+    #[error("cannot find its container engine; choose another one, or off")]
     Engine(#[source] NoEndpoint),
     /// This program can't follow containers.
     #[error(
@@ -92,7 +92,7 @@ pub enum StartError {
     #[error(transparent)]
     Refused(Refusal),
     /// The guardian died before it knew what to start.
-    #[error("the guardian could not be told what to start")]
+    #[error("cannot send the start request to the guardian")]
     Control(#[source] io::Error),
     /// It names a backend that this program does not have.
     #[error("there is no backend '{0}'")]

@@ -60,10 +60,10 @@ pub enum InvalidFrame {
     #[error("not UTF-8")]
     NotUtf8,
     /// This key of the envelope is there twice, or in a spelling that some programs take for it.
-    #[error("the key `{0}` has to be there once, and spelled exactly like this")]
+    #[error("the key `{0}` must appear exactly once, in this spelling")]
     Ambiguous(&'static str),
-    /// They are JSON, but neither a request nor a notification nor an answer.
-    #[error("neither a request nor a notification nor an answer")]
+    /// They are JSON, but neither a request nor a notification nor a response.
+    #[error("neither a request nor a notification nor a response")]
     NotAMessage,
     /// The id is neither a string nor a whole number.
     #[error("an id that is neither a string nor a whole number")]

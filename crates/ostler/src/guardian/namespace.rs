@@ -19,16 +19,16 @@ use crate::cgroup::Leaf;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoNamespace {
     #[error(
-        "this user may make no PID namespace, also not through a user namespace; is one of the \
+        "this user cannot create a PID namespace, not even through a user namespace; is one of the \
          sysctls user.max_user_namespaces and kernel.unprivileged_userns_clone 0, or does a \
          security module or a container forbid it?"
     )]
     Forbidden(#[source] io::Error),
-    #[error("the kernel makes no PID namespace")]
+    #[error("the kernel refuses to create a PID namespace")]
     Unavailable(#[source] io::Error),
     #[error("the user could not be mapped into the user namespace")]
     Unmapped(#[source] io::Error),
-    #[error("the mount namespace can't be made a follower of the machine's")]
+    #[error("cannot make the mount namespace a slave of the host's")]
     Mounts(#[source] io::Error),
     #[error("a private /proc can't be mounted")]
     Proc(#[source] io::Error),

@@ -6,7 +6,7 @@ use super::Body;
 
 /// A head that contradicts itself, or that others could understand in another way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the head contradicts itself about the length of the body")]
+#[error("the head has contradictory body lengths")]
 pub struct InvalidFraming;
 
 /// What a client hears that waits to be told before it sends a body.

@@ -30,7 +30,7 @@ pub enum SendError {
     #[error("the pipe is closed")]
     Closed,
     /// The reader does not read, and so much waits for it already.
-    #[error("{0} bytes wait already")]
+    #[error("{0} bytes are queued already")]
     Full(usize),
 }
 

@@ -29,7 +29,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 /// Why nothing may be created.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoRoom {
-    #[error("this server may have {0} containers, and has them")]
+    #[error("this server has reached its limit of {0} containers")]
     Full(NonZeroUsize),
     #[error("this server's containers can't be counted: podman: {0}")]
     Uncounted(#[from] NoAnswer),

@@ -1,7 +1,8 @@
-//! `ostler connect`: a client's way into the gateway.
+//! `ostler connect`: connects a client on stdio to the gateway.
 //!
-//! It hands the client's stdin and stdout to the gateway and then only stays, so that each sees the end of the
-//! other. Not a byte passes through here, unless they are of a kind that can't be handed over.
+//! `start` finds or starts the gateway. Then stdin and stdout are passed to the gateway as descriptors, and no traffic passes
+//! through this process: `hold` only waits, so that each side sees the end of the other. Descriptors that cannot be passed (a
+//! terminal, a file, another namespace) are copied by `bridge` instead.
 
 mod agent;
 mod bridge;
@@ -52,7 +53,6 @@ pub(crate) struct ConnectArguments {
     which: Which,
 }
 
-/// Why there is no session.
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
     #[error(transparent)]
@@ -63,9 +63,9 @@ enum ConnectError {
     Start(#[from] start::StartError),
     #[error(transparent)]
     Dial(#[from] DialError),
-    #[error("the gateway has gone")]
+    #[error("no answer from the gateway")]
     Gone(#[from] LineError),
-    #[error("the gateway can't be told")]
+    #[error("cannot send to the gateway")]
     Untold(#[source] io::Error),
     #[error("{0}")]
     Refused(String),
@@ -73,12 +73,12 @@ enum ConnectError {
     Failed(#[from] io::Error),
 }
 
-/// How a session has ended.
+/// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The client has closed its input.
+    /// The client closed stdin.
     Input,
-    /// The gateway is not there any more, or is about to go.
+    /// The gateway exited, or is shutting down.
     Gateway,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &ConnectArguments) -> ExitCode {
 fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
     let given = arguments.config.as_deref();
     let path = match arguments.which.said()? {
-        // The gateway that is named may have a configuration.
+        // A running gateway has its own configuration.
         Some(_) => configuration(given, Asker::Client)?,
         None => configuration_to_follow(given)?,
     };

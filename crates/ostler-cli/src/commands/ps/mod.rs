@@ -1,4 +1,7 @@
-//! `ostler ps`.
+//! `ostler ps`: lists running servers.
+//!
+//! The rows come from the ledgers and the process table; containers from their engines; calls, leases and clients from the gateways.
+//! Remote servers have no process, so their rows come from gateways alone.
 
 mod table;
 
@@ -46,24 +49,24 @@ pub(crate) struct PsArguments {
     which: Which,
 }
 
-/// An instance, as ledger, process table, engine and gateway tell it.
+/// An instance with a process on this machine.
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
     view: View,
     #[serde(flatten)]
     holding: Holding,
-    /// What its gateway knows; nothing for a server that has none.
+    /// What its gateway knows; none under `ostler run`.
     gateway: Option<InstanceLine>,
 }
 
-/// An instance that somebody else runs: it has no process here and is in no ledger.
+/// An instance of a remote server: no process, no ledger.
 #[derive(Debug, Serialize)]
 struct Elsewhere {
     instance: Option<InstanceId>,
     name: String,
     state: String,
-    /// The gateway's process.
+    /// Pid of the gateway.
     #[serde(skip)]
     owner: u32,
     gateway: InstanceLine,
@@ -112,7 +115,7 @@ pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
     out::print(&page)
 }
 
-/// What gateways speak with and nobody has started here.
+/// Instances of remote servers.
 fn elsewhere(overviews: &[(GatewaySocket, Overview)]) -> Vec<Elsewhere> {
     let all = overviews.iter().flat_map(|(_, overview)| {
         overview
@@ -148,7 +151,7 @@ fn leaf(page: &mut Page, Elsewhere { name, state, gateway, .. }: &Elsewhere) {
     page.line(format_args!("{name} ({state}, at {place})"));
 }
 
-/// What is wrong with a server, if anything is; a wide page tells how it failed last.
+/// Adds the problems of a server; with `--wide` also its last failure.
 fn trouble(page: &mut Page, server: &ServerLine, is_wide: bool) {
     let name = &server.name;
     for reason in &server.missing {

@@ -1,8 +1,9 @@
-//! `ostler run`: one server inside a fence, in the place of its own command.
+//! `ostler run`: one server in a fence, in place of its own command.
 //!
-//! The process that the client sees is the owner; a guardian holds the server, so that nothing
-//! is left even if this process is killed. The server gets the client's own descriptors: not a
-//! byte passes through here.
+//! The client starts this process, which is the owner. The owner starts a guardian, and the guardian starts the server. The server
+//! inherits the client's descriptors, so no traffic passes through here. `watch` waits for the end of stdin, the death of the
+//! client, signals, and events of the guardian; it turns each into an order to the guardian. `ending` exits as the server did. As
+//! process 1 of a container, `init` runs this command again as a child and reaps orphans.
 
 mod ending;
 mod init;
@@ -15,6 +16,7 @@ use std::io;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -67,10 +69,10 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     cpus: Option<Cpus>,
     /// Limit processes and threads
-    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits", value_parser = count::<NonZeroU64>)]
     pids: Option<NonZeroU64>,
     /// Limit containers; creating more fails
-    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits", value_parser = count::<NonZeroUsize>)]
     containers: Option<NonZeroUsize>,
     /// Remove containers of this engine
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
@@ -91,10 +93,13 @@ pub(crate) struct RunArguments {
     command: Vec<OsString>,
 }
 
-/// Why nothing was started.
+fn count<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "write a whole number above 0")
+}
+
 #[derive(Debug, thiserror::Error)]
 enum RunError {
-    #[error("cannot prepare to run it")]
+    #[error("cannot prepare the start")]
     Prepare(#[from] io::Error),
     #[error(transparent)]
     Start(#[from] StartError),
@@ -111,7 +116,7 @@ pub(crate) fn run(arguments: RunArguments) -> ExitCode {
         Ok(wrapper) => match wrapper.watch(verbose) {
             End::Status(status) => ending::like(status),
             End::Refused(refusal) => {
-                say(format_args!("{name}: {refusal}"));
+                say(about(&name, &refusal));
                 code_of(&refusal).into()
             }
         },
@@ -162,6 +167,18 @@ fn start(spec: ServerSpec, terms: &Terms) -> Result<Wrapper, RunError> {
     let instance = owner.start(spec, stdio, terms)?;
     input::let_go_of_stdout()?;
     Ok(Wrapper::new(name, instance, input, parent, requests, terms.limits.grace))
+}
+
+/// A refusal with the server's name in front, unless the refusal names the same program itself.
+fn about(name: &str, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NotFound { program } | Refusal::NotExecutable { program, .. }
+            if Path::new(program).file_name().is_some_and(|file| file == name) =>
+        {
+            refusal.to_string()
+        }
+        _ => format!("{name}: {refusal}"),
+    }
 }
 
 fn code_of(refusal: &Refusal) -> u8 {

@@ -1,4 +1,4 @@
-//! Clients on HTTP: where they are served, and whom.
+//! HTTP options of `ostler serve`: listener, token and TLS identity.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -13,11 +13,10 @@ use ostler_gateway::front::http::{
 
 use crate::out::say;
 
-/// Where clients look for a gateway if nobody says otherwise.
+/// Default address.
 const USUAL: &str = "127.0.0.1:8639";
-/// Its port.
 const PORT: u16 = 8639;
-/// The token that is always there.
+/// Name of the main token.
 const MAIN: &str = "main";
 
 #[derive(Debug, Args)]
@@ -60,12 +59,11 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Why clients on HTTP are not served.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
-    #[error("other machines can connect to {0}: say --beyond-loopback if they may")]
+    #[error("other machines can reach {0}; add --beyond-loopback to allow that")]
     BeyondLoopback(SocketAddr),
-    #[error("nobody can listen at {address}")]
+    #[error("cannot listen at {address}")]
     Listen { address: SocketAddr, source: io::Error },
     #[error(
         "no directory can hold the token; set XDG_STATE_HOME to one that can, or {TOKEN_VARIABLE}"
@@ -77,17 +75,17 @@ pub(super) enum HttpError {
     TlsIdentity(#[from] TlsIdentityError),
 }
 
-/// A socket that is listened at, and what is known of those who may come.
+/// A listening socket and its settings.
 pub(super) struct Http {
     pub(super) listener: TcpListener,
     pub(super) settings: Settings,
     address: SocketAddr,
-    /// Where the token is.
+    /// File or variable that holds the token, for messages.
     token: String,
 }
 
 impl HttpArguments {
-    /// Listens, if that is wanted.
+    /// Opens the listener, if `--listen` was given.
     pub(super) fn listen(&self) -> Result<Option<Http>, HttpError> {
         let Some(address) = self.listen else { return Ok(None) };
         if !address.ip().is_loopback() && !self.beyond_loopback {
@@ -127,15 +125,15 @@ fn token() -> Result<Token, HttpError> {
 }
 
 impl Http {
-    /// Says where it is, and never the token.
+    /// Prints the URL and where the token is, never the token.
     pub(super) fn announce(&self) {
         let Self { address, token, settings, .. } = self;
         let scheme = if settings.identity.is_some() { "https" } else { "http" };
         say(format_args!("serves {scheme}://{address}/mcp (its token is in {token})"));
         if !address.ip().is_loopback() && settings.identity.is_none() {
             say(
-                "warning: whoever is on the way between a client and this machine can read all, tokens too; \
-                 --tls-cert and --tls-key prevent that",
+                "warning: without TLS anyone on the network path can read all traffic, tokens included; use \
+                 --tls-cert and --tls-key",
             );
         }
     }

@@ -1,4 +1,8 @@
 //! `ostler serve`: the gateway, in the foreground.
+//!
+//! Clients that find no gateway start it with `--detach=first`. That process leaves the client's session and starts the second step,
+//! which is the gateway: not a child of the client, and not in its process group. `life` runs the gateway, `watch` reloads its
+//! configuration, `http` sets up the listener and the token.
 
 mod example;
 mod http;
@@ -25,10 +29,10 @@ use crate::gateways::{Which, configuration, configuration_or_example};
 use crate::out::{chain, say};
 use crate::requests::Requests;
 
-/// For a predecessor that is about to end.
+/// Wait for a predecessor that is shutting down.
 const PREDECESSOR_LIMIT: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// More would only wait for each other.
+/// More worker threads only contend with each other.
 const MOST_THREADS: usize = 4;
 
 #[derive(Debug, Args)]
@@ -69,16 +73,15 @@ pub(crate) struct ServeArguments {
     no_config: bool,
 }
 
-/// The two steps into the background.
+/// Steps into the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Detach {
-    /// Leave the client's session, and start the second one.
+    /// Leave the client's session and start the second step.
     First,
-    /// Be the gateway: nobody's child, and nobody's group.
+    /// Be the gateway, outside of the client's process tree and group.
     Second,
 }
 
-/// Why there is no gateway.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
     #[error(transparent)]
@@ -97,7 +100,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
     let served = match arguments.detach {
         Some(Detach::First) => step_aside().map_err(ServeError::Prepare),
         Some(Detach::Second) => {
-            // It was started by a link, whose name says nothing.
+            // Started through /proc/self/exe, so its name would be `exe`.
             let _ = rustix::thread::set_name(c"ostler");
             serve(arguments)
         }
@@ -146,7 +149,7 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, ServeError> {
         is_detached: arguments.detach.is_some(),
     };
     let left = runtime.block_on(life::live(plan, bound, requests))?;
-    // Whatever still runs on it has had its time.
+    // Tasks that still run have passed their deadlines.
     runtime.shutdown_background();
     Ok(if left == 0 { ExitCode::SUCCESS } else { exit::LEFT_OVER.into() })
 }
@@ -161,8 +164,8 @@ fn source(path: Option<&Path>) -> Result<ServerSource, ServeError> {
     Ok(ServerSource::File(file))
 }
 
-/// Leaves the configuration's path for clients that find none, unless this gateway is at a place of its own. One from the
-/// working directory is not left: a client must not run what a cloned repository brings along.
+/// Records the configuration's path for clients that find none, unless this gateway has a socket of its own. A configuration found
+/// in the working directory is not recorded: clients must not run what a cloned repository brings along.
 fn leave_path(arguments: &ServeArguments, socket: &GatewaySocket, path: &Path) {
     let is_found_by_clients =
         || configuration(None, Asker::Client).is_ok_and(|found| found.as_deref() == Some(path));
@@ -172,13 +175,13 @@ fn leave_path(arguments: &ServeArguments, socket: &GatewaySocket, path: &Path) {
     }
     if let Err(error) = leave_configuration(socket, path) {
         say(format_args!(
-            "warning: clients without a configuration don't find this gateway: {}",
+            "warning: clients without a configuration will not find this gateway: {}",
             chain(&error)
         ));
     }
 }
 
-/// Where it is told to be. Without a word, a gateway inside of an instance serves that alone: it ends with it.
+/// The socket: the one that the user named, or the default. Inside an instance the default gateway serves that instance alone.
 fn socket(arguments: &ServeArguments, path: Option<&Path>) -> Result<GatewaySocket, SocketError> {
     if let Some(socket) = arguments.which.said()? {
         return Ok(socket.only_for(arguments.only_for));
@@ -193,7 +196,7 @@ fn bind(arguments: &ServeArguments, path: Option<&Path>) -> Result<BoundSocket, 
     let begin = Instant::now();
     loop {
         match socket.take() {
-            // Nobody has asked for this one by name, so that it can wait for the last one to end.
+            // A background gateway can wait for its predecessor to exit.
             Err(SocketError::Taken(_))
                 if arguments.detach.is_some() && begin.elapsed() < PREDECESSOR_LIMIT =>
             {

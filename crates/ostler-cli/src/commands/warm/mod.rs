@@ -1,4 +1,4 @@
-//! `ostler warm`: has every server list what it offers, before a client waits for it.
+//! `ostler warm`: fills the catalog by listing every server once, through sessions of its own with the gateway.
 
 mod session;
 
@@ -44,7 +44,6 @@ pub(crate) struct WarmArguments {
     which: Which,
 }
 
-/// Why nothing was listed.
 #[derive(Debug, thiserror::Error)]
 enum WarmError {
     #[error(transparent)]
@@ -63,7 +62,7 @@ enum WarmError {
     Thread(#[from] io::Error),
 }
 
-/// What became of one server, for programs.
+/// Result of one server, also the output of `--json`.
 #[derive(Debug, Serialize)]
 struct Row {
     server: String,
@@ -88,14 +87,14 @@ pub(crate) fn run(arguments: &WarmArguments) -> ExitCode {
     }
 }
 
-/// Returns whether every server was listed.
+/// Lists the servers. Returns whether all succeeded.
 fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
     let path = configuration_to_follow(arguments.config.as_deref())?;
     let socket = arguments.which.socket(path.as_deref())?;
     let gateway = start::reach(&socket, path.as_deref())?;
     let servers = servers(&gateway, &arguments.servers)?;
     if servers.is_empty() {
-        say("the configuration has no server that is enabled");
+        say("the configuration has no enabled server");
     }
     let rows = list_all(&socket, &servers)?;
     let mut screen = Screen::new();
@@ -103,13 +102,13 @@ fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
     for row in rows {
         is_complete &= row.error.is_none();
         let shown = if arguments.json { screen.json(&row) } else { screen.line(row.describe()) };
-        // The reader may be gone; the servers are listed all the same.
+        // A closed stdout does not stop the listing.
         let _ = shown;
     }
     Ok(is_complete)
 }
 
-/// The names of the servers to list: those that were asked for, or all that are enabled.
+/// Names of the requested servers, or of all enabled ones.
 fn servers(gateway: &GatewayConnection, asked_for: &[String]) -> Result<Vec<String>, WarmError> {
     let Reply::Overview(overview) = ask(gateway, Request::Overview)? else {
         return Err(AskError::Strange.into());
@@ -125,17 +124,16 @@ fn servers(gateway: &GatewayConnection, asked_for: &[String]) -> Result<Vec<Stri
     Ok(overview.servers.into_iter().filter(is_wanted).map(|line| line.name).collect())
 }
 
-/// Lists all of them at the same time; the gateway decides how many are started at once. The rows come as they are
-/// done.
+/// Lists all servers concurrently, a thread each; the gateway limits how many start at once. Rows arrive as they finish.
 fn list_all(socket: &GatewaySocket, servers: &[String]) -> io::Result<mpsc::Receiver<Row>> {
     let (sender, rows) = mpsc::channel();
     for server in servers {
         let (socket, server, sender) = (socket.clone(), server.clone(), sender.clone());
-        // Each ends with its answer, or with the gateway.
+        // A thread ends with its answer, or with the gateway.
         thread::Builder::new().name("ostler-warm".into()).spawn(move || {
             let since = Instant::now();
             let offered = session::list(&socket, &server);
-            // The receiver is there until the last row.
+            // The receiver lives until the last row.
             let _ = sender.send(Row::new(server, since.elapsed(), offered));
         })?;
     }

@@ -31,7 +31,7 @@ pub(crate) enum NoTls {
         error: pem::Error,
     },
     /// Nothing says who may have signed the engine's certificate.
-    #[error("there is no ca.pem to know the engine by")]
+    #[error("no ca.pem to verify the engine's certificate with")]
     NoAuthority,
     /// The files don't fit together, or there is no such name.
     #[error("TLS can't be set up: {0}")]

@@ -49,10 +49,10 @@ pub enum CallError {
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     /// The server does not read, and no more may wait for it.
-    #[error("the server does not read its input, and {0} bytes wait already")]
+    #[error("the server does not read its input, and {0} bytes are queued already")]
     Backlog(usize),
     /// The keeper reads the server's pipes itself, or somebody else has taken them.
-    #[error("the server's pipes are not to be had")]
+    #[error("the server's pipes are not available")]
     NoWire,
     /// What was given is not a request.
     #[error("not a request")]

@@ -20,7 +20,7 @@ pub enum AcquireError {
     #[error("the keeper has ended")]
     KeeperClosed,
     /// Too many wait already.
-    #[error("{server}: {waiting} callers wait for a server already; {holders}")]
+    #[error("{server}: the queue is full, {waiting} callers wait; {holders}")]
     QueueFull {
         /// The server that was asked for.
         server: String,
@@ -88,7 +88,7 @@ impl fmt::Display for Obstacle {
             Self::Instances(holders) => write!(f, "the cap on instances is reached; {holders}"),
             Self::Containers(holders) => write!(f, "the cap on containers is reached; {holders}"),
             Self::Share(holders) => {
-                write!(f, "its principal has its share of what there may be; {holders}")
+                write!(f, "its principal has used its share of a cap; {holders}")
             }
             Self::Starts => f.write_str("too many others are being started"),
         }

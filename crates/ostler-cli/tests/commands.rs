@@ -1,4 +1,4 @@
-//! What `ps`, `why`, `stop` and the commands for people say and do.
+//! `ps`, `why`, `stop`, completions and the manual.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! What `check` and `schema` say about a configuration.
+//! `check` and `schema`.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! What KILL cannot end at once is said to be left, and ended as soon as that is possible.
+//! Processes that SIGKILL cannot end at once are reported, and ended as soon as possible.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on should stop")]
 
 use std::fs;

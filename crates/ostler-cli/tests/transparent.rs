@@ -98,7 +98,7 @@ rows! {
         for (number, target) in fds_of(stage.guardians()[0]) {
             assert!(!server.contains(&target), "the guardian holds {number}: {}", target.display());
         }
-        // The client sees the end of output when the server closes it: nobody else holds it.
+        // The client sees EOF when the server closes stdout: no other process holds it.
         let output = &server[1];
         assert!(fds_of(run.pid()).iter().all(|(_, target)| target != output));
         run.close_stdin();

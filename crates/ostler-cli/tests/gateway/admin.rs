@@ -1,4 +1,4 @@
-//! What operators see and do.
+//! Operator commands: ps, why, stop, restart, sessions, events.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! What the configuration says, and what becomes of it when that changes.
+//! Settings of the configuration, and reloads.
 
 use std::process::Output;
 

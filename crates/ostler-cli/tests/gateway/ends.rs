@@ -1,4 +1,4 @@
-//! The end of the gateway.
+//! Shutdown and death of the gateway.
 
 use ostler_testkit::{STUBBORN, Stage, rows, wait_until};
 use rustix::process::Signal;

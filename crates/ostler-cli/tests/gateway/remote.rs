@@ -1,4 +1,4 @@
-//! Servers that somebody else runs, with the program as people use it.
+//! Remote servers and logins, through the program.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt as _;

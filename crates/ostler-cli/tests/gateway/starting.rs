@@ -1,4 +1,4 @@
-//! Who starts a gateway, and when it ends by itself.
+//! Start of a gateway by clients, and its idle exit.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! Clients on HTTP whose connections are secured.
+//! Clients on HTTPS.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -119,7 +119,7 @@ pub(crate) enum AskError {
     Untold(#[source] std::io::Error),
     #[error("unexpected answer of the gateway; is it another version of ostler?")]
     Strange,
-    #[error("there is no server '{0}'; `ostler ps` lists them")]
+    #[error("there is no server '{0}'; `ostler status` lists them")]
     NotFound(String),
     #[error("the gateway stopped its servers, but its process {pid} still runs after {limit:?}")]
     StillThere { pid: u32, limit: Duration },

@@ -142,7 +142,7 @@ rows! {
         for number in 0..20 {
             host.ask(&format!("session s{number} --agent agent{number}"));
             let errors = errors(&mut host, &format!("s{number} a --callers 5"));
-            let expected = ["failed 1 times in a row", "exit status: 5"];
+            let expected = ["failures in a row: 1", "exit status: 5"];
             let is_told = |error: &String| expected.iter().all(|part| error.contains(part));
             assert!(errors.iter().all(is_told), "{errors:?}");
             stage.assert_servers(&host, 0);

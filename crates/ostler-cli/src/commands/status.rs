@@ -166,7 +166,7 @@ impl Server {
     fn of(line: &ServerLine, instances: usize) -> Self {
         let backing_off = || {
             let seconds = line.backing_off?.div_ceil(1000);
-            Some(format!("failed {} times in a row, next try in {seconds}s", line.failures))
+            Some(format!("failures in a row: {}, next try in {seconds}s", line.failures))
         };
         let unavailable = || (!line.missing.is_empty()).then(|| line.missing.join("; "));
         let (state, reason) = if line.disabled.is_some() {

@@ -83,7 +83,7 @@ impl Sharing {
         }
         self.agents.drain(..AGENTS / 2);
         self.agents.iter_mut().try_for_each(Agent::call)?;
-        tell(&self.count("five of them killed (SIGKILL), five go on"))?;
+        tell(&self.count("five killed (SIGKILL), five continue"))?;
         self.gateway.kill()?;
         self.gateway.wait()?;
         for agent in &mut self.agents {

@@ -159,7 +159,7 @@ fn trouble(page: &mut Page, server: &ServerLine, is_wide: bool) {
     }
     if let Some(wait) = server.backing_off {
         let (failures, seconds) = (server.failures, wait.div_ceil(1000));
-        page.line(format_args!("{name}: failed {failures} times in a row, next try in {seconds}s"));
+        page.line(format_args!("{name}: failures in a row: {failures}, next try in {seconds}s"));
     }
     let last = server.last_failure.as_ref().filter(|_| is_wide);
     if let Some(LoggedEvent { at, failure: Some(failure), .. }) = last {

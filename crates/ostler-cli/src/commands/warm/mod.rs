@@ -56,7 +56,7 @@ enum WarmError {
     Dial(#[from] DialError),
     #[error(transparent)]
     Ask(#[from] AskError),
-    #[error("no server is called {0}; `ostler status` shows them")]
+    #[error("there is no server '{0}'; `ostler status` lists them")]
     NoServer(String),
     #[error("cannot start a thread")]
     Thread(#[from] io::Error),
@@ -145,7 +145,13 @@ impl Row {
         let seconds = (took.as_secs_f64() * 10.0).round() / 10.0;
         match offered {
             Ok(offered) => Self { server, seconds, offered: Some(offered), error: None },
-            Err(error) => Self { server, seconds, offered: None, error: Some(chain(&error)) },
+            Err(error) => {
+                // The gateway's message names the server already.
+                let text = chain(&error);
+                let name = format!("{server}: ");
+                let error = Some(text.strip_prefix(&name).unwrap_or(&text).to_owned());
+                Self { server, seconds, offered: None, error }
+            }
         }
     }
 

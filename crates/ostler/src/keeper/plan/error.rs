@@ -40,7 +40,7 @@ pub enum AcquireError {
         obstacle: Obstacle,
     },
     /// It keeps failing, and is not tried again as soon as the caller would need it.
-    #[error("{server}: failed {failures} times in a row, next try in {wait:?}; {last}")]
+    #[error("{server}: failures in a row: {failures}, next try in {wait:?}; {last}")]
     BackingOff {
         /// The server that was asked for.
         server: String,

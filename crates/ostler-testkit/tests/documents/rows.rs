@@ -44,7 +44,7 @@ pub(crate) fn explained(page: &str) -> BTreeSet<Use> {
         let quoted: Vec<&str> = line.split('`').skip(1).step_by(2).collect();
         let (code, rest) = quoted.split_first().unwrap();
         // The row itself may quote something as well.
-        let files = rest.iter().filter(|text| text.ends_with(".rs"));
+        let files = rest.iter().filter(|text| text.contains("/tests") || text.contains("/src"));
         explained.extend(files.map(|file| ((*code).to_owned(), (*file).to_owned())));
     }
     explained

@@ -208,7 +208,7 @@ ostler.json:16:10: mcpServers.b: expected an object, found a string
 ostler.json:17:5: mcpServers.c: needs a `command` or a `url`
   17 |     "c": {},
      |     ^^^
-ostler.json:18:5: mcpServers.: a server's name has 1 to 128 characters that can be seen
+ostler.json:18:5: mcpServers.: a server's name has 1 to 128 visible characters
   18 |     "": { "command": "…" }
      |     ^^
 ostler.json:20:26: caps.instances: write a whole number from 1 to 4294967295

@@ -214,7 +214,7 @@ fn s11_no_more_containers_are_made_than_allowed() {
             if listed == Some(CAP) {
                 let (status, message) = denial(&mut client).await;
                 assert_eq!(status, 429);
-                assert!(message.contains("may have 3 containers"), "{message}");
+                assert!(message.contains("limit of 3 containers"), "{message}");
             } else {
                 request(&mut engine).await;
                 passes(&mut engine, &mut client, CREATED).await;

@@ -145,7 +145,7 @@ fn a_principal_leaves_starts_and_places_for_others() {
     };
     assert_eq!(of_red(&desk), 12);
     let error = desk.plan.obstacle(&key(&desk, &held[19]), &red(), Purpose::Call, desk.now);
-    assert!(error.unwrap().to_string().contains("its principal has its share"));
+    assert!(error.unwrap().to_string().contains("its principal has used its share"));
     crowd(&mut desk, &blue(), 1);
     assert_eq!(started_by(&mut desk), [blue()]);
 }
@@ -172,7 +172,7 @@ fn a_full_queue_has_room_for_a_principal_that_waits_less() {
     assert!(matches!(desk.ask("session", &late), Err(AcquireError::QueueFull { .. })));
     let victims = [desk.session_by(&blue()), desk.session_by(&blue()), desk.session_by(&blue())];
     desk.queue("session", &victims[0]);
-    assert!(desk.refused()[0].1.contains("wait for a server already"));
+    assert!(desk.refused()[0].1.contains("the queue is full"));
     let last = desk.plan.queued(desk.now);
     assert!(!last.iter().any(|one| one.key.whose == red_ones[4].whose(Sharing::Session, 0)));
     desk.queue("session", &victims[1]);

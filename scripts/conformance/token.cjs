@@ -1,4 +1,4 @@
-// Loaded into the conformance suite, which knows no tokens: each of its requests gets the one in OSTLER_TOKEN.
+// Preloaded into the conformance suite, which cannot send tokens: adds OSTLER_TOKEN to each request.
 const authorization = `Bearer ${process.env.OSTLER_TOKEN}`;
 
 const plain = globalThis.fetch;

@@ -1,4 +1,4 @@
-//! The backends that this program knows, for commands that have no runtime of their own.
+//! Blocking access to the backends, for commands without an async runtime.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,6 @@ use ostler::sweep::DeadOwner;
 use ostler::{InstanceId, Limits, Outcome, Places, Process, View};
 use tokio::runtime::{Builder, Runtime};
 
-/// All backends, each question of which is waited for.
 #[derive(Debug)]
 pub(crate) struct BlockingBackends {
     backends: Backends,
@@ -21,27 +20,27 @@ impl BlockingBackends {
         Ok(Self { backends: Backends::default(), runtime })
     }
 
-    /// All instances that are on record and not settled.
+    /// All instances on record that are not settled.
     pub(crate) fn snapshot(&self, places: &Places) -> Vec<View> {
         self.runtime.block_on(self.backends.snapshot(places))
     }
 
-    /// What there is of a dead owner's instances.
+    /// Evidence of what is left of a dead owner's instances.
     pub(crate) fn list(&self, dead: &DeadOwner) -> BTreeMap<InstanceId, Evidence> {
         self.runtime.block_on(self.backends.list(dead))
     }
 
-    /// Ends what a dead owner has left.
+    /// Ends what a dead owner left.
     pub(crate) fn settle(&self, dead: DeadOwner) -> BTreeMap<InstanceId, Outcome> {
         self.runtime.block_on(self.backends.settle(dead, Limits::default().proof))
     }
 
-    /// Ends what all dead owners have left.
+    /// Ends what all dead owners left.
     pub(crate) fn sweep(&self, places: &Places) {
         self.runtime.block_on(self.backends.sweep(places, Limits::default().proof));
     }
 
-    /// Asks an instance of a living owner to end. Returns whether the instance still has a guardian to ask.
+    /// Asks the guardian of an instance to end it. Returns false if there is no guardian.
     pub(crate) fn ask(&self, view: &View) -> bool {
         self.backends.ask(&view.entry)
     }

@@ -1,6 +1,12 @@
-//! What can be said on the command line.
+//! The command line: all commands, and the groups in which `ostler --help` shows them.
+//!
+//! clap can't group subcommands, so the help template of the top level is made from [`GROUPS`] and the descriptions of the
+//! commands. A new command needs a place in one of the groups; a test fails without.
 
-use clap::{Parser, Subcommand};
+use std::fmt::Write as _;
+
+use clap::builder::StyledStr;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::check::CheckArguments;
@@ -21,70 +27,131 @@ use crate::commands::stop::StopArguments;
 use crate::commands::warm::WarmArguments;
 use crate::commands::why::WhyArguments;
 
-/// Starts MCP servers so that nothing they cause outlives them
+/// Lines of help are wrapped here on wider terminals.
+const WIDEST: usize = 100;
+
+/// The commands by purpose, in the order of `ostler --help`.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Start servers", &["run", "serve", "connect", "warm"]),
+    ("See what runs", &["ps", "status", "sessions", "events", "why"]),
+    ("Stop and clean up", &["stop", "restart", "reload", "down", "reap"]),
+    ("Configure", &["check", "schema", "login", "logout"]),
+    ("Learn and install", &["demo", "completions", "man"]),
+];
+
+/// Start and share MCP servers so that nothing they cause outlives them
 #[derive(Debug, Parser)]
-#[command(name = "ostler", version, about, arg_required_else_help = true)]
+#[command(name = "ostler", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
+/// Parses the arguments of this process.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&command().try_get_matches()?)
+}
+
+/// The command line with its grouped help.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command().max_term_width(WIDEST);
+    let template = template(&command);
+    command.help_template(template)
+}
+
+fn template(command: &clap::Command) -> StyledStr {
+    let header = command.get_styles().get_header();
+    let literal = command.get_styles().get_literal();
+    let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n\n");
+    for (title, names) in GROUPS {
+        let _ = writeln!(text, "{header}{title}:{header:#}");
+        for subcommand in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let (name, about) = (subcommand.get_name(), subcommand.get_about());
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {literal}{name:<11}{literal:#}  {about}");
+        }
+    }
+    text.push_str("\nOptions and examples: `ostler COMMAND --help`. Version: `ostler --version`");
+    text.into()
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run one server inside a fence: it and all that it causes end with its client
+    /// Run one server; everything it causes ends with its client
     Run(RunArguments),
-    /// Serve many clients with one pool of servers, in the foreground
+    /// Run the gateway: one pool of servers for all clients
     Serve(ServeArguments),
-    /// Connect a client to the gateway, which is started if none runs
+    /// Connect a client to the gateway, and start one if none runs
     Connect(ConnectArguments),
-    /// The server that a gateway without a configuration offers
+    /// Be the server that a gateway without a configuration offers
     #[command(hide = true)]
     ExampleServer(ExampleServerArguments),
-    /// Have every server list what it offers, before a client waits for it
+    /// Start each server once, so that listing its tools needs no start
     Warm(WarmArguments),
-    /// List the servers that run, with what they use and whose they are
+    /// List running servers with their processes, memory and clients
     Ps(PsArguments),
-    /// Show gateways, their servers (also those that do not run), and where everything is
+    /// Show gateways and all configured servers
     Status(StatusArguments),
-    /// Say on whose behalf a process or a container exists
+    /// Explain which server caused a process or container
     Why(WhyArguments),
-    /// Stop servers, with proof
+    /// Stop servers, and wait until nothing of them is left
     Stop(StopArguments),
-    /// End all instances of a server, so that the next call starts it anew
+    /// Stop all instances of a server; the next call starts a new one
     Restart(RestartArguments),
-    /// Have the gateway read its configuration again
+    /// Have the gateway reread its configuration
     Reload(ReloadArguments),
-    /// End the gateway with all its servers, with proof
+    /// Stop the gateway and all its servers
     Down(DownArguments),
-    /// List the clients of the gateway, and what they hold
+    /// List connected clients and the servers they hold
     Sessions(SessionsArguments),
-    /// Tell what the gateway did lately, and why
+    /// Show what the gateway did, and why servers failed
     Events(EventsArguments),
-    /// Find what dead owners have left, and end it
+    /// Find what killed owners left behind, and end it
     Reap(ReapArguments),
-    /// Say what is wrong with the configuration, or what would run
+    /// Check the configuration, and show what would run
     Check(CheckArguments),
-    /// Log in to a server that somebody else runs
+    /// Log in to a remote server
     Login(LoginArguments),
-    /// Give such a login back and forget it
+    /// Log out of a remote server
     Logout(LogoutArguments),
-    /// Print the JSON Schema of the configuration, for editors
+    /// Print the JSON Schema of the configuration
     #[command(
-        after_help = "Example:\n  ostler schema > ostler.schema.json\n\nThen, in ostler.json: \"$schema\": \"./ostler.schema.json\""
+        after_help = "In ostler.json: \"$schema\": \"./ostler.schema.json\"\n\nExample:\n  ostler schema > ostler.schema.json"
     )]
     Schema,
-    /// Show on this machine how rude servers are left behind, and how they are not
+    /// Show what is left of servers with and without ostler
     #[command(after_help = "Example:\n  ostler demo")]
     Demo,
-    /// Print a completion script for a shell
+    /// Print a completion script for your shell
     #[command(
         after_help = "Example:\n  ostler completions bash > ~/.local/share/bash-completion/completions/ostler"
     )]
     Completions {
-        /// The shell that will read it
+        /// Shell that will read it
         shell: Shell,
     },
     /// Print the manual page
     #[command(after_help = "Example:\n  ostler man > ~/.local/share/man/man1/ostler.1")]
     Man,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_visible_command_is_in_exactly_one_group() {
+        let command = Cli::command();
+        let visible = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+        let mut visible: Vec<&str> = visible.map(clap::Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        visible.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, visible);
+    }
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        command().debug_assert();
+    }
 }

@@ -1,24 +1,24 @@
-//! The exit codes, in one place.
+//! All exit codes.
 
 use std::process::ExitCode;
 
-/// It could not be done; stderr says why.
+/// Failed; stderr says why.
 pub(crate) const FAILED: u8 = 1;
-/// There is no such server or process.
+/// No such server, process or gateway.
 pub(crate) const NOT_FOUND: u8 = 3;
-/// Something was left over and is named.
+/// Something is left, and was named.
 pub(crate) const LEFT_OVER: u8 = 4;
-/// As shells have it: the command was found but can't be executed.
+/// Shell convention: the command was found but cannot be executed.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// As shells have it: there is no such command.
+/// Shell convention: command not found.
 pub(crate) const COMMAND_NOT_FOUND: u8 = 127;
 
-/// Success, unless the output could not be written.
+/// Success if the output was written.
 pub(crate) fn written(result: std::io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            crate::out::say(format_args!("the output can't be written: {error}"));
+            crate::out::say(format_args!("cannot write the output: {error}"));
             FAILED.into()
         }
     }

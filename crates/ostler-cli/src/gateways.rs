@@ -1,4 +1,8 @@
-//! Which gateway a command means, and what it says.
+//! Finding the gateway that a command addresses, and asking it.
+//!
+//! `--socket` or `OSTLER_SOCKET` names a gateway. Otherwise a command addresses the only running gateway, or all of them if it
+//! lists something. The configuration search for `serve`, `connect` and `warm` is here as well, because the path of the
+//! configuration determines the default socket.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,28 +19,24 @@ use ostler_gateway::front::{
 use crate::exit;
 use crate::out::{chain, say};
 
-/// What a client gets if there is nothing else.
-const EXAMPLE: &str = "an example server is offered instead";
-/// The variable that names the socket.
+const EXAMPLE: &str = "offering an example server instead";
 const VARIABLE: &str = "OSTLER_SOCKET";
 
-/// Which gateway is meant.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Which {
-    /// The socket of the gateway [default: what `OSTLER_SOCKET` says, or one in
-    /// /run/user/UID/ostler or /tmp/ostler-UID]
+    /// Use this socket of a gateway [env: OSTLER_SOCKET]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
 }
 
 impl Which {
-    /// Where somebody has said that it is.
+    /// The gateway that the user named, if any.
     pub(crate) fn said(&self) -> Result<Option<GatewaySocket>, SocketError> {
         let variable = || std::env::var_os(VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from);
         self.socket.clone().or_else(variable).map(|path| GatewaySocket::at(&path)).transpose()
     }
 
-    /// Where it is for whoever has this configuration.
+    /// The gateway that the user named, or the default one of this configuration.
     pub(crate) fn socket(
         &self,
         configuration: Option<&Path>,
@@ -48,7 +48,7 @@ impl Which {
     }
 }
 
-/// The configuration, if there is one. One that somebody names has to be there.
+/// Finds the configuration. Having none is fine, unless the user named one.
 pub(crate) fn configuration(
     given: Option<&Path>,
     asker: Asker,
@@ -60,7 +60,7 @@ pub(crate) fn configuration(
     }
 }
 
-/// The same for a gateway that a person starts. Says on stderr where it was looked for if there is none.
+/// Like [`configuration`], for a gateway in the foreground. Without a configuration it prints where it looked.
 pub(crate) fn configuration_or_example(given: Option<&Path>) -> Result<Option<PathBuf>, NotFound> {
     match search(given, Asker::Person) {
         Err(error @ NotFound::Anywhere { .. }) => {
@@ -71,8 +71,8 @@ pub(crate) fn configuration_or_example(given: Option<&Path>) -> Result<Option<Pa
     }
 }
 
-/// The same for a client: without one it follows the gateway that was started last, because its host may have stripped
-/// the variables that lead to the configuration. Says so on stderr.
+/// Like [`configuration`], for a client. Without a configuration it uses the one that was served last, and says so: the host
+/// of the client may have stripped the variables that lead to it.
 pub(crate) fn configuration_to_follow(given: Option<&Path>) -> Result<Option<PathBuf>, NotFound> {
     let error = match search(given, Asker::Client) {
         Err(error @ NotFound::Anywhere { .. }) => error,
@@ -80,7 +80,7 @@ pub(crate) fn configuration_to_follow(given: Option<&Path>) -> Result<Option<Pat
     };
     let (path, what) = match last_configuration() {
         Ok(Some(path)) => {
-            let what = format!("follows {}, which was served last", path.display());
+            let what = format!("using {}, which was served last", path.display());
             (Some(path), what)
         }
         Ok(None) => (None, EXAMPLE.to_owned()),
@@ -90,7 +90,7 @@ pub(crate) fn configuration_to_follow(given: Option<&Path>) -> Result<Option<Pat
     Ok(path)
 }
 
-/// Where a client's gateway looks for a configuration, if there is none.
+/// Reason why a gateway started by a client finds no configuration, if it finds none.
 pub(crate) fn why_no_configuration() -> Option<String> {
     search(None, Asker::Client).err().map(|error| error.to_string())
 }
@@ -101,7 +101,6 @@ fn search(given: Option<&Path>, asker: Asker) -> Result<PathBuf, NotFound> {
     Search { given, asker, environment: &environment, directory: &directory }.find()
 }
 
-/// Why a gateway does not do what it is asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     #[error(transparent)]
@@ -110,30 +109,28 @@ pub(crate) enum AskError {
     None,
     #[error("no gateway runs at {}; `ostler serve --socket` starts one there", .0.display())]
     NoneAt(PathBuf),
-    #[error("several gateways run; say which with --socket: {}", .0.join(", "))]
+    #[error("several gateways run; choose one with --socket: {}", .0.join(", "))]
     Several(Vec<String>),
     #[error("{}", path.display())]
     Dial { path: PathBuf, source: DialError },
-    #[error("the gateway has gone before it answered")]
+    #[error("no answer from the gateway")]
     Gone(#[source] LineError),
-    #[error("the gateway can't be told")]
+    #[error("cannot send to the gateway")]
     Untold(#[source] std::io::Error),
-    #[error("the gateway speaks another language; is it of another version?")]
+    #[error("unexpected answer of the gateway; is it another version of ostler?")]
     Strange,
-    #[error("there is no server '{0}'; `ostler ps` lists them")]
+    #[error("there is no server '{0}'; `ostler status` lists them")]
     NotFound(String),
-    #[error(
-        "the gateway has ended its servers, but its process {pid} is still there after {limit:?}"
-    )]
+    #[error("the gateway stopped its servers, but its process {pid} still runs after {limit:?}")]
     StillThere { pid: u32, limit: Duration },
-    #[error("the backends of the servers can't be asked")]
+    #[error("cannot create a runtime")]
     Backends(#[source] std::io::Error),
     #[error("{0}")]
     Failed(String),
 }
 
 impl AskError {
-    /// Says what is wrong; the status is for the shell.
+    /// Prints the error and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         say(chain(self));
         let code = match self {
@@ -145,7 +142,7 @@ impl AskError {
 }
 
 impl Which {
-    /// The gateway that is meant: the one that somebody has named, or the only one.
+    /// Connects to the gateway that the user named, or to the only one.
     pub(crate) fn dial(&self) -> Result<GatewayConnection, AskError> {
         if let Some(socket) = self.said()? {
             let path = socket.path().to_owned();
@@ -167,12 +164,12 @@ impl Which {
         }
     }
 
-    /// Asks it, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(crate) fn ask(&self, request: Request) -> Result<Reply, AskError> {
         ask(&self.dial()?, request)
     }
 
-    /// All that are meant: without a name every one that answers. Those that end meanwhile are left out.
+    /// Overviews of the named gateway, or of all that answer. Gateways that end meanwhile are left out.
     pub(crate) fn overviews(&self) -> Result<Vec<(GatewaySocket, Overview)>, AskError> {
         let gateways = match self.said()? {
             Some(socket) => vec![(socket, self.dial()?)],
@@ -189,7 +186,7 @@ impl Which {
     }
 }
 
-/// Asks a gateway, and waits for the answer.
+/// Sends a request to a gateway and waits for the answer.
 pub(crate) fn ask(gateway: &GatewayConnection, request: Request) -> Result<Reply, AskError> {
     gateway.say(&Hello::Admin(request), &[]).map_err(AskError::Untold)?;
     match gateway.receive().map_err(AskError::Gone)? {
@@ -199,7 +196,7 @@ pub(crate) fn ask(gateway: &GatewayConnection, request: Request) -> Result<Reply
     }
 }
 
-/// All that a command here can mean: the shared ones, and those of the instances that it is inside of.
+/// Connects to all running gateways: the shared ones, and those of the instances that contain this process.
 pub(crate) fn running() -> Vec<(GatewaySocket, GatewayConnection)> {
     let dial = |socket: GatewaySocket| {
         GatewayConnection::to(&socket).ok().map(|gateway| (socket, gateway))

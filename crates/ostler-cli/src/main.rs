@@ -1,4 +1,6 @@
-//! The command line of ostler.
+//! The program `ostler`: parses the command line and calls one function per command.
+//!
+//! The same program is the guardian of every server it starts; `run_if_asked` takes over before any thread exists.
 
 mod backends;
 mod cli;
@@ -14,14 +16,13 @@ mod sweep;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use ostler::visible::is_hidden;
 
-use cli::{Cli, Command};
+use cli::Command;
 
 fn main() -> ExitCode {
     ostler::guardian::run_if_asked();
-    let cli = match Cli::try_parse() {
+    let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),
     };
@@ -51,12 +52,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what clap has to say: help, or why the arguments make no sense. The latter repeats them, so that it is
-/// printed by clap, in colour, only if they have nothing to hide.
+/// Prints help or a usage error. A usage error quotes the arguments, so clap prints it, in colour, only if they contain no
+/// hidden characters.
 fn misunderstood(error: &clap::Error) -> ExitCode {
     let is_plain = |argument: std::ffi::OsString| !argument.to_string_lossy().contains(is_hidden);
     if std::env::args_os().all(is_plain) {
-        // The reader may be gone, which is no reason to fail.
+        // A closed stdout or stderr is no failure.
         let _ = error.print();
     } else {
         out::say_bare(error);

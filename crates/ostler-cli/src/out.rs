@@ -1,9 +1,9 @@
 //! The only way to stdout and stderr.
 //!
-//! Much of what commands print comes from others: names that clients give themselves, command lines, container names,
-//! what servers write to stderr. None of it may steer the terminal or pose as a line of ours, so that every text
-//! passes through [`Visible`] here, and `clippy.toml` forbids `std::io::stdout` and `stderr` everywhere else.
-//! A line break in such a text is escaped like any other control character: lines are made by [`Page`] and [`Screen`].
+//! Much of what commands print is untrusted: names of clients, command lines, container names, stderr of servers. It must
+//! neither control the terminal nor imitate our own lines. So every text passes through [`Visible`] here, and
+//! `clippy.toml` forbids `std::io::stdout` and `stderr` everywhere else. Line breaks inside a text are escaped like any
+//! other control character; only [`Page`] and [`Screen`] make lines.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, StdoutLock, Write};
@@ -16,13 +16,13 @@ use serde::Serialize;
 use crate::exit;
 use crate::page::Page;
 
-/// A message on stderr. Only its first line begins at the margin, so that no part of it can pose as another message.
-/// The reader may be gone, which is no reason to fail.
+/// Prints a message on stderr. Further lines are indented, so that no part of it looks like another message. Errors are
+/// ignored: stderr may be closed.
 pub(crate) fn say(message: impl Display) {
     let _ = stderr().write_all(indented(&format!("ostler: {message}")).as_bytes());
 }
 
-/// The same without our name.
+/// Like [`say`], without `ostler:` in front.
 pub(crate) fn say_bare(message: impl Display) {
     let _ = stderr().write_all(indented(&message.to_string()).as_bytes());
 }
@@ -38,44 +38,44 @@ fn indented(message: &str) -> String {
     })
 }
 
-/// An error with all that caused it.
+/// An error and its sources, separated by colons.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// A page on stdout.
+/// Prints a page on stdout.
 pub(crate) fn print(page: &Page) -> ExitCode {
     exit::written(stdout().write_all(page.text().as_bytes()))
 }
 
-/// One line on stdout.
+/// Prints one line on stdout.
 pub(crate) fn print_line(line: impl Display) -> ExitCode {
     print(&Page::of(line))
 }
 
-/// A page on stderr, for lines that have to begin with something else than our name.
+/// Prints a page on stderr, without `ostler:` in front, for example lines that begin with a file position.
 pub(crate) fn complain(page: &Page) {
     let _ = stderr().write_all(page.text().as_bytes());
 }
 
-/// A value on stdout, for programs.
+/// Prints a value on stdout as JSON.
 pub(crate) fn json(value: &impl Serialize) -> ExitCode {
     let written = serde_json::to_string_pretty(value).map_err(io::Error::other);
     exit::written(written.and_then(|text| writeln!(stdout(), "{}", escaped_json(&text))))
 }
 
-/// What is made of our own source alone, such as a manual page, as it is.
+/// Prints bytes that come from our own source alone, such as the manual page, without escaping.
 pub(crate) fn generated(bytes: &[u8]) -> ExitCode {
     exit::written(stdout().write_all(bytes))
 }
 
-/// Stdout as a pipe to a client, for bytes of the protocol. Nothing for people goes there.
+/// Stdout for protocol messages to a client.
 pub(crate) fn protocol() -> io::Stdout {
     stdout()
 }
 
-/// Stdout and stderr for a server that gets them as its own, and writes to them past us.
+/// Duplicates of stdout and stderr, to be inherited by a server.
 pub(crate) fn handed_over() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((stdout().as_fd().try_clone_to_owned()?, stderr().as_fd().try_clone_to_owned()?))
 }
@@ -85,7 +85,7 @@ pub(crate) fn is_watched() -> bool {
     stderr().is_terminal()
 }
 
-/// Stdout for output that grows, line by line.
+/// Stdout for output that is printed line by line as it is produced.
 pub(crate) struct Screen(StdoutLock<'static>);
 
 impl Screen {
@@ -108,8 +108,8 @@ impl Screen {
     }
 }
 
-/// JSON without raw hidden characters. Its control characters below U+0020 are escaped already, except for the line
-/// breaks between values; any other hidden character is inside of a string.
+/// JSON with all hidden characters escaped. serde escapes those below U+0020; the remaining line breaks are formatting, and
+/// any other hidden character is inside a string.
 fn escaped_json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

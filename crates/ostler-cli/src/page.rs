@@ -1,12 +1,11 @@
-//! Lines for people, made of texts that may come from anywhere.
+//! Lines and tables for people, safe for untrusted text.
 
 use std::fmt::Display;
 
 use ostler::visible::Visible;
 use ostler_gateway::config::Problems;
 
-/// Lines of text without hidden characters. It grows by whole lines only: a line break that is part of a name is
-/// shown as an escape and begins no line.
+/// Lines of text without hidden characters. Text is added as whole lines: a line break inside a name is shown as an escape.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page(String);
 
@@ -15,26 +14,24 @@ impl Page {
         Self::default()
     }
 
-    /// One line.
     pub(crate) fn of(line: impl Display) -> Self {
         let mut page = Self::new();
         page.line(line);
         page
     }
 
-    /// Adds a line.
     pub(crate) fn line(&mut self, line: impl Display) {
         self.0.push_str(&Visible(line).to_string());
         self.0.push('\n');
     }
 
-    /// Adds all that is wrong in a configuration. Each begins with its place in the file, as editors expect it.
+    /// Adds the errors of a configuration, each with `file:line:column` in front, as editors expect.
     pub(crate) fn problems(&mut self, problems: &Problems) {
         problems.to_string().lines().for_each(|line| self.line(line));
     }
 
-    /// Adds columns as wide as their widest cell; numbers to the right. No cell has two spaces in a row, which
-    /// would look like the end of a column.
+    /// Adds a table. Columns are as wide as their widest cell, and numbers are right-aligned. Cells never contain two spaces
+    /// in a row, which would look like the end of a column.
     pub(crate) fn table<const N: usize>(&mut self, headers: [&str; N], rows: &[[String; N]]) {
         let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(cell)).collect();
         let headers = headers.map(String::from);
@@ -50,13 +47,12 @@ impl Page {
         }
     }
 
-    /// All lines, each with its end.
     pub(crate) fn text(&self) -> &str {
         &self.0
     }
 }
 
-/// A text as a cell shows it.
+/// Text of a table cell: visible characters, whitespace collapsed.
 pub(crate) fn cell(text: &String) -> String {
     let mut cell = String::with_capacity(text.len());
     for c in Visible(text).to_string().chars() {

@@ -1,4 +1,4 @@
-//! Values as people read them.
+//! Human-readable sizes, times, failures and containers.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,20 +18,20 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{number:.1} {}", UNITS[exponent as usize - 1])
 }
 
-/// How long ago that was: `42s`, `3m`, `5h`, `2d`.
+/// Time since a moment: `42s`, `3m`, `5h`, `2d`.
 pub(crate) fn age(milliseconds_since_1970: u64) -> String {
     let at = UNIX_EPOCH + Duration::from_millis(milliseconds_since_1970);
     let passed = SystemTime::now().duration_since(at).unwrap_or_default();
     duration(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A moment on this machine's clock: `2026-11-17 10:45:33.123`.
+/// Local time: `2026-11-17 10:45:33.123`.
 pub(crate) fn clock(milliseconds_since_1970: u64) -> String {
     let local = moment(milliseconds_since_1970).with_timezone(&Local);
     local.format("%Y-%m-%d %H:%M:%S%.3f").to_string()
 }
 
-/// A moment as RFC 3339 has it, in UTC: `2026-11-17T09:45:33.123Z`.
+/// RFC 3339 time in UTC: `2026-11-17T09:45:33.123Z`.
 pub(crate) fn rfc3339(milliseconds_since_1970: u64) -> String {
     moment(milliseconds_since_1970).format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
@@ -41,13 +41,13 @@ fn moment(milliseconds_since_1970: u64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(milliseconds).unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
-/// A failure with its exit status, and below it what the server wrote to stderr last.
+/// Lines of a failure: the summary with the exit status, then the last lines of stderr.
 pub(crate) fn failure(failure: &Failure) -> Vec<String> {
     let lines = failure.stderr.iter().map(|line| format!("    stderr: {line}"));
     std::iter::once(failure.summary()).chain(lines).collect()
 }
 
-/// So many milliseconds: `42s`, `3m`, `5h`, `2d`.
+/// Duration: `42s`, `3m`, `5h`, `2d`.
 pub(crate) fn duration(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
     match seconds {
@@ -66,7 +66,7 @@ pub(crate) fn container(container: &ContainerView) -> String {
     format!("{short}{name} ({image}, {state})")
 }
 
-/// What an instance has in its engine, a line for each.
+/// One line per container of an instance.
 pub(crate) fn holding(holding: &Holding) -> impl Iterator<Item = String> {
     let containers = holding.containers.iter().map(|one| format!("container {}", container(one)));
     containers.chain(holding.unreachable.iter().map(|why| format!("containers, if any: {why}")))

@@ -1,4 +1,4 @@
-//! Requests to end that come as signals.
+//! Termination signals, received through a socket that can be polled.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use ostler::Ignored;
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// TERM, INT and HUP, as far as they are not ignored: what `nohup` gave stays given.
+/// SIGTERM, SIGINT and SIGHUP, except those that were ignored at the start (`nohup`).
 #[derive(Debug)]
 pub(crate) struct Requests(UnixStream);
 
@@ -25,12 +25,12 @@ impl Requests {
         PollFd::new(&self.0, PollFlags::IN)
     }
 
-    /// For a runtime: one byte is one request.
+    /// The socket, for an async runtime: one byte per signal.
     pub(crate) fn into_stream(self) -> UnixStream {
         self.0
     }
 
-    /// How many have come since the last look.
+    /// Number of signals since the last call.
     pub(crate) fn take(&self) -> usize {
         (&self.0).read(&mut [0; 16]).unwrap_or(0)
     }

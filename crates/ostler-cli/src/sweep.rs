@@ -1,14 +1,14 @@
-//! What dead owners have left is ended at the next start: beside the server, never before it.
+//! Background sweep: each start also ends what dead owners left, without delaying the server.
 
 use ostler::Places;
 use ostler_gateway::front::remove_stale;
 
 use crate::backends::BlockingBackends;
 
-/// Sweeps in a thread of its own. If this process ends earlier, the next start goes on.
+/// Starts the sweep in a thread. If this process exits earlier, the next start continues.
 pub(crate) fn begin() {
     let sweeper = std::thread::Builder::new().name("ostler-sweep".into());
-    // Without a thread or a runtime the next start does it.
+    // If no thread or runtime can be created, the next start sweeps.
     let _ = sweeper.spawn(|| {
         remove_stale();
         if let Ok(backends) = BlockingBackends::new() {

@@ -1,4 +1,4 @@
-//! What `check` and `schema` say about a configuration.
+//! `check` and `schema`.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -66,7 +66,7 @@ fn check_says_what_would_run() {
         )
     );
     let notice = format!(
-        "ostler: {path}:4:102: mcpServers.everything.trust: means something to another client only\n  4 |"
+        "ostler: {path}:4:102: mcpServers.everything.trust: ignored: only another client uses it\n  4 |"
     );
     assert!(stderr.starts_with(&notice), "{stderr}");
     assert_eq!(code, 0);
@@ -127,13 +127,13 @@ fn check_says_where_it_has_looked() {
     assert_eq!(said(&desk.ostler(&["check"])).0, 0);
     let (code, _, stderr) = said(&desk.ostler(&["check", "--config", "/none.json"]));
     assert_eq!(code, 1);
-    let expected = "ostler: there is no configuration at /none.json: No such file or directory";
+    let expected = "ostler: cannot read the configuration /none.json: No such file or directory";
     assert!(stderr.starts_with(expected), "{stderr}");
     fs::remove_file(desk.root().join("ostler.json")).unwrap();
     let (code, _, stderr) = said(&desk.ostler(&["check"]));
     let here = desk.root().join("ostler.json").display().to_string();
     let expected = format!(
-        "ostler: there is no configuration; looked for {here}, /none/.config/ostler/ostler.json\n"
+        "ostler: no configuration found; looked for {here}, /none/.config/ostler/ostler.json\n"
     );
     assert_eq!((code, stderr), (1, expected));
 }
@@ -201,7 +201,7 @@ fn a_configuration_at_another_place_is_mentioned() {
     let mut command = Command::new(binary("ostler"));
     command.arg("check").current_dir("/").env_clear().env("XDG_CONFIG_HOME", desk.root());
     let (code, _, stderr) = said(&command.output().unwrap());
-    let hint = format!("{near} is there, but not read; move it to {meant}");
+    let hint = format!("{near} is not read; move it to {meant}");
     assert!(stderr.contains(&hint), "{stderr}");
     assert!(stderr.contains(&format!("looked for /ostler.json, {meant}")), "{stderr}");
     assert_eq!(code, 1);

@@ -94,7 +94,7 @@ mod engine {
             stage.signal(porter, Signal::STOP);
             run.signal(Signal::TERM);
             stage.wait_exit(&mut run);
-            assert!(run.stderr().contains("goes on"), "{}", run.stderr());
+            assert!(run.stderr().contains("continues"), "{}", run.stderr());
             // Both processes that could report it have checked: the guardian, whose server is gone, and a sweep.
             wait_until("only the porter is left", PATIENCE, || {
                 Process::all().iter().filter(|one| one.ppid == guardian).all(|one| one.pid == porter)

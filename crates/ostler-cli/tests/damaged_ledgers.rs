@@ -1,4 +1,4 @@
-//! Whatever is in a ledger: nothing is touched that is not its own, and nobody stumbles over it.
+//! Damaged and forged ledgers: no command fails on them, and nothing foreign is touched.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs::{self, Permissions};
@@ -198,7 +198,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    /// Among temporary files anybody may have made a directory of our name first.
+    /// In a temporary directory any user may have created our directory first.
     fn f25_a_ledger_that_somebody_else_has_planted(stage) {
         let remains = Remains::leave(&stage);
         let place = stage.sandbox.system().tmp().join(format!("ostler-{}", uid_of(&stage)));
@@ -220,14 +220,14 @@ rows! {
         remains.assert_untouched();
         assert!(directory.exists());
 
-        // What is ours but open to all may have been written by anybody as well.
+        // Directories of ours that are writable for all may have been filled by any user.
         for path in [&place, &place.join("owners"), &directory] {
             chown(path, Some(uid_of(&stage)), None).unwrap();
         }
         assert_eq!(said(&["reap", "--yes"]), (Some(0), NOTHING.into()));
         remains.assert_untouched();
 
-        // A file of somebody else is not read in a directory of ours either.
+        // A file of another user is not read, even in our directory.
         for path in [&place, &place.join("owners")] {
             fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
         }
@@ -316,7 +316,7 @@ mod alone {
             }
             assert_eq!(stage.ostler(&["reap", "--yes"]), NOTHING);
             remains.assert_untouched();
-            // They tell nothing, and nobody will ever add to them.
+            // They are too short to mean anything, and no process will append to them.
             assert_eq!(stage.ledgers(), Vec::<PathBuf>::new());
 
             plant(&stage, known, &ledger[..known]);

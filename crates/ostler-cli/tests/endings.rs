@@ -1,4 +1,4 @@
-//! One wrapped server, ended in every way: nothing of it is left, nobody else is touched.
+//! One wrapped server, ended in every way: nothing is left, and bystanders are not touched.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -175,7 +175,7 @@ rows! {
         let asked = stage.sandbox.file("asked");
         let script = r#"trap ': > "$0"' TERM; : > "$0.up"; while :; do sleep 0.02; done"#;
         let mut command = stage.command(&stage.run_words()[0]);
-        // Nobody waits for this grace: only a skipped step can end it within the test.
+        // Longer than the test: only a skipped step can end the server in time.
         command.args(["run", "--grace", "20h", "--", "sh", "-c", script]).arg(&asked);
         let mut run = Launched::start(&mut command);
         wait_until("the server is up", PATIENCE, || asked.with_extension("up").exists());

@@ -1,4 +1,4 @@
-//! Which level of containment is found where, and that it is said as it is.
+//! The level of containment in each environment, and its report.
 
 use std::fs;
 use std::process::Stdio;

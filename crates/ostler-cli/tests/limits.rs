@@ -12,7 +12,7 @@ use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Plays each row at each level, and as a user who has been given nothing but the limits.
+/// Runs each test at each level, and as a user with only the cgroups of limits delegated.
 macro_rules! limit_rows {
     ($(fn $name:ident($stage:ident) $body:block)*) => {$(
         mod $name {

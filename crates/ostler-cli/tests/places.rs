@@ -1,4 +1,4 @@
-//! Where the ledger is, and what happens if it can't be there.
+//! Directories of the ledger, and the fallbacks if they cannot be used.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs::{self, Permissions};
@@ -77,7 +77,7 @@ fn by_uid(stage: &Stage) -> (PathBuf, PathBuf) {
     (stage.sandbox.system().tmp().join(&name), Path::new("/tmp").join(name))
 }
 
-/// The place cannot be used by anybody, not even by root: it is a file.
+/// The directory cannot be used, not even by root: it is a file.
 fn obstruct(place: &Path) {
     fs::remove_dir(place).unwrap();
     fs::write(place, "").unwrap();

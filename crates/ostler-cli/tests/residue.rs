@@ -1,4 +1,4 @@
-//! What KILL cannot end at once is said to be left, and ended as soon as that is possible.
+//! Processes that SIGKILL cannot end at once are reported, and ended as soon as possible.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -60,7 +60,7 @@ rows! {
         stage.wait_exit(&mut run);
         // The client is not kept waiting; the guardian stays with what is left.
         let said = run.stderr();
-        assert!(said.contains(&format!("its guardian ({guardian}) goes on")), "{said}");
+        assert!(said.contains(&format!("its guardian ({guardian}) continues")), "{said}");
         assert!(is_alive(server) && is_alive(guardian));
         freezer.thaw();
         stage.expect_empty();

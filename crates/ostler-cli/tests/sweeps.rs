@@ -1,4 +1,4 @@
-//! What dead owners have left is ended: by their guardians, by the next start, by `ostler reap`.
+//! Remains of dead owners are ended: by their guardians, by the next start, or by `ostler reap`.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const HIDDEN: [&[&str]; 4] = [
     &["--hop-ms", "0"],
 ];
 
-/// Who is killed first, and how much later the other one.
+/// Which of owner and guardian is killed first, and the delay until the other.
 #[derive(Clone, Copy, Debug)]
 enum Order {
     GuardianFirst(Duration),
@@ -50,7 +50,7 @@ const ORDERS: [Order; 5] = [
     Order::OwnerFirst,
 ];
 
-/// Who ends what is left.
+/// What ends the remains.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     NextStart,
@@ -64,7 +64,7 @@ fn handle(pid: u32) -> OwnedFd {
 
 fn kill_both(stage: &Stage, run: &mut Launched, order: Order) {
     let (owner, guardian) = (handle(run.pid()), handle(stage.guardians_of(run.pid())[0]));
-    // Who has ended by itself meanwhile, because the other is dead, needs no signal.
+    // One of them may have exited already, because the other is dead.
     let kill = |target: &OwnedFd| {
         let _ = pidfd_send_signal(target, Signal::KILL);
     };
@@ -267,7 +267,7 @@ rows! {
         assert_eq!(lines[1]["leaf"].is_string(), stage.level() == "leaf");
         assert_eq!(lines[2]["process"]["guardian"], identity(stage.guardians()[0]));
         assert_eq!(lines[2]["process"]["server"], identity(stage.sandbox.pids()[0]));
-        // Nobody else may read it, or take the lock.
+        // Other users cannot read it or take the lock.
         for private in [ledgers[0].parent().unwrap(), ledgers[0].ancestors().nth(2).unwrap()] {
             assert_eq!(fs::metadata(private).unwrap().permissions().mode() & 0o777, 0o700);
         }

@@ -36,13 +36,13 @@ fn below_a_client(stage: &Stage, redirection: &str, switches: &[&str]) -> Launch
 
 rows! {
     fn there_is_no_such_command(stage) {
-        assert_refused(stage.run(&["no-such-command"]), 127, "command not found");
-        assert_refused(stage.run(&["./no/such/command"]), 127, "command not found");
+        assert_refused(stage.run(&["no-such-command"]), 127, "ostler: no-such-command: command not found");
+        assert_refused(stage.run(&["./no/such/command"]), 127, "ostler: ./no/such/command: command not found");
         stage.assert_empty_now();
     }
 
     fn the_command_cannot_be_executed(stage) {
-        assert_refused(stage.run(&["/etc/passwd"]), 126, "permission denied");
+        assert_refused(stage.run(&["/etc/passwd"]), 126, "ostler: /etc/passwd: cannot be executed: permission denied");
         assert_refused(stage.run(&["/usr"]), 126, "permission denied");
         let script = stage.sandbox.file("script");
         fs::write(&script, "#!/no/such/interpreter\n").unwrap();
@@ -98,7 +98,7 @@ rows! {
         for (number, target) in fds_of(stage.guardians()[0]) {
             assert!(!server.contains(&target), "the guardian holds {number}: {}", target.display());
         }
-        // The client sees the end of output when the server closes it: nobody else holds it.
+        // The client sees EOF when the server closes stdout: no other process holds it.
         let output = &server[1];
         assert!(fds_of(run.pid()).iter().all(|(_, target)| target != output));
         run.close_stdin();

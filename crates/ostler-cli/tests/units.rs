@@ -62,7 +62,7 @@ impl Machine {
         let first = self.sandbox.cgroup().pids().into_iter().find(|pid| {
             Process::read(*pid).is_some_and(|p| p.ppid == self.unshare.pid() && p.comm == "systemd")
         });
-        // Before it is up there is nobody to ask: the target does not exist.
+        // Before the service manager is up, the target does not exist.
         let target = first.unwrap_or(0).to_string();
         let mut command = Command::new("nsenter");
         command.args(["--target", &target, "--mount", "--pid", "--cgroup", "--root", "--wd"]);

@@ -38,7 +38,7 @@ pub enum TokenError {
     #[error("a token has at least {SHORTEST} characters, and no spaces")]
     Unfit,
     /// Others may know it.
-    #[error("others can read {}; remove it, and a new one is made", .0.display())]
+    #[error("other users can read {}; remove it, and the next start creates another", .0.display())]
     Open(PathBuf),
     /// It can't be read or made.
     #[error("the token in {} can't be used", path.display())]

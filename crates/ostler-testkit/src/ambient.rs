@@ -1,4 +1,4 @@
-//! Descriptors that the test process itself was started with.
+//! Inherited descriptors of the test process.
 #![expect(
     unsafe_code,
     reason = "close_range on descriptors that nobody here owns has no safe wrapper"
@@ -6,9 +6,8 @@
 
 use std::io;
 
-/// Keeps the descriptors that the runner of the tests happened to leave open (a build's job server, a terminal's
-/// pipes) from the programs under test. Otherwise lists of descriptors would depend on who runs the tests, and a
-/// survivor would keep the runner's pipes open.
+/// Sets close-on-exec on descriptors that the test runner left open (a build's job server, a terminal's pipes). Otherwise lists of
+/// descriptors would depend on the runner, and a survivor would keep the runner's pipes open.
 pub(crate) fn keep_descriptors_from_programs() {
     let flags = libc::CLOSE_RANGE_CLOEXEC.cast_signed();
     // SAFETY: nothing is closed; a flag is set on each descriptor that is passed to no program on purpose.

@@ -1,16 +1,16 @@
-//! Certificates of a test's own.
+//! A certificate authority for one test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A directory with an authority, and what it has signed for this machine.
+/// A directory with an authority and the certificates it signed for this machine.
 #[derive(Debug)]
 pub struct Authority(TempDir);
 
 impl Authority {
-    /// One that nobody else knows.
+    /// Creates a new authority.
     pub fn new() -> Self {
         let authority = Self(tempfile::tempdir().expect("a directory"));
         let new = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority";
@@ -28,12 +28,12 @@ impl Authority {
         self.openssl(&format!("{sign} -in {name}.csr -out {name}.pem -extfile extensions"));
     }
 
-    /// One of its files; `ca.pem` is its own certificate.
+    /// Path of a file; `ca.pem` is the certificate of the authority.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
-    /// Where they are.
+    /// The directory.
     pub fn path(&self) -> &Path {
         self.0.path()
     }

@@ -1,4 +1,4 @@
-//! Where the workspace's binaries are.
+//! Paths of the workspace's binaries.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Processes that look like the test's and are not.
+//! Bystanders: processes that look like the test's own and must not be touched.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,15 +15,15 @@ use crate::{Cgroup, Sandbox, Token, User};
 const START_LIMIT: Duration = Duration::from_secs(30);
 const SIGNAL_STATE: [&str; 5] = ["SigPnd:", "ShdPnd:", "SigBlk:", "SigIgn:", "SigCgt:"];
 
-/// Strangers of the same name, user and switches, in a cgroup and with a token of their own: one in the process group
-/// of the test, one in a group of its own, one leader of a session, one with a daemon.
+/// Processes of the same name, user and switches, with their own cgroup and token: one in the process group of the test, one in a
+/// group of its own, one session leader, one with a daemon.
 ///
-/// They end when this is dropped.
+/// Drop ends them.
 #[derive(Debug)]
 pub struct Bystanders {
     cgroup: Cgroup,
     children: Vec<Child>,
-    /// As they were when all were up.
+    /// Their state when all were up.
     before: BTreeMap<u32, Condition>,
 }
 
@@ -44,7 +44,7 @@ enum Life {
     Ended,
 }
 
-/// Where a bystander stands.
+/// Process group or session of a bystander.
 #[derive(Clone, Copy, Debug)]
 enum Stand {
     SameGroup,
@@ -54,7 +54,7 @@ enum Stand {
 }
 
 impl Bystanders {
-    /// Starts them as the user that the program under test runs as, without switches, and waits until they are up.
+    /// Starts bystanders without switches, as the user of the program under test, and waits until they are up.
     pub fn start(sandbox: &Sandbox, user: User) -> Self {
         Self::start_with(sandbox, user, &[])
     }
@@ -77,7 +77,7 @@ impl Bystanders {
         them
     }
 
-    /// Their pids, the daemon's among them.
+    /// All pids, including the daemon's.
     pub fn pids(&self) -> Vec<u32> {
         self.before.keys().copied().collect()
     }
@@ -87,7 +87,7 @@ impl Bystanders {
         &self.cgroup
     }
 
-    /// What has happened to them, one line each; empty if nothing has.
+    /// One line per change; empty if nothing happened to them.
     pub fn harm(&self) -> Vec<String> {
         let after = conditions(self.before.keys().copied());
         let mut lines = Vec::new();
@@ -101,7 +101,7 @@ impl Bystanders {
         lines
     }
 
-    /// Panics unless each is the process that it was, in the state that it was in.
+    /// Panics unless each is the same process in the same state.
     pub fn assert_untouched(&self) {
         let harm = self.harm();
         assert!(harm.is_empty(), "bystanders were touched:\n{}", harm.join("\n"));

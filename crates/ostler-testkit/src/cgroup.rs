@@ -1,4 +1,4 @@
-//! A cgroup2 directory of the test's own.
+//! A cgroup v2 directory for one test.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use crate::wait::poll;
 
-/// How long the kernel may take to end what was killed.
+/// Time for the kernel to end killed processes.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// A cgroup that is ended with all that is in it, and removed, on drop.
+/// A cgroup. Drop kills its processes and removes it.
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
-    /// As `/proc/<pid>/cgroup` names it.
+    /// Path in the form of `/proc/<pid>/cgroup`.
     kernel_path: String,
 }
 
-/// Where this process is in the cgroup2 hierarchy.
+/// Cgroup of this process in the v2 hierarchy.
 struct Place {
     directory: PathBuf,
     kernel_path: String,
 }
 
 impl Cgroup {
-    /// A new one below that of this process. Panics where that is not possible, because a test that cannot see what
-    /// is left must not pass.
+    /// Creates a cgroup below that of this process. Panics if that is impossible, because a test that cannot see survivors must not
+    /// pass.
     pub fn create(name: &str) -> Self {
         let place = Place::of_self().unwrap_or_else(|| panic!("no cgroup2 hierarchy is mounted"));
         let path = place.directory.join(name);
@@ -61,7 +61,7 @@ impl Cgroup {
         below(&self.path)
     }
 
-    /// Whether a living process is in it or below it; the kernel's own count, which no change of pid can escape.
+    /// Whether a living process is in it or below it, by the kernel's own count, which no change of pid escapes.
     pub fn is_populated(&self) -> bool {
         fs::read_to_string(self.path.join("cgroup.events"))
             .is_ok_and(|events| events.lines().any(|line| line == "populated 1"))
@@ -77,7 +77,7 @@ impl Cgroup {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ' ']))
     }
 
-    /// Kills all that is in it and removes it. Says what could not be done.
+    /// Kills its processes and removes it. Returns what failed.
     pub(crate) fn end(&self) -> io::Result<()> {
         if !self.path.exists() {
             return Ok(());
@@ -129,7 +129,7 @@ fn directory_in(mount: &str, kernel_path: &str) -> Option<PathBuf> {
     Some(Path::new(point).join(relative))
 }
 
-/// Zeros stand for processes of a pid namespace that is not visible from here.
+/// A zero is a process in a pid namespace that is not visible from here.
 fn pids_of(directory: &Path) -> BTreeSet<u32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid != 0).collect()

@@ -1,4 +1,4 @@
-//! A stage with a container engine of its own, and containers that must stay.
+//! A stage with a container engine, and containers that must stay untouched.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,33 +13,33 @@ use crate::engine::Engine;
 use crate::stage::PATIENCE;
 use crate::{Launched, Stage, is_alive, wait_until};
 
-/// The label that everything of ostler's has.
+/// Label of everything that ostler creates.
 const LABEL: &str = "ostler.instance";
-/// An instance that nobody has started.
+/// Id of an instance that was never started.
 pub(crate) const STRANGER: &str = "ostler.instance=00000000000000000000000000000001";
 
-/// Where a row is played that needs containers.
+/// Stage for tests with containers.
 #[derive(Debug)]
 pub struct Dock {
-    // First, so that nothing is started in an engine that has gone.
+    // Dropped first, so that nothing starts in an engine that has ended.
     stage: Stage,
     docker: Docker,
     /// Containers that must stay: one of the same image without labels, one of another owner's instance,
     /// and those of [`adopt`](Self::adopt).
     strangers: Vec<String>,
-    /// Its own, unless it is the one that serves all tests.
+    /// A private engine; none on the shared one.
     engine: Option<Engine>,
-    /// The engine was killed, and containers with it.
+    /// Whether the engine and its containers were killed.
     was_killed: bool,
 }
 
 impl Dock {
-    /// On the engine that serves all tests. Nobody else may use it meanwhile.
+    /// Uses the shared engine of all tests, exclusively.
     pub fn shared(stage: Stage) -> Self {
         Self::new(stage, Docker::shared(), None)
     }
 
-    /// On an engine of its own, which may be killed and held.
+    /// Uses a private engine, which may be killed and frozen.
     pub fn private(stage: Stage) -> Self {
         let engine = Engine::start();
         engine.open_to_all();
@@ -76,7 +76,7 @@ impl Dock {
         &self.docker
     }
 
-    /// A container that is nobody's business.
+    /// A container that must stay untouched.
     pub fn stranger(&self) -> &str {
         &self.strangers[0]
     }
@@ -93,12 +93,12 @@ impl Dock {
         self.docker.open_to_all();
     }
 
-    /// Holds the engine: it takes calls and does not answer.
+    /// Freezes the engine: it accepts calls and does not answer.
     pub fn freeze_engine(&self) {
         self.engine.as_ref().expect("an engine of its own").freeze();
     }
 
-    /// Lets it go on.
+    /// Thaws the engine.
     pub fn thaw_engine(&self) {
         self.engine.as_ref().expect("an engine of its own").thaw();
     }
@@ -140,11 +140,11 @@ impl Dock {
         all
     }
 
-    /// Waits until there are so many, and all of them run.
+    /// Waits until this many containers run.
     pub fn await_running(&self, count: usize) -> Vec<String> {
         wait_until("the containers run", PATIENCE, || {
             let all = self.containers();
-            // All at once: to ask for each in turn takes long if there are many.
+            // One request for all, because a request each would be slow.
             let do_all_run = all.len() == count && contain(&self.docker.running(LABEL), &all);
             do_all_run.then_some(all)
         })
@@ -164,7 +164,7 @@ impl Dock {
         paths.filter(|path| path.extension().is_some_and(|kind| kind == "door")).collect()
     }
 
-    /// Waits until a note says that so many creates are under way.
+    /// Waits until a note records this many creates in flight.
     pub fn await_creates(&self, count: u64) {
         wait_until("creates are under way", PATIENCE, || {
             let said = |path| {
@@ -176,14 +176,13 @@ impl Dock {
         });
     }
 
-    /// No container, no network and no process goes on, nobody else was touched, and nothing is
-    /// left in any file. All of that without anybody's help.
+    /// Waits until no container, network, process or file is left, without any help, and checks that bystanders were not touched.
     pub fn expect_empty(&self) {
         self.expect_no_containers();
         self.stage.expect_empty();
     }
 
-    /// The same for containers and networks alone.
+    /// Waits until no container and no network is left.
     pub fn expect_no_containers(&self) {
         wait_until("no container and no network is left", PATIENCE, || {
             self.containers().is_empty() && self.docker.networks(LABEL).is_empty()
@@ -202,7 +201,7 @@ fn contain(present: &[String], wanted: &[String]) -> bool {
 
 impl Drop for Dock {
     fn drop(&mut self) {
-        // The next test counts all of them. An engine of its own goes with them.
+        // The next test counts all containers of the shared engine. A private engine removes its own.
         if self.engine.is_none() {
             let all = self.containers().into_iter().chain(self.strangers.clone());
             let all: Vec<String> = all.collect();

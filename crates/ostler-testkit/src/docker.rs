@@ -1,4 +1,4 @@
-//! The docker command: what the tests themselves ask an engine.
+//! The docker command, for questions of the tests to an engine.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::image::box_archive;
 /// The image that each engine has: a shell and the small tools, and nothing else.
 pub const IMAGE: &str = "ostler-test-box";
 
-/// Where nobody has put a configuration.
+/// Directory without a docker configuration.
 const NO_CONFIG: &str = "/nonexistent/docker";
 
 /// A client of an engine of this machine.

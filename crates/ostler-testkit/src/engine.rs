@@ -1,4 +1,4 @@
-//! A container engine of one test's own, which may be killed, stopped and started again.
+//! A private container engine for one test, which may be killed, stopped and restarted.
 
 use std::fs::{self, File};
 use std::ops::Deref;
@@ -14,16 +14,16 @@ use crate::docker::Docker;
 use crate::process::{Process, all_pids};
 use crate::wait::{poll, wait_until};
 
-/// Ten times what an engine takes to start or to end.
+/// Ten times the start or stop time of an engine.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Its networks are from a range of its own, because another engine may run beside it.
 const NETWORKS: &str = "base=10.213.0.0/16,size=24";
 
-/// A private engine. Its drop ends it, with all its containers, and removes its files.
+/// A private engine. Drop ends it with all its containers and removes its files.
 #[derive(Debug)]
 pub struct Engine {
     daemon: Option<Child>,
-    /// What its command line has beyond that of all.
+    /// Further arguments of `dockerd`.
     words: Vec<String>,
     docker: Docker,
     directory: TempDir,
@@ -87,7 +87,7 @@ impl Engine {
         wait_until("the engine ends", PATIENCE, || daemon.try_wait().expect("wait"));
     }
 
-    /// Makes it deaf: it takes calls and does not answer, until [`thaw`](Self::thaw).
+    /// Freezes it: it accepts calls and does not answer, until [`thaw`](Self::thaw).
     pub fn freeze(&self) {
         signal(self.daemon.as_ref().expect("the engine runs"), Signal::STOP);
     }
@@ -108,7 +108,6 @@ impl Engine {
     }
 }
 
-/// An engine is asked like any other.
 impl Deref for Engine {
     type Target = Docker;
 

@@ -1,4 +1,4 @@
-//! An engine that exists only as answers, some of them bad ones.
+//! A fake engine that answers requests, also wrongly, late or not at all.
 
 mod http;
 mod images;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use http::Request;
 use images::Images;
 
-/// What the fake does with a request, once, in place of what an engine would do.
+/// How the fake treats one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// It never answers.
@@ -60,7 +60,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     containers: Vec<Value>,
-    /// Containers that appear after so many more lists.
+    /// Containers that appear after this many further lists.
     expected: Vec<(usize, Value)>,
     script: Vec<(String, VecDeque<Act>)>,
     asked: Vec<Asked>,
@@ -101,7 +101,7 @@ impl FakeEngine {
         self.state().containers.push(container(id, &json!({ name: value })));
     }
 
-    /// A running container that appears after so many more lists.
+    /// Adds a running container that appears after this many further lists.
     pub fn add_after_lists(&self, lists: usize, id: &str, (name, value): (&str, &str)) {
         self.state().expected.push((lists, container(id, &json!({ name: value }))));
     }
@@ -183,7 +183,7 @@ fn listen(socket: &UnixListener, shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    /// Answers the one request of a connection. Whoever has asked may be gone.
+    /// Answers the one request of a connection. Errors are ignored: the client may have left.
     fn answer(&self, mut stream: UnixStream) -> std::io::Result<()> {
         let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
         let act = self.state().note(&request);
@@ -213,7 +213,7 @@ impl Shared {
         }
     }
 
-    /// Waits for so long, or until all is over.
+    /// Waits for a duration, or until the fake ends.
     fn wait(&self, time: Duration) {
         drop(self.over.wait_timeout_while(self.state(), time, |state| !state.is_over));
     }

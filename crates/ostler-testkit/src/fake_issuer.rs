@@ -1,4 +1,4 @@
-//! Somebody who lets users in to remote servers, strictly as OAuth 2.1 wants it.
+//! A fake authorization server that enforces OAuth 2.1 strictly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,17 +13,17 @@ use crate::fake_http::{FakeHttp, Heard, Reply};
 /// How it behaves.
 #[derive(Clone, Debug)]
 pub struct Manners {
-    /// Whether users say no.
+    /// Whether users refuse consent.
     pub denies: bool,
-    /// For how long a key from a login is valid, in seconds; those that follow are valid for an hour.
+    /// Lifetime of the first access token, in seconds; later ones live for an hour.
     pub first_lifetime: u64,
-    /// What it calls itself in its answers, if it lies.
+    /// Issuer in its responses, if it lies.
     pub poses_as: Option<String>,
-    /// Whether it can prove for whom an answer is.
+    /// Whether it supports PKCE.
     pub has_proof: bool,
     /// Whether clients can register.
     pub registers: bool,
-    /// What its metadata says instead, by name.
+    /// Overrides of its metadata.
     pub says: BTreeMap<&'static str, String>,
 }
 
@@ -40,7 +40,7 @@ impl Default for Manners {
     }
 }
 
-/// The issuer. It ends with this.
+/// The authorization server. Drop ends it.
 #[derive(Debug)]
 pub struct FakeIssuer {
     /// What it was asked.
@@ -51,7 +51,7 @@ pub struct FakeIssuer {
 #[derive(Debug, Default)]
 struct Books {
     number: u64,
-    /// Codes, with what their keys are fetched by.
+    /// Codes with the parameters of their authorization requests.
     codes: BTreeMap<String, BTreeMap<String, String>>,
     keys: BTreeSet<String>,
     refresh: BTreeSet<String>,
@@ -59,7 +59,7 @@ struct Books {
 }
 
 impl FakeIssuer {
-    /// One that behaves like this.
+    /// Starts one with this behaviour.
     pub fn new(manners: Manners) -> Self {
         let books = Arc::new(Mutex::new(Books::default()));
         let held = Arc::clone(&books);
@@ -67,7 +67,7 @@ impl FakeIssuer {
         Self { http, books }
     }
 
-    /// A server that lets in who has a key, and answers those like this.
+    /// Wraps a handler so that its requests need a valid access token.
     pub fn guard(
         &self,
         handler: impl Fn(&Heard) -> Reply + Send + Sync + 'static,
@@ -91,17 +91,17 @@ impl FakeIssuer {
         }
     }
 
-    /// No key is valid any more; refresh tokens are.
+    /// Invalidates all access tokens, but not refresh tokens.
     pub fn expire_all(&self) {
         lock(&self.books).keys.clear();
     }
 
-    /// No refresh token is valid any more.
+    /// Invalidates all refresh tokens.
     pub fn forget_all(&self) {
         lock(&self.books).refresh.clear();
     }
 
-    /// How many times a key was renewed.
+    /// Number of refreshes.
     pub fn renewals(&self) -> usize {
         lock(&self.books).renewals
     }
@@ -181,7 +181,7 @@ fn token(asked: &BTreeMap<String, String>, manners: &Manners, books: &mut Books)
     let refused = Reply::json(&json!({ "error": "invalid_grant" })).as_status(400);
     let lifetime = match asked["grant_type"].as_str() {
         "authorization_code" => {
-            // A code is good for one try.
+            // A code is valid for one attempt.
             let Some(granted) = books.codes.remove(&asked["code"]) else { return refused };
             let proof = URL_SAFE_NO_PAD.encode(Sha256::digest(&asked["code_verifier"]));
             let fits = ["redirect_uri", "client_id", "resource"];
@@ -192,7 +192,7 @@ fn token(asked: &BTreeMap<String, String>, manners: &Manners, books: &mut Books)
             manners.first_lifetime
         }
         "refresh_token" => {
-            // Each is good for one time.
+            // A refresh token is valid once.
             if !books.refresh.remove(&asked["refresh_token"]) {
                 return refused;
             }

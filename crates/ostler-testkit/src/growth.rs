@@ -1,4 +1,4 @@
-//! How the work that something takes grows with its size.
+//! Checks that work grows linearly with input size.
 
 use crate::cpu_ticks_of;
 

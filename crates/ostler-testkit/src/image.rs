@@ -1,4 +1,4 @@
-//! An image that is made here: there is no registry.
+//! Builds the test image locally, without a registry.
 
 use std::fs;
 use std::os::unix::fs::symlink;

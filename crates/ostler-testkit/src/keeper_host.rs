@@ -118,12 +118,12 @@ impl Stage {
         KeeperHost(Launched::start(&mut command))
     }
 
-    /// There are so many servers at this very moment, each with its guardian, and nothing else but the host.
+    /// Asserts that exactly this many servers run now, each with its guardian, and nothing else but the host.
     pub fn assert_servers(&self, host: &KeeperHost, servers: usize) {
         self.assert_servers_and_children(host, servers, 0);
     }
 
-    /// The same for servers that have so many descendants in all.
+    /// Like above, for servers with this many descendants in all.
     pub fn assert_servers_and_children(&self, host: &KeeperHost, servers: usize, children: usize) {
         let there = self.sandbox.survivors();
         let named = |name: &str| {

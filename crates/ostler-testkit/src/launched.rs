@@ -1,4 +1,4 @@
-//! A started program, as a client sees it.
+//! A started program with its pipes, as a client has it.
 
 use std::fs::File;
 use std::io;

@@ -2,20 +2,19 @@
 //!
 //! # Theory of operation
 //!
-//! A [`Sandbox`] is one test's own world: directories, a token in the environment, and a cgroup. Programs that it
-//! launches are inside that cgroup before they run, and no process leaves a cgroup by itself, so whatever they cause
-//! is found there whichever way it was detached and however it emptied its environment. The token finds, in
-//! addition, what the code under test has moved to cgroups elsewhere. [`Sandbox::survivors`] is the union of both.
+//! A [`Sandbox`] isolates one test: directories, a token in the environment, and a cgroup. Programs start inside that cgroup, and no
+//! process leaves a cgroup by itself, so every descendant is found there, also if it detached or emptied its environment. The token
+//! additionally finds processes that the code under test moved to other cgroups. [`Sandbox::survivors`] is the union of both.
 //!
-//! The `ostler-stub` binary is the server with every bad habit; its `--help` lists them. [`Bystanders`] are copies of
-//! it that do not belong to the test.
+//! The `ostler-stub` binary is a server with every kind of rude behaviour; its `--help` lists them. [`Bystanders`] are copies of it that
+//! do not belong to the test and must stay untouched.
 //!
-//! An [`Engine`] is a real container engine of one test's own; a [`FakeEngine`] is one that misbehaves on demand. What
-//! is left in the former is asked of the docker command. [`Podman`] are books of one test's own, and a service on them.
+//! An [`Engine`] is a private container engine, whose remains are counted with the docker command; a [`FakeEngine`] misbehaves on demand.
+//! [`Podman`] is podman with storage of one test, and optionally a service.
 //!
-//! [`hosts`] plays real agent hosts against a [`FakeModel`].
+//! [`hosts`] runs real agent hosts against a [`FakeModel`].
 //!
-//! A [`FakeHttp`] is a remote server, or whatever else is reached by HTTP, that does what its test wants.
+//! A [`FakeHttp`] is a scripted HTTP server, such as a remote MCP server.
 //!
 //! Nothing here uses the `ostler` library: an oracle that shares code with what it judges would share its mistakes.
 //!

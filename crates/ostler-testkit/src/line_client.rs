@@ -1,4 +1,4 @@
-//! An MCP client that a test plays itself, line by line.
+//! MCP client on stdio, driven line by line by a test.
 
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::sync::mpsc;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 /// Far beyond what anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A client that is played line by line.
+/// A client, driven line by line.
 #[derive(Debug)]
 pub struct LineClient {
-    /// What it says, until it is dropped.
+    /// Pipe to the server; none after the client closed it.
     pub input: Option<PipeWriter>,
     lines: mpsc::Receiver<String>,
 }
@@ -23,7 +23,7 @@ impl LineClient {
         Self { input: Some(input), lines: read(output) }
     }
 
-    /// Says a line.
+    /// Sends a line.
     pub fn say(&mut self, line: &str) {
         let input = self.input.as_mut().expect("an open input");
         input.write_all(format!("{line}\n").as_bytes()).expect("somebody who listens");
@@ -53,13 +53,13 @@ impl LineClient {
         message
     }
 
-    /// Asks for something; the answer comes later.
+    /// Sends a request, without waiting for the response.
     pub fn request(&mut self, id: &Value, method: &str, params: &Value) {
         let line = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.say(&line.to_string());
     }
 
-    /// Says hello with these capabilities; the answer comes later.
+    /// Sends `initialize` with these capabilities, without waiting for the response.
     pub fn hello(&mut self, capabilities: &Value) {
         self.hello_as("test", capabilities);
     }
@@ -73,7 +73,7 @@ impl LineClient {
         self.request(&json!(0), "initialize", &params);
     }
 
-    /// Takes the answer to its hello.
+    /// Receives the response to `initialize`.
     pub fn welcome(&self) -> Value {
         let answer = self.message();
         assert_eq!(answer["id"], 0, "{answer}");
@@ -81,7 +81,7 @@ impl LineClient {
         answer["result"].clone()
     }
 
-    /// Says that it is ready.
+    /// Sends `notifications/initialized`.
     pub fn ready(&mut self) {
         self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     }
@@ -99,7 +99,7 @@ impl LineClient {
         welcome
     }
 
-    /// Waits until nothing more is said to it.
+    /// Waits until the server sends nothing more.
     pub fn wait_closed(&self) {
         while self.lines.recv_timeout(PATIENCE).is_ok() {}
     }

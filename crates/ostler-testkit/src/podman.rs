@@ -1,4 +1,4 @@
-//! Podman of one test's own: books, files and an image, and a service if one is asked for.
+//! Podman with storage, files and an image of one test, and optionally a service.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -33,12 +33,12 @@ events_logger = "file"
 const HELPERS: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The books of one user. Its drop ends all that is in them.
+/// Podman storage of one user. Drop ends everything in it.
 #[derive(Debug)]
 pub struct Podman {
     user: User,
     directory: TempDir,
-    /// A container of the same image without labels, and one of somebody else's instance.
+    /// Containers that must stay: one of the same image without labels, one of another instance.
     strangers: Vec<String>,
     service: Option<Child>,
 }
@@ -154,7 +154,7 @@ impl Podman {
         all.lines().map(str::to_owned).filter(is_ours).collect()
     }
 
-    /// Waits until there are so many, and all of them run.
+    /// Waits until this many containers run.
     pub fn await_running(&self, count: usize) -> Vec<String> {
         let is_up = |id: &String| self.state(id) == "running";
         wait_until("the containers run", PATIENCE, || {
@@ -175,7 +175,7 @@ impl Podman {
         all.pop().expect("a container")
     }
 
-    /// Neither books nor processes have anything of ostler's servers, and nobody else was touched.
+    /// Waits until storage and processes have nothing of ostler's servers, and checks that bystanders were not touched.
     pub fn expect_nothing_left(&self) {
         let filter = "label=ostler.instance";
         wait_until("no container is in the books", PATIENCE, || self.containers().is_empty());

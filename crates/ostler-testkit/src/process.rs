@@ -1,4 +1,4 @@
-//! What /proc says about a process.
+//! Processes as /proc shows them.
 
 use std::fs;
 use std::path::PathBuf;

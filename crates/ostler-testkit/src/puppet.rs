@@ -1,4 +1,4 @@
-//! Servers that a test plays itself, line by line.
+//! MCP servers on stdio, driven line by line by a test.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::wait::wait_until;
 
-/// Far beyond what anything here takes.
+/// Bound on every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where puppets report to be played.
+/// Socket at which puppets connect.
 #[derive(Debug)]
 pub struct Puppets {
     listener: UnixListener,
@@ -51,7 +51,7 @@ impl Puppets {
         Puppet { reader: BufReader::new(stream), writer }
     }
 
-    /// Whether nobody has been started since the last one.
+    /// Whether no server was started since the last one.
     pub fn is_idle(&self) -> bool {
         matches!(self.listener.accept(), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
@@ -80,7 +80,7 @@ impl Puppet {
         message
     }
 
-    /// Says a line.
+    /// Sends a line.
     pub fn say(&mut self, line: &str) {
         self.writer.write_all(format!("{line}\n").as_bytes()).expect("somebody who listens");
     }
@@ -90,7 +90,7 @@ impl Puppet {
         self.say(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }).to_string());
     }
 
-    /// Plays its part of the handshake; returns what it was told.
+    /// Answers the handshake; returns the `initialize` request.
     pub fn greet(&mut self, capabilities: &Value) -> Value {
         let initialize = self.expect("initialize");
         let info = json!({ "name": "puppet", "version": "1" });

@@ -1,6 +1,8 @@
-//! How a row of the leak catalogue is played, and the habits of the servers that play in it.
+//! Macros that run a lifecycle test at several levels, and the server behaviours they use.
+//!
+//! docs/test-rows.md explains the codes in the names of these tests.
 
-/// The nine behaviours of a server that were measured to escape one mechanism or another.
+/// The nine server behaviours that were measured to escape some mechanism, as switches of the stub.
 pub const BEHAVIOURS: [&[&str]; 9] = [
     &[],
     &["--ignore-eof", "--ignore-term"],
@@ -13,7 +15,7 @@ pub const BEHAVIOURS: [&[&str]; 9] = [
     &["--hop-ms", "0"],
 ];
 
-/// One of each habit that defeats one mechanism or another, as switches for a host's servers.
+/// One server of each rude behaviour, as switches for the servers of a host.
 pub const RUDE: [&str; 8] = [
     "",
     "--ignore-eof --ignore-term",
@@ -25,10 +27,10 @@ pub const RUDE: [&str; 8] = [
     "--spin-on-eof",
 ];
 
-/// Only KILL ends it.
+/// A server that only SIGKILL ends.
 pub const STUBBORN: &[&str] = &["--ignore-eof", "--ignore-term", "--descendants-ignore-term"];
 
-/// Plays each row at both levels, as often as `OSTLER_TEST_ROUNDS` says.
+/// Runs each test as root at `leaf` and as a user at `tree`, `OSTLER_TEST_ROUNDS` times.
 #[macro_export]
 macro_rules! rows {
     ($($(#[$attribute:meta])* fn $name:ident($stage:ident) $body:block)*) => {$(
@@ -51,7 +53,7 @@ macro_rules! rows {
     )*};
 }
 
-/// Plays each row at `strict`, as root and as an unprivileged user.
+/// Runs each test at `strict`, as root and as an unprivileged user.
 #[macro_export]
 macro_rules! strict_rows {
     ($(fn $name:ident($stage:ident) $body:block)*) => {$(
@@ -73,7 +75,7 @@ macro_rules! strict_rows {
     )*};
 }
 
-/// Repeats a row: once in CI, more often in the full run.
+/// Repeats a test: once in CI, more often with `scripts/test --full`.
 pub fn rounds(row: impl Fn()) {
     let rounds = std::env::var("OSTLER_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     (0..rounds).for_each(|_: u32| row());

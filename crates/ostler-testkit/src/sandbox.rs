@@ -1,4 +1,4 @@
-//! One test's own world.
+//! Isolation of one test: directories, a token in the environment, and a cgroup.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
@@ -24,10 +24,10 @@ const JOIN: &str =
 /// Writable for every user, because the program under test may be any.
 const SUBDIRECTORIES: [&str; 4] = ["state", "runtime", "home", "files"];
 
-/// Who runs a program.
+/// User of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
-    /// The user of the test, who is root.
+    /// Root, the user of the tests.
     Root,
     /// An unprivileged user without groups and capabilities.
     Nobody(u32),

@@ -1,4 +1,4 @@
-//! Where a row of the leak catalogue is played: once as root at `leaf`, once unprivileged at `tree`.
+//! Setting of a lifecycle test: a sandbox, a user, a level of containment, and bystanders.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -10,44 +10,44 @@ use serde_json::Value;
 
 use crate::{Bystanders, Host, Launched, Process, Sandbox, User, binary, is_alive, wait_until};
 
-/// Ten times what a user is promised, because the machine may be loaded.
+/// Ten times the promised time, because the machine may be loaded.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// Short, so that no test sits through the real one.
+/// Grace of wrapped servers; short, to save time.
 const GRACE: &str = "300ms";
 
-/// A sandbox, who runs ostler in it, and the level of containment which that must give.
+/// A sandbox, the user that runs ostler in it, and the level of containment that ostler must report.
 #[derive(Debug)]
 pub struct Stage {
-    // First, because they are in no one else's care when a test fails.
+    // Dropped first: nothing else ends bystanders when a test fails.
     bystanders: Bystanders,
     /// The sandbox.
     pub sandbox: Sandbox,
-    /// Who runs ostler.
+    /// User that runs ostler.
     pub user: User,
     level: &'static str,
 }
 
 impl Stage {
-    /// Root, who may make a cgroup leaf.
+    /// Root, which can create a cgroup leaf.
     pub fn leaf() -> Self {
         let sandbox = Sandbox::new();
         Self::new(sandbox, User::Root, "leaf")
     }
 
-    /// An unprivileged user, who may not.
+    /// An unprivileged user, which cannot.
     pub fn tree() -> Self {
         let sandbox = Sandbox::new();
         let nobody = sandbox.nobody();
         Self::new(sandbox, nobody, "tree")
     }
 
-    /// Root, who may make a PID namespace as it is, and a cgroup leaf.
+    /// Root at `strict`: a PID namespace and a cgroup leaf.
     pub fn strict() -> Self {
         let sandbox = Sandbox::new();
         Self::new(sandbox, User::Root, "strict")
     }
 
-    /// An unprivileged user, who needs a user namespace for it, and may not make a leaf.
+    /// An unprivileged user at `strict`: a user namespace, and no leaf.
     pub fn strict_user() -> Self {
         let sandbox = Sandbox::new();
         let nobody = sandbox.nobody();
@@ -59,7 +59,7 @@ impl Stage {
         Self::new(Sandbox::with_controllers(), User::Root, level)
     }
 
-    /// An unprivileged user to whom nothing is delegated but the cgroups of limits.
+    /// An unprivileged user with only the cgroups of limits delegated.
     pub fn limited_user() -> Self {
         let sandbox = Sandbox::with_controllers();
         let nobody = sandbox.nobody();
@@ -72,7 +72,7 @@ impl Stage {
         Self { bystanders, sandbox, user, level }
     }
 
-    /// Who must stay untouched.
+    /// Processes that must stay untouched.
     pub fn bystanders(&self) -> &Bystanders {
         &self.bystanders
     }
@@ -184,14 +184,14 @@ impl Stage {
         }
     }
 
-    /// Nothing is there at this very moment: for whoever claims to have waited for it.
+    /// Asserts that nothing is left now: for commands that claim to have waited.
     pub fn assert_empty_now(&self) {
         let left = self.sandbox.survivors();
         assert!(left.is_none(), "left although it is said to be gone:\n{left}");
         self.bystanders.assert_untouched();
     }
 
-    /// Everything goes without anybody's help.
+    /// Waits until nothing is left, without any help.
     pub fn expect_empty(&self) {
         self.sandbox.expect_nobody_left(PATIENCE);
         self.bystanders.assert_untouched();

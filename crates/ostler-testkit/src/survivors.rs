@@ -1,4 +1,4 @@
-//! The oracle: what is left of a test.
+//! The oracle: finds everything that is left of a test.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -27,7 +27,7 @@ pub struct Survivors {
     /// The living processes, stopped ones among them.
     pub processes: Vec<Survivor>,
     /// The ended processes of the test's cgroup that their parent has not reaped. Those of the machine's init are not
-    /// counted: it reaps when it likes, and nobody else can.
+    /// counted: it reaps when it likes, and no other process can.
     pub zombies: Vec<Process>,
     /// The cgroups below the test's, in every hierarchy where it has one.
     pub cgroups: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! `/tmp` and `/run` of one test's own.
+//! Private `/tmp` and `/run` for one test.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -39,7 +39,7 @@ impl System {
         self.root().join("tmp")
     }
 
-    /// Makes the `/run/user/UID` of a user who logs in, and returns it.
+    /// Creates `/run/user/UID`, as a login does, and returns it.
     pub fn log_in(&self, uid: u32) -> PathBuf {
         let path = self.root().join(format!("run/user/{uid}"));
         fs::create_dir(&path).expect("a runtime directory");

@@ -1,4 +1,4 @@
-//! The mark that a test's processes carry.
+//! Token in the environment of all processes of a test.
 
 use std::fmt::Write;
 use std::fs;

@@ -1,4 +1,4 @@
-//! A client on HTTP that is played request by request.
+//! HTTP client of a gateway, driven request by request by a test.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -7,24 +7,24 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// For whatever is to be read.
+/// Bound on every read.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A client that knows where its gateway is.
+/// A client of one gateway.
 #[derive(Clone, Debug)]
 pub struct Web {
-    /// Where it is.
+    /// Address of the gateway.
     pub address: SocketAddr,
-    /// Which part of it is asked.
+    /// Path, such as `/mcp`.
     pub path: String,
     /// Sent with every request.
     pub headers: BTreeMap<String, String>,
 }
 
-/// The answer to a request, as far as it was read.
+/// Response, as far as it was read.
 #[derive(Debug)]
 pub struct Reply {
-    /// What it is.
+    /// Status code.
     pub status: u16,
     headers: BTreeMap<String, String>,
     connection: BufReader<TcpStream>,
@@ -35,13 +35,13 @@ pub struct Reply {
 /// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Its place in the stream.
+    /// Event id.
     pub id: Option<String>,
-    /// What it is, if it is no message.
+    /// Event name, if any.
     pub name: Option<String>,
-    /// How soon to come back.
+    /// `retry`, in milliseconds.
     pub retry: Option<String>,
-    /// What it says.
+    /// Data.
     pub data: String,
 }
 
@@ -120,7 +120,7 @@ impl Web {
         stream
     }
 
-    /// A connection on which nothing is said yet.
+    /// Opens a connection without sending anything.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("somebody who listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
@@ -226,7 +226,7 @@ impl Reply {
         message
     }
 
-    /// The next event that says something; none at the end.
+    /// The next event with data; none at the end.
     pub fn said(&mut self) -> Option<Event> {
         loop {
             let event = self.event()?;

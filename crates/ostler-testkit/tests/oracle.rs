@@ -112,7 +112,7 @@ fn a_hopper_at_full_speed_is_found_by_every_scan() {
         let survivors = sandbox.survivors();
         assert!(survivors.is_populated, "{survivors}");
     }
-    // Without the reaper the hopper goes on, now as a child of init.
+    // Without the reaper the hopper continues, now as a child of init.
     reaper.signal(rustix::process::Signal::KILL);
     reaper.wait_exit(LIMIT);
     assert!(!sandbox.survivors().is_none());

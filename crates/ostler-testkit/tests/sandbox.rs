@@ -29,7 +29,7 @@ const EVERYTHING: [&str; 13] = [
     "--stop-self",
 ];
 
-/// Fills a sandbox with the worst, and says where it was and who was in it.
+/// Fills a sandbox with the rudest processes. Returns the stub, the directories and the pids.
 fn fill(sandbox: &Sandbox) -> (Launched, Vec<PathBuf>, Vec<u32>) {
     let stub = Launched::start(sandbox.stub().args(EVERYTHING));
     sandbox.wait_ready(LIMIT);

@@ -1,4 +1,4 @@
-//! What the stub reports about itself, and whom it hurts.
+//! Reports of the stub, and the processes that its acts affect.
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 use std::fs;

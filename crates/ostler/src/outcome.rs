@@ -172,8 +172,8 @@ pub enum Refusal {
          with that feature"
     )]
     WithoutEngine,
-    /// The guardian could not set itself up.
-    #[error("the guardian could not set itself up: {}", text(*.errno))]
+    /// The guardian could not initialize.
+    #[error("the guardian could not initialize: {}", text(*.errno))]
     Guardian {
         /// Error number of the kernel.
         errno: i32,

@@ -127,7 +127,7 @@ rows! {
             wait_until("it waits", PATIENCE, || host.ask("snapshot")["waiting"] == number - 2);
         }
         let error = host.failing_call("s6 a");
-        assert!(error.contains("the queue is full with 3 callers; held by: a for session"), "{error}");
+        assert!(error.contains("the queue is full, 3 callers wait; held by: a for session"), "{error}");
         stage.assert_servers(&host, 2);
         host.ask("release");
         for number in 3..=5 {

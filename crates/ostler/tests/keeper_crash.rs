@@ -80,7 +80,7 @@ rows! {
         let mut host = stage.keeper_host(&config(&stage, &["--exit-code", "7"], &limits));
         host.ask("session s");
         let error = host.failing_call(r#"s a --arguments {"complain":"out-of-luck","exit":true}"#);
-        for part in ["a: it has exited", "exit status: 7", "it last said: out-of-luck"] {
+        for part in ["a: it has exited", "exit status: 7", "last lines of its stderr: out-of-luck"] {
             assert!(error.contains(part), "{error}");
         }
         await_nothing(&mut host);
@@ -142,7 +142,7 @@ rows! {
         for number in 0..20 {
             host.ask(&format!("session s{number} --agent agent{number}"));
             let errors = errors(&mut host, &format!("s{number} a --callers 5"));
-            let expected = ["failed 1 times in a row", "exit status: 5"];
+            let expected = ["failures in a row: 1", "exit status: 5"];
             let is_told = |error: &String| expected.iter().all(|part| error.contains(part));
             assert!(errors.iter().all(is_told), "{errors:?}");
             stage.assert_servers(&host, 0);

@@ -109,12 +109,12 @@ rows! {
         });
         for _ in 0..5 {
             let error = host.failing_call("s bad --bulk 262144");
-            assert!(error.contains("bytes are waiting"), "{error}");
+            assert!(error.contains("bytes are queued already"), "{error}");
             host.call("s good --times 20");
         }
         host.ask("stop bad");
         let error = host.failed("flight");
-        assert!(error.contains("it was stopped on request"), "{error}");
+        assert!(error.contains("an operator stopped it"), "{error}");
         stage.assert_servers(&host, 1);
         let after = rss_of(host.0.pid());
         assert!(after < before + SOME_MEMORY, "{before} KiB before, {after} KiB after");

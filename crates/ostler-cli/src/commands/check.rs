@@ -1,4 +1,4 @@
-//! `ostler check`.
+//! `ostler check`: validates the configuration and describes what would run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,21 +15,18 @@ use crate::out::{chain, say};
 use crate::page::Page;
 use crate::{exit, out};
 
-/// What `ostler check` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Prints all errors with line and column, or what would run for a client with this directory and environment. Warns of what cannot work here: a program that is not on the PATH, a missing directory, a token that admits no client. Starts no server and contacts none. Values of variables and possible secrets are masked; of a url only the host is shown.
+
+The configuration is the first of: --config, OSTLER_CONFIG, ./ostler.json, and ostler/ostler.json in the XDG config home (~/.config).
+
 Examples:
   ostler check
   ostler check --config ~/.config/ostler/ostler.json
-  ostler check --json | jq '.servers[] | select(.disabled)'
-
-It says all that is wrong with the configuration, or what would run, or be reached, for a client with
-this directory and this environment, and what could not: a program that is not on the PATH, a missing
-directory, a token that lets nobody in. Nothing is started, and nobody is asked. Values of variables are not
-shown, nor words that might be secrets; of a url only the host. The configuration is the one that --config or OSTLER_CONFIG names, else ./ostler.json, else
-ostler/ostler.json in the XDG config home (~/.config).")]
+  ostler check --json | jq '.servers[] | select(.disabled)'")]
 pub(crate) struct CheckArguments {
-    /// The configuration to check
+    /// Check this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print JSON
@@ -37,10 +34,9 @@ pub(crate) struct CheckArguments {
     json: bool,
 }
 
-/// Why there is no configuration to describe.
 #[derive(Debug, thiserror::Error)]
 enum CheckError {
-    #[error("this directory can't be found")]
+    #[error("cannot find the current directory")]
     Directory(#[from] io::Error),
     #[error(transparent)]
     NotFound(#[from] NotFound),
@@ -48,18 +44,18 @@ enum CheckError {
     Load(#[from] LoadError),
 }
 
-/// What is known about a configuration, for programs.
+/// Output of `--json`.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     config: PathBuf,
     servers: Vec<Description>,
     notices: Vec<Problem>,
-    /// What is wrong with the tokens of clients.
+    /// Problems with tokens of clients.
     warnings: Vec<String>,
     errors: Vec<Problem>,
 }
 
-/// Who would use the configuration: somebody here.
+/// The client to describe for: this directory and environment.
 struct Asking {
     environment: Environment,
     directory: PathBuf,

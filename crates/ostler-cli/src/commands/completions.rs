@@ -1,15 +1,13 @@
-//! `ostler completions`.
+//! `ostler completions`: prints a shell completion script.
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
-use crate::out;
+use crate::{cli, out};
 
 pub(crate) fn run(shell: Shell) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "ostler", &mut script);
+    clap_complete::generate(shell, &mut cli::command(), "ostler", &mut script);
     out::generated(&script)
 }

@@ -1,4 +1,4 @@
-//! `ostler down`.
+//! `ostler down`: stops a gateway and waits until its process is gone.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -17,22 +17,21 @@ use crate::out::say;
 use crate::page::Page;
 use crate::{exit, out};
 
-/// For the process of a gateway that has ended all its servers.
+/// Wait for the process of a gateway that has stopped all its servers.
 const END_LIMIT: Duration = Duration::from_secs(15);
 
-/// What `ostler down` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+The gateway stops accepting clients, waits for calls in flight, stops all servers and exits; its clients are disconnected. When the command returns, another gateway can start at the same socket. --all stops every gateway of this user, except those that were started with --socket.
+
+Exit status: 3 if no gateway runs, 4 if something is left, which is named.
+
 Examples:
   ostler down
-  ostler down --socket /run/user/1000/team.sock
   ostler down --all
-
-The gateway answers the calls in flight, ends all its servers with proof, and then itself. Its
-clients are disconnected. When this command returns, another gateway can start in its place. --all ends every gateway of this user that is not at a place of its own
-(--socket). Exit status: 3 if no gateway runs, 4 if something is left, which is named.")]
+  ostler down --socket /run/user/1000/team.sock")]
 pub(crate) struct DownArguments {
-    /// End all gateways
+    /// Stop all gateways of this user
     #[arg(long, conflicts_with = "socket")]
     all: bool,
     /// Print JSON
@@ -42,14 +41,14 @@ pub(crate) struct DownArguments {
     which: Which,
 }
 
-/// How it ended, for programs.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Verdict<'l> {
     ended: usize,
     left: &'l [InstanceLine],
 }
 
-/// The same of one gateway of several.
+/// Output of `--all --json`, one per gateway.
 #[derive(Debug, Serialize)]
 struct VerdictAt {
     socket: PathBuf,
@@ -63,20 +62,19 @@ pub(crate) fn run(arguments: &DownArguments) -> ExitCode {
     }
     match arguments.which.dial().and_then(|gateway| end(&gateway)) {
         Ok(Ended { count, left }) => {
-            let done = format!("the gateway has ended; instances that ended with it: {count}");
+            let done = format!("the gateway has ended; instances stopped: {count}");
             report(&done, count, &left, arguments.json)
         }
         Err(error) => error.report(),
     }
 }
 
-/// What a gateway says at its end.
 struct Ended {
     count: usize,
     left: Vec<InstanceLine>,
 }
 
-/// Ends it, and waits until its process is gone: then its lock and its port are free for the next one.
+/// Stops a gateway and waits until its process is gone, so that its lock and port are free.
 fn end(gateway: &GatewayConnection) -> Result<Ended, AskError> {
     let process = gateway.process();
     let Reply::Ended { count, left } = gateways::ask(gateway, Request::Down)? else {
@@ -89,7 +87,7 @@ fn end(gateway: &GatewayConnection) -> Result<Ended, AskError> {
     }
 }
 
-/// Whether a process ends in time.
+/// Waits for a process to exit. Returns false after [`END_LIMIT`].
 fn is_gone(process: &OwnedFd) -> bool {
     let end = Instant::now() + END_LIMIT;
     loop {
@@ -115,7 +113,7 @@ fn end_all(as_json: bool) -> Result<ExitCode, AskError> {
     let mut page = Page::new();
     for VerdictAt { socket, ended, .. } in &verdicts {
         let socket = socket.display();
-        page.line(format_args!("{socket}: ended; instances that ended with it: {ended}"));
+        page.line(format_args!("{socket}: ended; instances stopped: {ended}"));
     }
     let written = if as_json { out::json(&verdicts) } else { out::print(&page) };
     let left: Vec<&InstanceLine> = verdicts.iter().flat_map(|one| &one.left).collect();
@@ -127,10 +125,10 @@ fn end_all(as_json: bool) -> Result<ExitCode, AskError> {
 
 fn tell_left(line: &InstanceLine) {
     let id = line.instance.map_or("not started".into(), |id| id.to_string());
-    say(format_args!("{}: something of it is left ({id}); its guardian goes on", line.server));
+    say(format_args!("{}: not all of it is gone ({id}); its guardian continues", line.server));
 }
 
-/// Says what was ended, and names what is left.
+/// Prints what was stopped, and names what is left.
 pub(crate) fn report(done: &str, count: usize, left: &[InstanceLine], as_json: bool) -> ExitCode {
     let written = if as_json {
         out::json(&Verdict { ended: count - left.len().min(count), left })

@@ -1,4 +1,4 @@
-//! `ostler events`.
+//! `ostler events`: prints the gateway's event log.
 
 use std::io;
 use std::process::ExitCode;
@@ -12,22 +12,19 @@ use crate::gateways::{AskError, Which};
 use crate::out::Screen;
 use crate::{exit, render};
 
-/// What `ostler events` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+The gateway keeps the last thousand events. Times are local; with --json they are UTC (RFC 3339). A server that failed is shown with its exit status and the last lines of its stderr, with secrets masked.
+
 Examples:
   ostler events
   ostler events -f
-  ostler events -f --json | jq 'select(.event == \"backing_off\")'
-
-What the gateway did lately, and why; the last thousand events are kept. Times are this machine's; with
---json, where each event is a line, they are UTC (RFC 3339). A server that failed is shown with its
-exit status and the last lines that it wrote to stderr, without what might be a secret.")]
+  ostler events -f --json | jq 'select(.event == \"backing_off\")'")]
 pub(crate) struct EventsArguments {
-    /// Go on with what happens from now on, until the gateway ends
+    /// Print new events as they happen, until the gateway ends
     #[arg(short, long)]
     follow: bool,
-    /// Print JSON, one line each
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -59,14 +56,14 @@ fn tell(arguments: &EventsArguments) -> Result<io::Result<()>, AskError> {
         };
         match written {
             Ok(()) => {}
-            // Whoever read it has seen enough.
+            // The reader closed the pipe.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Ok(())),
             Err(error) => return Ok(Err(error)),
         }
     }
 }
 
-/// For programs: the time is text.
+/// An event with its time as text.
 fn as_json(event: &LoggedEvent) -> io::Result<Value> {
     let mut line = serde_json::to_value(event)?;
     line["at"] = render::rfc3339(event.at).into();

@@ -1,6 +1,6 @@
-//! A small MCP server of our own: what a gateway without a configuration offers, and what benchmarks call.
+//! Small MCP server with the tools `echo`, `add` and `wait`: the example of a gateway without a configuration, also used by benchmarks.
 //!
-//! One thread and no runtime. Calls that take time are kept aside, so that others overtake them.
+//! One thread, no runtime. Calls of `wait` are kept in a list until they are due, so that other calls overtake them.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -17,20 +17,19 @@ use serde_json::{Value, json};
 use crate::out::protocol;
 
 const VERSION: &str = "2025-11-25";
-/// As much as a pipe holds.
+/// Capacity of a pipe, in bytes.
 const CHUNK: usize = 64 << 10;
-/// The longest message that it takes.
+/// Longest message, in bytes.
 const LONGEST: usize = 64 << 20;
-/// The longest that `wait` waits.
+/// Longest wait of the tool `wait`.
 const LONGEST_WAIT: Duration = Duration::from_mins(10);
 
 const INVALID_PARAMS: i32 = -32602;
 const METHOD_NOT_FOUND: i32 = -32601;
 
-/// What `ostler example-server` is told.
 #[derive(Debug, Args)]
 pub(crate) struct ExampleServerArguments {
-    /// Why it is offered instead of the user's own servers, for its client to see
+    /// Tell clients why the example is offered instead of their own servers
     #[arg(long, value_name = "TEXT")]
     instead_of: Option<String>,
 }
@@ -45,16 +44,16 @@ pub(crate) fn run(arguments: ExampleServerArguments) -> ExitCode {
 
 #[derive(Default)]
 struct Server {
-    /// What was read and is not a whole line yet.
+    /// Input that is not a complete line yet.
     input: Vec<u8>,
     output: Vec<u8>,
-    /// Calls that take time, with their ids.
+    /// Pending calls of `wait`: due time and request id.
     waiting: Vec<(Instant, Vec<u8>)>,
-    /// Why it is offered, if no configuration was found.
+    /// Reason why no configuration was found.
     instead_of: Option<String>,
 }
 
-/// What a call of a tool says.
+/// Parameters of `tools/call`.
 #[derive(Deserialize)]
 struct Call<'a> {
     name: String,
@@ -85,7 +84,7 @@ impl Server {
         }
     }
 
-    /// Waits for input, or for the first of the calls that wait.
+    /// Waits for input or for the next due call. Returns whether there is input.
     fn is_there_input(&self, stdin: &impl AsFd) -> io::Result<bool> {
         let Some(next) = self.waiting.iter().map(|(until, _)| *until).min() else {
             return Ok(true);
@@ -164,7 +163,7 @@ impl Server {
         }
         let message = serde_json::from_str(arguments).map(|Arguments { message }| message.get());
         match message {
-            // A text goes back as it came, with whatever is escaped in it.
+            // The string is returned byte for byte, escapes included.
             Ok(text) if text.starts_with('"') => {
                 let parts: [&[u8]; 3] =
                     [br#"{"content":[{"type":"text","text":"#, text.as_bytes(), b"}]}"];
@@ -207,7 +206,7 @@ impl Server {
         }
     }
 
-    /// What nobody waits for any more gets no answer.
+    /// Drops a pending call; cancelled calls get no response.
     fn cancel(&mut self, frame: &Frame) {
         #[derive(Deserialize)]
         struct Cancelled<'a> {

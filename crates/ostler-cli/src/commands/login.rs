@@ -1,4 +1,4 @@
-//! `ostler login` and `ostler logout`.
+//! `ostler login` and `ostler logout`: OAuth logins to remote servers.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,38 +16,34 @@ use ostler_gateway::remote::oauth::{Browser, LoginError, LoginLimits, log_in, lo
 use crate::out::{chain, say};
 use crate::{exit, out};
 
-/// What `ostler login` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+For a server with a `url` that rejects calls with 401. The command opens or prints a page where you consent. Open the page on this machine, because it leads back here. The tokens are kept in ostler/logins of the XDG state directory, readable only by you, and refreshed when they expire. Connected clients use them from their next call on; if calls still fail, run `ostler restart SERVER`.
+
+Exit status: 3 if there is no such server.
+
 Examples:
   ostler login search
-  ostler login search --no-browser
-
-For a server with a `url` that answers \"who are you?\" (HTTP 401). The page where you say yes is
-opened in a browser, or printed; it has to be opened on this machine, because it leads back here.
-What comes back is kept in the XDG state directory (ostler/logins), for you alone, and renewed when
-it is too old. Clients that are connected have it from their next call on; `ostler restart SERVER`
-if calls fail still.
-Exit status: 3 if there is no such server.")]
+  ostler login search --no-browser")]
 pub(crate) struct LoginArguments {
     #[command(flatten)]
     whose: ServerArguments,
-    /// Only print the page's address
+    /// Print the page's address, and open no browser
     #[arg(long)]
     no_browser: bool,
-    /// How long to wait for your yes
+    /// Wait this long for your consent
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
     timeout: Duration,
 }
 
-/// What `ostler logout` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  ostler logout search
+Revokes the tokens of `ostler login`, where the server supports that, and removes them.
 
-What `ostler login` has brought is given back, if the server takes it back, and forgotten.
-Exit status: 3 if there is no such server, or no login.")]
+Exit status: 3 if there is no such server, or no login.
+
+Examples:
+  ostler logout search")]
 pub(crate) struct LogoutArguments {
     #[command(flatten)]
     whose: ServerArguments,
@@ -55,19 +51,18 @@ pub(crate) struct LogoutArguments {
 
 #[derive(Debug, Args)]
 struct ServerArguments {
-    /// The server, as the configuration calls it
+    /// Name of the server in the configuration
     server: String,
-    /// The configuration that has it
+    /// Read this configuration [env: OSTLER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// Why nobody was logged in or out.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("this directory can't be found")]
+    #[error("cannot find the current directory")]
     Directory(#[source] io::Error),
-    #[error("nothing can be waited for")]
+    #[error("cannot create a runtime")]
     Runtime(#[source] io::Error),
     #[error(transparent)]
     NotFound(#[from] NotFound),
@@ -75,11 +70,11 @@ enum Failure {
     Load(#[from] LoadError),
     #[error("there is no server '{0}'; `ostler check` lists them")]
     NoServer(String),
-    #[error("{0} is started here, and nobody logs in to it: it has a `command` and no `url`")]
+    #[error("{0} has no `url`; only remote servers have logins")]
     NoRemote(String),
     #[error("{0} is not available")]
     Disabled(String, #[source] Disabled),
-    #[error("{0}: nobody is logged in")]
+    #[error("{0}: not logged in")]
     NoLogin(String),
     #[error("{0}")]
     Login(String, #[source] LoginError),
@@ -114,7 +109,7 @@ impl LoginArguments {
         match runtime()?.block_on(log_in(&server, &mut screen, &limits)) {
             Ok(login) => {
                 let scope = login.scope.map_or(String::new(), |scope| format!(", for {scope}"));
-                Ok(format!("{name}: logged in by {}{scope}", login.issuer))
+                Ok(format!("{name}: logged in through {}{scope}", login.issuer))
             }
             Err(LoginError::NotNeeded) => Ok(format!("{name}: {}", LoginError::NotNeeded)),
             Err(error) => Err(Failure::Login(name.clone(), error)),
@@ -131,7 +126,7 @@ impl LogoutArguments {
             return Err(Failure::NoLogin(name.clone()));
         }
         if let Some(problem) = problem {
-            say(format_args!("{name}: it was not taken back, and ends by itself: {problem}"));
+            say(format_args!("{name}: the token was not revoked, and will expire: {problem}"));
         }
         Ok(format!("{name}: logged out"))
     }
@@ -160,7 +155,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     built.map_err(Failure::Runtime)
 }
 
-/// The user's screen, or terminal.
+/// Prints the login page's address, and opens it in a browser if there is a display.
 struct Screen {
     opens: bool,
 }
@@ -173,12 +168,12 @@ fn has_screen() -> bool {
 impl Browser for Screen {
     fn show(&mut self, url: &str) {
         say("open this page to log in; it leads back here:");
-        // Who can't write it down can't go there.
+        // The address goes to stdout, so that it can be copied or piped.
         let _ = out::print_line(url);
         if self.opens {
             let mut open = Command::new("xdg-open");
             let open = open.arg(url).stdin(Stdio::null()).stdout(Stdio::null());
-            // The page's address is on the screen already.
+            // Without a browser the printed address is enough.
             let _ = open.stderr(Stdio::null()).spawn();
         }
     }

@@ -1,13 +1,11 @@
-//! `ostler man`.
+//! `ostler man`: prints the manual page.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap_mangen::Man;
 
-use crate::cli::Cli;
-use crate::{exit, out};
+use crate::{cli, exit, out};
 
 pub(crate) fn run() -> ExitCode {
     match page() {
@@ -16,10 +14,10 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// One page with a section for each command, so that there is a single file to install.
+/// One page with a section per command, so that a single file is installed.
 fn page() -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
-    let mut command = Cli::command();
+    let mut command = cli::command();
     command.build();
     Man::new(command.clone()).render(&mut page)?;
     for subcommand in command.get_subcommands().filter(|sub| sub.get_name() != "help") {

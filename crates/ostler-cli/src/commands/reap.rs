@@ -1,4 +1,4 @@
-//! `ostler reap`.
+//! `ostler reap`: shows or ends what dead owners left.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -17,20 +17,17 @@ use crate::gateways::AskError;
 use crate::page::Page;
 use crate::{exit, out, render};
 
-/// What `ostler reap` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  ostler reap          what would be ended, and the evidence
-  ostler reap --yes    end it
+Touches only what a dead owner left, and only if the guardian is dead too: a living guardian ends it by itself. An owner is dead when the kernel has released its lock. Without a cgroup leaf, only processes that still carry the instance's mark in their environment are found. Containers are found by the label of their instance, never by name or image.
 
-Only what a dead owner has left is touched, and only if its guardian is dead too: a living guardian
-ends it by itself. An owner is dead when the kernel has released its lock. Without a cgroup leaf
-only processes that still carry the instance's mark in their environment can be found. Containers
-are known by the label of their instance, and never by name or image.
-Exit status: 4 if something is left, or may be because a container engine does not answer.")]
+Exit status: 4 if something is left, or may be because a container engine does not answer.
+
+Examples:
+  ostler reap          show what would be ended, and the evidence
+  ostler reap --yes    end it")]
 pub(crate) struct ReapArguments {
-    /// Act instead of only telling
+    /// End it, instead of only showing it
     #[arg(long)]
     yes: bool,
     /// Print JSON
@@ -38,16 +35,16 @@ pub(crate) struct ReapArguments {
     json: bool,
 }
 
-/// What was found of one instance, and what became of it.
+/// Evidence of one instance, and its outcome.
 #[derive(Debug, Serialize)]
 struct Finding {
     instance: InstanceId,
     name: String,
     program: String,
-    /// Which backend has started it.
+    /// Backend that started it.
     backend: String,
     owner: i32,
-    /// What its backend has found, for people and for programs.
+    /// What its backend found, for people and for programs.
     #[serde(skip)]
     lines: Vec<(&'static str, String)>,
     #[serde(flatten)]
@@ -55,7 +52,7 @@ struct Finding {
     #[serde(flatten)]
     holding: Holding,
     outcome: Fate,
-    /// What is still there, or may be.
+    /// What is left, or may be.
     left: Option<String>,
 }
 
@@ -72,14 +69,14 @@ impl Finding {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Fate {
-    /// Nothing was done, for want of `--yes`.
+    /// Not touched, because `--yes` was not given.
     Found,
     LeftToItsGuardian,
-    /// Nothing is left of it.
+    /// Proven gone.
     Gone,
-    /// All that carries its mark is gone; what has cleared its environment can't be found.
+    /// Every marked process is gone; a process that cleared its environment cannot be found.
     MarkedGone,
-    /// It is still there.
+    /// Still there.
     Left,
 }
 

@@ -1,4 +1,4 @@
-//! `ostler reload`.
+//! `ostler reload`: has the gateway reread its configuration.
 
 use std::process::ExitCode;
 
@@ -10,17 +10,15 @@ use crate::out::{self, say};
 use crate::page::Page;
 use crate::render;
 
-/// What `ostler reload` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+The gateway also rereads the file by itself when it changes; then this command shows when, and what was different. Unchanged servers keep running; changed and removed ones stop when their calls in flight are answered. The certificate of --tls-cert is reread as well. If the file has errors, the gateway keeps its current configuration.
+
+Exit status: 1 if the file has errors, 3 if no gateway runs.
+
 Examples:
   ostler reload
-
-The gateway does this by itself when the file changes; then this tells when, and what was different.
-Servers that are unchanged keep running;
-changed and removed ones end when their calls in flight are answered. If something is wrong with the
-file, the configuration in force stays, and the exit status is 1. The certificate of --tls-cert is
-read again, too.")]
+  ostler reload --json")]
 pub(crate) struct ReloadArguments {
     /// Print JSON
     #[arg(long)]
@@ -37,7 +35,7 @@ pub(crate) fn run(arguments: &ReloadArguments) -> ExitCode {
         }
         Ok(_) => AskError::Strange.report(),
         Err(AskError::Failed(reason)) => {
-            AskError::Failed(format!("the configuration in force stays: {reason}")).report()
+            AskError::Failed(format!("kept the current configuration: {reason}")).report()
         }
         Err(error) => error.report(),
     }
@@ -56,7 +54,7 @@ fn describe(reloaded: &Reloaded) -> Page {
         page.line(format_args!("{what:<8} {names}"));
     }
     if let Some(ConfigChange { at, changed, removed, added }) = &reloaded.before {
-        page.line(format_args!("already taken over at {}:", render::clock(*at)));
+        page.line(format_args!("already applied at {}:", render::clock(*at)));
         for (what, names) in [("changed", changed), ("removed", removed), ("added", added)] {
             if !names.is_empty() {
                 page.line(format_args!("{what:<8} {}", names.join(", ")));

@@ -1,4 +1,4 @@
-//! `ostler restart`.
+//! `ostler restart`: stops all instances of a server.
 
 use std::process::ExitCode;
 
@@ -8,17 +8,16 @@ use ostler_gateway::admin::{Reply, Request};
 use crate::commands::down;
 use crate::gateways::{AskError, Which};
 
-/// What `ostler restart` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  ostler restart github
+All instances of the server stop when their calls in flight are answered, and its backoff is reset. Nothing is started: the next call starts a new instance.
 
-All its instances end, with proof, when their calls in flight are answered, and its failures are
-forgotten. Nothing is started before somebody needs it: the next call gets a new instance.
-Exit status: 3 if there is no such server, 4 if something is left.")]
+Exit status: 3 if there is no such server, 4 if something is left.
+
+Examples:
+  ostler restart github")]
 pub(crate) struct RestartArguments {
-    /// The server
+    /// Name of the server
     server: String,
     /// Print JSON
     #[arg(long)]
@@ -32,7 +31,9 @@ pub(crate) fn run(arguments: &RestartArguments) -> ExitCode {
         Ok(Reply::Ended { count, left }) => {
             let done = match count {
                 0 => format!("{}: not running; the next call starts it", arguments.server),
-                _ => format!("{}: ended {count}; the next call starts it anew", arguments.server),
+                _ => {
+                    format!("{}: stopped {count}; the next call starts a new one", arguments.server)
+                }
             };
             down::report(&done, count, &left, arguments.json)
         }

@@ -1,4 +1,4 @@
-//! `ostler schema`.
+//! `ostler schema`: prints the JSON Schema of the configuration.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `ostler sessions`.
+//! `ostler sessions`: lists connected clients.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,6 @@ use crate::gateways::{AskError, Which};
 use crate::page::Page;
 use crate::{out, render};
 
-/// What `ostler sessions` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

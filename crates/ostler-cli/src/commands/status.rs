@@ -1,4 +1,4 @@
-//! `ostler status`.
+//! `ostler status`: shows gateways and configured servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,15 @@ use crate::out;
 use crate::out::chain;
 use crate::page::Page;
 
-/// What `ostler status` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+For each gateway: socket, log, configuration, and all of its servers. Without a gateway: the configuration that `ostler connect` would use.
+
+States: running; idle (starts on first use); backing_off (failed, and waits before the next start); unavailable (for a connected client); disabled.
+
 Examples:
   ostler status
-  ostler status --json | jq '.gateways[].servers[] | select(.state != \"idle\")'
-
-It shows each gateway with its socket, log and configuration, and all of its servers: running, idle
-(started when somebody needs it), backing_off (it has failed, and is not started before its time),
-unavailable (for a client that is connected), disabled. Without a gateway it shows the configuration that
-`ostler connect` would use.")]
+  ostler status --json | jq '.gateways[].servers[] | select(.state != \"idle\")'")]
 pub(crate) struct StatusArguments {
     /// Print JSON
     #[arg(long)]
@@ -34,11 +32,11 @@ pub(crate) struct StatusArguments {
     which: Which,
 }
 
-/// All that there is, for programs.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Status {
     gateways: Vec<Gateway>,
-    /// What a client would use that finds no gateway; none if a gateway runs.
+    /// The configuration that the next gateway would use; none if a gateway runs.
     next: Option<Next>,
 }
 
@@ -46,7 +44,7 @@ struct Status {
 struct Gateway {
     pid: u32,
     socket: PathBuf,
-    /// The file that its messages go to, if that is one.
+    /// Its stderr, if that is a file.
     log: Option<PathBuf>,
     configuration: Option<String>,
     sessions: usize,
@@ -54,11 +52,11 @@ struct Gateway {
     servers: Vec<Server>,
 }
 
-/// The configuration of a gateway that does not run yet.
+/// Configuration that the next gateway would use.
 #[derive(Debug, Serialize)]
 struct Next {
     configuration: Option<PathBuf>,
-    /// Why there is none, or it can't be used.
+    /// Why there is none, or why it is invalid.
     error: Option<String>,
     servers: Vec<Server>,
 }
@@ -68,7 +66,7 @@ struct Server {
     name: String,
     state: &'static str,
     instances: usize,
-    /// Why it can't be had, or is not started now.
+    /// Why it is unavailable or waits.
     reason: Option<String>,
 }
 
@@ -121,7 +119,7 @@ impl Gateway {
     }
 }
 
-/// Where the stderr of a process of this user goes, if that is a file.
+/// The file that stderr of a process goes to, if it is a file.
 fn log_of(pid: u32) -> Option<PathBuf> {
     let target = fs::read_link(format!("/proc/{pid}/fd/2")).ok()?;
     Some(target).filter(|target| target.is_file())
@@ -168,7 +166,7 @@ impl Server {
     fn of(line: &ServerLine, instances: usize) -> Self {
         let backing_off = || {
             let seconds = line.backing_off?.div_ceil(1000);
-            Some(format!("failed {} times in a row, next try in {seconds}s", line.failures))
+            Some(format!("failures in a row: {}, next try in {seconds}s", line.failures))
         };
         let unavailable = || (!line.missing.is_empty()).then(|| line.missing.join("; "));
         let (state, reason) = if line.disabled.is_some() {

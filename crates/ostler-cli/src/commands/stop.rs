@@ -1,4 +1,8 @@
-//! `ostler stop`.
+//! `ostler stop`: stops servers of gateways and of `ostler run`, and waits for the proof.
+//!
+//! Targets come from the ledgers and, for remote servers, from gateways. A gateway is asked to stop its own instances, so that it
+//! does not count the end as a failure. All other instances are stopped by their guardians, and those without a guardian by a
+//! sweep. Then the ledgers are polled until the targets are gone.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -18,28 +22,27 @@ use crate::{exit, out};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How much of an id has to be said.
+/// Shortest prefix of an id that is accepted.
 const SHORTEST_ID: usize = 4;
 
-/// What `ostler stop` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+A gateway stops its own servers: it waits for calls in flight, and the next call starts the server again. Otherwise the guardian of the server sends SIGTERM, and SIGKILL after the grace that the server was started with. Stopping a configured server that does not run succeeds.
+
+Exit status: 3 if there is no such server, 4 if something is left.
+
 Examples:
   ostler stop github
   ostler stop 4711
-  ostler stop --all
-
-A gateway is asked to end its own: calls in flight are answered first, and the next one starts the
-server again. Otherwise each server's guardian is asked: TERM, then KILL after the grace that it was
-started with. A server that is configured and does not run is no mistake. Exit status: 3 if there is no such server, 4 if something is left.")]
+  ostler stop --all")]
 pub(crate) struct StopArguments {
-    /// Names of servers, pids of any of their processes, or beginnings of instance ids
+    /// Name, pid of any process, or start of the instance id
     #[arg(required_unless_present = "all", value_name = "SERVER")]
     targets: Vec<String>,
     /// Stop every server of this user
     #[arg(long, conflicts_with = "targets")]
     all: bool,
-    /// How long to wait for the proof
+    /// Wait at most this long
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
     /// Print JSON
@@ -49,21 +52,20 @@ pub(crate) struct StopArguments {
     which: Which,
 }
 
-/// How it ended, for programs.
+/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Verdict {
-    /// None for a server that was not running.
+    /// None if the server was not running.
     instance: Option<InstanceId>,
     name: String,
     stopped: bool,
 }
 
-/// What is to be stopped.
 #[derive(Debug)]
 struct Target {
     instance: InstanceId,
     name: String,
-    /// As the ledger and the process table tell it; nothing for one that a gateway reaches elsewhere.
+    /// From ledger and process table; none for a remote server.
     view: Option<View>,
 }
 
@@ -90,7 +92,7 @@ impl Target {
     }
 }
 
-/// The instances that gateways reach elsewhere, which are in no ledger.
+/// Instances of remote servers, which are in no ledger.
 fn elsewhere(which: &Which) -> Result<Vec<(InstanceId, String)>, AskError> {
     let lines = which.overviews()?.into_iter().flat_map(|(_, overview)| overview.instances);
     let far = lines.filter(|line| line.place.is_some());
@@ -127,13 +129,13 @@ fn stop(arguments: &StopArguments) -> Result<ExitCode, AskError> {
     Ok(report(&targets, &idle, &left, arguments.json))
 }
 
-/// Whether a gateway has this server, running or not.
+/// Whether a gateway has this server configured.
 fn is_configured(target: &str, which: &Which) -> Result<bool, AskError> {
     let mut servers = which.overviews()?.into_iter().flat_map(|(_, overview)| overview.servers);
     Ok(servers.any(|server| server.name == target))
 }
 
-/// A pid may by chance be the beginning of another server's id, so that names and pids come first.
+/// Instances that a target means. Names and pids come first, because a pid may be the prefix of another instance's id.
 fn meant_by(target: &str, all: &[Target], backends: &BlockingBackends) -> Vec<InstanceId> {
     let by = |is_meant: &dyn Fn(&Target) -> bool| -> Vec<InstanceId> {
         all.iter().filter(|one| is_meant(one)).map(|one| one.instance).collect()
@@ -155,14 +157,14 @@ fn ask(
     let here = targets.iter().filter_map(|one| one.view.as_ref());
     let is_alone = |view: &View| !asked.contains(&view.instance) && !backends.ask(view);
     let alone = here.filter(|view| is_alone(view)).count();
-    // Without a guardian to ask, the instance is a dead owner's, or about to be.
+    // An instance without a guardian belongs to a dead owner, or soon will.
     if alone > 0 {
         backends.sweep(places);
     }
     Ok(())
 }
 
-/// A gateway that is asked itself knows that nothing has failed. Says who is on its way then.
+/// Asks each gateway to stop its own targets, so that it does not count them as failures. Returns the instances that are stopping.
 fn ask_gateways(targets: &[Target], which: &Which) -> Result<BTreeSet<InstanceId>, AskError> {
     let mut asked = BTreeSet::new();
     for (place, overview) in which.overviews()? {
@@ -173,7 +175,7 @@ fn ask_gateways(targets: &[Target], which: &Which) -> Result<BTreeSet<InstanceId
         if own.is_empty() {
             continue;
         }
-        // One that ends by itself meanwhile ends its servers as well.
+        // A gateway that exits meanwhile stops its servers as well.
         let answer =
             GatewayConnection::to(&place).ok().map(|it| gateways::ask(&it, Request::Stop(own)));
         if let Some(Ok(Reply::Stopping(ids))) = answer {
@@ -183,7 +185,7 @@ fn ask_gateways(targets: &[Target], which: &Which) -> Result<BTreeSet<InstanceId
     Ok(asked)
 }
 
-/// Who is still there when the time is up.
+/// Waits for the targets to end. Returns those that are left at the timeout.
 fn wait(
     backends: &BlockingBackends,
     places: &Places,
@@ -196,7 +198,7 @@ fn wait(
     let mut told = false;
     loop {
         let there = backends.snapshot(places).into_iter().map(|view| view.instance);
-        // A gateway that is gone reaches nobody.
+        // A gateway that has exited has no remote sessions.
         let far = if is_far { elsewhere(which).unwrap_or_default() } else { Vec::new() };
         let there = there.chain(far.into_iter().map(|(instance, _)| instance));
         let left: BTreeSet<InstanceId> = there.filter(|id| wanted.contains(id)).collect();
@@ -230,7 +232,7 @@ fn report(
         let end = match (one.instance, one.stopped) {
             (None, _) => "not running",
             (Some(_), true) => "stopped",
-            (Some(_), false) => "still there; its guardian goes on",
+            (Some(_), false) => "still there; its guardian continues",
         };
         page.line(format_args!("{}: {end}", one.name));
     }

@@ -1,4 +1,4 @@
-//! `ostler why`.
+//! `ostler why`: explains which server caused a process or container.
 
 mod container;
 
@@ -20,19 +20,19 @@ use crate::page::Page;
 use crate::states::{self, true_state};
 use crate::{exit, render};
 
-/// What `ostler why` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+A number is a process if there is one, otherwise the start of a container id. Only engines in which servers of ostler may have containers are asked.
+
+Exit status: 3 if no server caused it.
+
 Examples:
   ostler why 4711
   ostler why 4711 --json
   ostler why happy_horse
-  ostler why 0123456789ab
-
-A number is a process if there is one, and else the beginning of a container's id. Only engines are
-asked in which servers of ostler may have containers.")]
+  ostler why 0123456789ab")]
 pub(crate) struct WhyArguments {
-    /// The process, or the container by its name or the beginning of its id, to explain
+    /// Pid, or name or start of the id of a container
     #[arg(value_name = "PID|CONTAINER")]
     target: Target,
     /// Print JSON
@@ -42,11 +42,10 @@ pub(crate) struct WhyArguments {
     which: Which,
 }
 
-/// A pid, a container's name, or the beginning of its id.
+/// A pid, a container's name, or a prefix of its id.
 #[derive(Clone, Debug)]
 struct Target(String);
 
-/// It can be none of them.
 #[derive(Debug, thiserror::Error)]
 #[error("give a pid, a container's name, or at least two characters of its id")]
 struct InvalidTarget;
@@ -75,7 +74,7 @@ struct Reply {
     part: Fields,
     role: Role,
     instance: Value,
-    /// What its gateway knows of it.
+    /// What its gateway knows.
     gateway: Option<InstanceLine>,
 }
 
@@ -117,9 +116,9 @@ fn known_to_gateway(which: &Which, view: &View) -> Result<Option<InstanceLine>, 
     Ok(overviews.into_iter().find(|line| line.instance == Some(view.instance)))
 }
 
-/// For whom a gateway has it.
+/// Adds the gateway's knowledge: key, starter, leases, calls.
 fn on_behalf_of(line: &InstanceLine, page: &mut Page) {
-    let held = if line.leases.is_empty() { "nobody".into() } else { line.leases.join("; ") };
+    let held = if line.leases.is_empty() { "no session".into() } else { line.leases.join("; ") };
     entry(page, "shared by", &line.key);
     entry(page, "started for", &line.by);
     entry(page, "held by", held);

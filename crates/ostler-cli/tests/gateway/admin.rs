@@ -1,4 +1,4 @@
-//! What operators see and do.
+//! Operator commands: ps, why, stop, restart, sessions, events.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -45,7 +45,7 @@ rows! {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         let mut clients = [test_gateway.client(&["a"]), test_gateway.client(&["a"])];
         clients.iter_mut().for_each(crate::test_gateway::Client::echo);
-        assert_eq!(test_gateway.ostler(&["restart", "a"]), "a: ended 2; the next call starts it anew\n");
+        assert_eq!(test_gateway.ostler(&["restart", "a"]), "a: stopped 2; the next call starts a new one\n");
         assert!(test_gateway.starts("a").iter().all(|pid| !is_alive(*pid)));
         assert_eq!(test_gateway.try_ostler(&["restart", "nobody"]).status.code(), Some(3));
         clients.into_iter().for_each(crate::test_gateway::Client::end);

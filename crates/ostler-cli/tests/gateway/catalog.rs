@@ -1,4 +1,4 @@
-//! What is known needs no server.
+//! The catalog: known lists start no server.
 
 use ostler_testkit::rows;
 use serde_json::json;

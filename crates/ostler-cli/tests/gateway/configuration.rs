@@ -1,4 +1,4 @@
-//! What the configuration says, and what becomes of it when that changes.
+//! Settings of the configuration, and reloads.
 
 use std::process::Output;
 
@@ -80,11 +80,11 @@ rows! {
         let mut client = test_gateway.client(&["a"]);
         client.echo();
         test_gateway.write("{ \"mcpServers\": { \"a\": { \"comand\": \"x\" } } }");
-        wait_until("it says so", PATIENCE, || gateway.stderr().contains("the configuration in force stays"));
+        wait_until("it says so", PATIENCE, || gateway.stderr().contains("kept the current configuration"));
         let answer = test_gateway.try_ostler(&["reload"]);
         assert_eq!(answer.status.code(), Some(1));
         let said = String::from_utf8_lossy(&answer.stderr).into_owned();
-        assert!(said.contains("the configuration in force stays") && said.contains(":1:"), "{said}");
+        assert!(said.contains("kept the current configuration") && said.contains(":1:"), "{said}");
         client.echo();
         assert_eq!(test_gateway.starts("a").len(), 1);
         client.end();

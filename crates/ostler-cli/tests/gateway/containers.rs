@@ -124,7 +124,7 @@ mod engine {
             let ended = dock.ostler(&["down"]);
             assert_eq!(ended.status.code(), Some(4), "{ended:?}");
             let said = String::from_utf8_lossy(&ended.stderr);
-            assert!(said.starts_with("ostler: box: something of it is left ("), "{said}");
+            assert!(said.starts_with("ostler: box: not all of it is gone ("), "{said}");
             drop(agent);
             dock.thaw_engine();
             dock.expect_no_containers();

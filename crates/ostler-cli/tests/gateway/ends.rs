@@ -1,4 +1,4 @@
-//! The end of the gateway.
+//! Shutdown and death of the gateway.
 
 use ostler_testkit::{STUBBORN, Stage, rows, wait_until};
 use rustix::process::Signal;
@@ -76,7 +76,7 @@ rows! {
         let mut client = test_gateway.client(&["a"]);
         client.echo();
         let said = test_gateway.ostler(&["down"]);
-        assert_eq!(said, "the gateway has ended; instances that ended with it: 1\n");
+        assert_eq!(said, "the gateway has ended; instances stopped: 1\n");
         expect_told(client);
         test_gateway.expect_no_process();
         assert_eq!(test_gateway.try_ostler(&["down"]).status.code(), Some(3));

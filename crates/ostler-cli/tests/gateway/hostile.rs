@@ -1,4 +1,4 @@
-//! Clients on HTTP that mean no good, and what they cost the gateway.
+//! Hostile clients on HTTP, and what they cost the gateway.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::test_gateway::{PATIENCE, TestGateway, serve};
 
-/// How many connections somebody opens, and how many of them a gateway keeps at most.
+/// Connections that an attacker opens, and the most that a gateway keeps.
 const CONNECTIONS: usize = 10_000;
 const KEPT: usize = 4096;
 /// What all of them together may cost, in KiB.
@@ -20,7 +20,7 @@ const CONNECTIONS_COST: u64 = 128 << 10;
 /// What bodies that are being read may cost, in KiB, with what it takes to read them.
 const BODIES_COST: u64 = 160 << 10;
 
-/// A gateway, somebody whom it has to serve whatever happens, and what it takes to serve only that one.
+/// A gateway, a client that it must serve at all times, and its resources with only that client.
 struct Scene {
     test_gateway: TestGateway,
     gateway: Launched,
@@ -62,7 +62,7 @@ fn ping() -> String {
     request(&json!(1), "ping", &json!({}))
 }
 
-/// This process and those that it starts may have so many descriptors.
+/// Sets the descriptor limit of this process and its children.
 fn allow_descriptors(count: u64) {
     let maximum = getrlimit(Resource::Nofile).maximum.map(|most| most.max(count));
     let limit = Rlimit { current: Some(count), maximum };
@@ -145,7 +145,7 @@ fn without_descriptors_it_waits_and_serves_those_that_it_has() {
         kept.write_all(scene.friend.text("POST", &ping()).as_bytes()).unwrap();
         kept = finished(kept);
     }
-    // Whoever tries without a pause never rests.
+    // An accept loop without a pause would use the CPU all the time.
     wait_until("it rests", PATIENCE, || rests(pid));
     limit(pid, before);
     for stream in waiting {

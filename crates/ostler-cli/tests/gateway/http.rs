@@ -97,7 +97,7 @@ rows! {
         echo(&inside);
         client.signal(Signal::STOP);
         test_gateway.expect_no_server();
-        // Nobody else is kept waiting, and it is served when it goes on.
+        // No other client waits, and the stopped one is served when it continues.
         echo(&web.enter());
         client.signal(Signal::CONT);
         echo(&inside);

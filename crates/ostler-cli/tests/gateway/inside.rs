@@ -1,4 +1,4 @@
-//! Clients inside of an instance: which gateway they get, and with what it ends.
+//! Clients inside an instance: which gateway serves them, and when it ends.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ fn end_fence(test_gateway: &TestGateway, mut fence: Client, end: fn(&mut Launche
     wait_until("its gateway has ended with it", PATIENCE, || test_gateway.gateways() == left);
 }
 
-/// A gateway of the fence beside one of everybody else, ended in every way.
+/// A gateway inside the fence beside the shared one, ended in every way.
 fn a_fence_and_a_client_outside(stage: Stage, prefix: &[&str]) {
     let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "all" }));
     let mut starts = 0;

@@ -40,11 +40,11 @@ fn stopping_an_idle_server_is_no_mistake() {
 fn reload_tells_what_the_watcher_has_taken_over() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let mut gateway = test_gateway.serve(&[]);
-    assert!(!test_gateway.ostler(&["reload"]).contains("taken over"));
+    assert!(!test_gateway.ostler(&["reload"]).contains("applied at"));
     test_gateway.configure(&[("a", test_gateway.stub("a", &["--child"], &json!({})))]);
-    wait_until("it was seen", PATIENCE, || gateway.stderr().contains("took over"));
+    wait_until("it was seen", PATIENCE, || gateway.stderr().contains("applied the configuration"));
     let said = test_gateway.ostler(&["reload"]);
-    assert!(said.contains("already taken over at ") && said.contains("changed  a"), "{said}");
+    assert!(said.contains("already applied at ") && said.contains("changed  a"), "{said}");
     let told = test_gateway.ostler_json(&["reload", "--json"]);
     assert_eq!((&told["changed"], &told["before"]["changed"]), (&json!([]), &json!(["a"])));
     test_gateway.down_with(&mut gateway);
@@ -122,7 +122,7 @@ fn a_client_without_a_configuration_is_told_where_one_was_looked_for() {
         let mut command = test_gateway.command(test_gateway.program());
         command.arg(words).env("HOME", &home).env_remove("XDG_CONFIG_HOME");
         let mut launched = ostler_testkit::Launched::start(&mut command);
-        let hint = format!("{near} is there, but not read");
+        let hint = format!("{near} is not read");
         wait_until("it was said", PATIENCE, || launched.stderr().contains(&hint));
         assert!(launched.stderr().contains("looked for"), "{}", launched.stderr());
         launched.close_stdin();

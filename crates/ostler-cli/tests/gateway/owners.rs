@@ -1,4 +1,4 @@
-//! Whom servers ask, with real processes: how many instances there are for which sessions of an agent.
+//! Requests of servers to clients: which session is asked, and how many instances an agent gets.
 
 use ostler_testkit::{Launched, rows};
 use serde_json::{Value, json};

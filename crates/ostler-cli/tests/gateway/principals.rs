@@ -1,4 +1,4 @@
-//! Two tokens at one server: what one of them causes is not the other's to bear.
+//! Two tokens at one server: failures caused by one do not affect the other.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::tokens::{CI, TEAM, serve_tokens};
 
 /// Handshakes that a hostile client sends one after the other.
 const HANDSHAKES: usize = 30;
-/// For a call that has nothing to wait for; the backoff after so many failures is far longer.
+/// Bound of a call that does not wait; the backoff after these failures is far longer.
 const PROMPT: Duration = Duration::from_secs(5);
 
 /// A gateway with two tokens and this server.

@@ -80,7 +80,7 @@ fn requests_of_a_token_in_a_minute_have_a_limit_that_a_reload_changes() {
     let (test_gateway, mut gateway, ci, team) = gateway(&json!({ "requestsPerMinute": 30 }));
     let session = ci.enter();
     let refused = (0..40).map(|_| ping(&session)).find(|reply| reply.status != 200);
-    let wait = assert_refused(refused.unwrap(), "all requests that it may send in a minute");
+    let wait = assert_refused(refused.unwrap(), "used its requests of this minute");
     assert!((1..=2).contains(&wait), "{wait}");
     echo(&team.enter());
     configure(&test_gateway, &json!({ "requestsPerMinute": 1_000_000 }));
@@ -101,7 +101,7 @@ fn the_bytes_of_a_tokens_requests_that_wait_have_a_limit() {
     let mut large = session.send("POST", &call(300 << 10));
     let text = large.message()["error"]["message"].to_string();
     assert_eq!(large.status, 413);
-    assert!(text.contains("may have 262144 bytes in all"), "{text}");
+    assert!(text.contains("more than the 262144 bytes that may wait"), "{text}");
     assert_eq!(team.enter().send("POST", &call(300 << 10)).status, 200);
     // A body that has arrived in part counts as well; if the call comes first, that one is refused instead.
     let head = session.text("POST", "").replace("Length: 0", "Length: 220000");
@@ -112,7 +112,7 @@ fn the_bytes_of_a_tokens_requests_that_wait_have_a_limit() {
         let reply = session.send("POST", &call(100 << 10));
         let is_refused = reply.status == 429;
         if is_refused {
-            assert_refused(reply, "bytes of this token's requests wait");
+            assert_refused(reply, "bytes of waiting requests");
             assert_eq!(ping(&session).status, 200, "a small request finds room");
         }
         is_refused
@@ -132,6 +132,6 @@ fn a_batch_counts_as_many_requests_as_it_has() {
         format!("[{}]", pings.collect::<Vec<_>>().join(","))
     };
     assert_eq!(session.send("POST", &batch(20)).status, 200);
-    assert_refused(session.send("POST", &batch(20)), "all requests that it may send in a minute");
+    assert_refused(session.send("POST", &batch(20)), "used its requests of this minute");
     test_gateway.down_with(&mut gateway);
 }

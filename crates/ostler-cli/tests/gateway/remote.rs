@@ -1,4 +1,4 @@
-//! Servers that somebody else runs, with the program as people use it.
+//! Remote servers and logins, through the program.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -181,7 +181,7 @@ fn a_login_is_begun_in_a_terminal_and_lets_clients_in() {
     let page = lines.next().unwrap().unwrap();
     assert!(get(&page).1.contains("Logged in"));
     let said = lines.next().unwrap().unwrap();
-    assert!(said.starts_with("far: logged in by http://127.0.0.1"), "{said}");
+    assert!(said.starts_with("far: logged in through http://127.0.0.1"), "{said}");
     assert!(login.wait().unwrap().success());
 
     let logins = test_gateway.sandbox.state().join("ostler/logins");

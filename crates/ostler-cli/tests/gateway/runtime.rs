@@ -167,7 +167,7 @@ rows! {
         assert_eq!((test_gateway.gateways().len(), test_gateway.starts("a").len()), (0, 1));
         let said = bare.0.stderr();
         assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.contains(&format!("follows {}", test_gateway.config().display())), "{said}");
+        assert!(said.contains(&format!("using {}", test_gateway.config().display())), "{said}");
         bare.end();
         test_gateway.down_with(&mut gateway);
 
@@ -184,7 +184,7 @@ rows! {
 fn assert_not_followed(test_gateway: &TestGateway, reason: &str) {
     let mut client = Client::start(test_gateway.command(test_gateway.program()).arg("connect"));
     let said = client.0.stderr();
-    assert!(said.contains(reason) && said.contains("an example server is offered"), "{said}");
+    assert!(said.contains(reason) && said.contains("offering an example server"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     let tools = client.0.call("tools/list", &json!({}));
     assert!(tools.to_string().contains("example__echo"), "{tools}");

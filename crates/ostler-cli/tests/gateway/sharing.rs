@@ -169,13 +169,13 @@ rows! {
         let mut clients: Vec<Client> = names.iter().map(|name| test_gateway.client(&[name])).collect();
         clients[1].begin(7, "echo", &json!({ "never": true }));
         test_gateway.expect_calls(1);
-        // Whoever else there is makes room, for one after the other.
+        // Idle instances make room for others, one after the other.
         clients[0].echo();
         let idle = *test_gateway.starts("a").last().unwrap();
         clients[2].begin(7, "echo", &json!({ "never": true }));
         test_gateway.expect_calls(2);
         wait_until("the idle one is gone", PATIENCE, || !ostler_testkit::is_alive(idle));
-        // Now nobody is idle.
+        // Now no instance is idle.
         let refused = clients[0].0.call("tools/call", &json!({ "name": "echo", "arguments": {} }));
         let text = refused["error"]["message"].as_str().unwrap();
         assert!(text.contains("the cap on instances is reached"), "{refused}");

@@ -1,4 +1,4 @@
-//! Who starts a gateway, and when it ends by itself.
+//! Start of a gateway by clients, and its idle exit.
 
 use std::process::Stdio;
 
@@ -76,7 +76,7 @@ fn a_second_gateway_at_the_same_place_is_refused() {
     let config = test_gateway.config();
     let second = test_gateway.try_ostler(&["serve", "--config", config.to_str().unwrap()]);
     assert_eq!(second.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&second.stderr).contains("a gateway runs already at"));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("a gateway already runs at"));
     test_gateway.down_with(&mut gateway);
 }
 

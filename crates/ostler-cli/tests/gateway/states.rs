@@ -1,4 +1,4 @@
-//! What `ps` says of instances: true states, restarts, clients, and a table that fits the terminal.
+//! `ps` for a gateway: states, restarts, clients, and a table that fits the terminal.
 
 use ostler_testkit::{Launched, Stage, is_alive, rows, wait_until};
 use rustix::process::Signal;

@@ -1,4 +1,4 @@
-//! No text from outside steers the terminal that it is shown on.
+//! Untrusted text cannot control the terminal.
 
 use ostler_testkit::{FakeHttp, FakeIssuer, Launched, Manners, Stage, standard, wait_until};
 use serde_json::{Value, json};

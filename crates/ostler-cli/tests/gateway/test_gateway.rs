@@ -169,7 +169,7 @@ impl<S: Borrow<Stage>> TestGateway<S> {
         });
     }
 
-    /// No process is left of anything, and nobody else was hurt.
+    /// Asserts that no process is left and that bystanders are untouched.
     pub(crate) fn expect_no_process(&self) {
         self.sandbox.expect_no_process_left(PATIENCE);
         self.bystanders().assert_untouched();

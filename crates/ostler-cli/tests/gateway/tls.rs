@@ -1,4 +1,4 @@
-//! Clients on HTTP whose connections are secured.
+//! Clients on HTTPS.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -106,7 +106,7 @@ fn a_reload_takes_over_the_certificate_unless_it_can_not_be_used() {
     assert_eq!(greet(&test_gateway, &other, address).as_deref(), Some("HTTP/1.1 200 OK"));
     fs::write(authority.file("gateway.key"), "broken").unwrap();
     let said = test_gateway.ostler_json(&["reload", "--json"])["notices"].to_string();
-    assert!(said.contains("the certificate in force stays: "), "{said}");
+    assert!(said.contains("kept the old certificate: "), "{said}");
     assert_eq!(greet(&test_gateway, &other, address).as_deref(), Some("HTTP/1.1 200 OK"));
     test_gateway.down_with(&mut gateway);
 }

@@ -1,4 +1,4 @@
-//! What lets clients on HTTP in.
+//! Tokens of clients on HTTP.
 
 use std::net::SocketAddr;
 
@@ -135,7 +135,7 @@ fn who_came_with_a_token_goes_with_it() {
     wait_until("its server has gone", PATIENCE, || {
         test_gateway.instances().iter().all(|instance| instance["name"] == "b")
     });
-    // Nobody else is concerned.
+    // Other tokens are not affected.
     assert_eq!(team_at.send("POST", &ping).status, 200);
     assert_eq!(test_gateway.instances().len(), 1);
     // One that is for something else now is another one.

@@ -17,7 +17,7 @@ const COST: u64 = 128 << 10;
 /// gateway, and what the allocator keeps. All of them together would be more.
 const UNREAD_COST: u64 = 288 << 10;
 
-/// A gateway with one server, and what it takes before anybody asks for anything.
+/// A gateway with one server, and its memory before the first request.
 struct Scene {
     test_gateway: TestGateway,
     gateway: Launched,
@@ -54,7 +54,7 @@ impl Scene {
     }
 }
 
-/// A call with so many bytes that is never answered.
+/// A call of this many bytes that is never answered.
 fn call(id: u64, tool: &str, bytes: usize) -> String {
     let head = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call""#);
     let text = "x".repeat(bytes);
@@ -90,7 +90,7 @@ fn calls_on_http_that_wait_for_a_server_to_start_have_a_limit() {
                 let mut reply = Reply::read(stream).unwrap();
                 assert_eq!((reply.status, reply.header("retry-after")), (429, Some("1")));
                 let text = reply.message()["error"]["message"].to_string();
-                assert!(text.contains("bytes of this session's requests wait already"), "{text}");
+                assert!(text.contains("bytes of waiting requests"), "{text}");
             }
             Err(_) => waiting.push(stream),
         }

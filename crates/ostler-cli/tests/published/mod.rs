@@ -68,7 +68,7 @@ impl Published {
     }
 }
 
-/// Has a command start what was fetched, and ask nobody.
+/// Has a command use the fetched packages, without any registry.
 pub(crate) fn offline(command: &mut Command) -> &mut Command {
     command.envs(variables()).env("npm_config_offline", "true").env("UV_OFFLINE", "1")
 }

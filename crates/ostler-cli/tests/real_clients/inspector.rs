@@ -46,11 +46,11 @@ fn the_command_line_of_the_inspector_on_http() {
 fn play(way: &Way<'_>) -> Seen {
     let steps: &[Step] = if way.server.name == "everything" { &EVERYTHING } else { &TIME };
     let mut seen = Seen::new();
-    // It never shows who the server says it is.
+    // It never shows `serverInfo`.
     seen.insert("server".into(), Value::Null);
     for (what, method, words) in steps {
         let mut result = step(way, method, words)["result"].take();
-        // Here the gateway says who is missing from a list.
+        // Through the gateway `_meta` names missing servers.
         result.as_object_mut().unwrap().remove("_meta");
         for list in ["tools", "prompts"] {
             strip(result.get_mut(list), &way.prefix);

@@ -23,7 +23,7 @@ fn clients_on_http_in_the_old_way_that_are_killed_leave_nothing() {
     leave_nothing(Transport::Sse);
 }
 
-/// Each has an instance of its own, which goes with it and with nobody else.
+/// Each client has an instance of its own, which ends with that client.
 fn leave_nothing(transport: Transport) {
     let gateway = Gateway::open_with(transport, &json!({}), &json!({ "detachTimeout": "1s" }));
     let test_gateway = &gateway.test_gateway;

@@ -12,7 +12,7 @@ use crate::scripts::{Script, play};
 use crate::test_gateway::{Client, TestGateway};
 use crate::{PLAY, Reach, Way, compare, tools};
 
-/// A server of somebody else, and where it is.
+/// A published server on HTTP, and its address.
 struct Far {
     _server: Launched,
     port: u16,

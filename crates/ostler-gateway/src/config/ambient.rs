@@ -46,7 +46,7 @@ fn look_up(spec: &mut ServerSpec, own: &OsStr, gateway: Option<&OsStr>) -> Optio
         return None;
     }
     let Some(other) = other else {
-        return Some(format!("it is not on the PATH {}", own.display()));
+        return Some(format!("not on the PATH {}", own.display()));
     };
     let joined = [own, other].join(OsStr::new(":"));
     set_path(spec, &joined);
@@ -54,7 +54,7 @@ fn look_up(spec: &mut ServerSpec, own: &OsStr, gateway: Option<&OsStr>) -> Optio
         return None;
     }
     let (mine, theirs) = (other.display(), own.display());
-    Some(format!("it is neither on the client's PATH ({theirs}) nor on the gateway's ({mine})"))
+    Some(format!("neither on the client's PATH ({theirs}) nor on the gateway's ({mine})"))
 }
 
 fn path_of(spec: &ServerSpec) -> &OsStr {

@@ -201,7 +201,7 @@ fn server(form: &mut ServerForm, property: &ObjectProp<'_>, reader: &mut Reader<
 fn dismiss(name: &str, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool {
     let key = property.name.range();
     if ELSEWHERE.contains(&name) {
-        reader.notice(key, "means something to another client only");
+        reader.notice(key, "ignored: only another client uses it");
     } else if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
         reader.wrong_word(key, reason);
     } else {
@@ -224,8 +224,7 @@ fn file(form: &mut FileForm, property: &ObjectProp<'_>, reader: &mut Reader<'_>)
             }
         }
         "inputs" => {
-            let message =
-                "nobody is asked for anything here; put variables in the place of ${input:...}";
+            let message = "ostler does not prompt; use variables instead of ${input:...}";
             reader.notice(property.name.range(), message);
         }
         _ => return false,
@@ -242,7 +241,7 @@ fn mcp(adopted: &mut AdoptedByFile, property: &ObjectProp<'_>, reader: &mut Read
         }
         "allowed" => reader.fill(&mut adopted.allowed, key, value),
         "excluded" => reader.fill(&mut adopted.excluded, key, value),
-        "inputs" => reader.notice(key, "means something to another client only"),
+        "inputs" => reader.notice(key, "ignored: only another client uses it"),
         "sessionIdleTtlMs" => reader.wrong_word(key, "write `idleTimeout` for each server"),
         _ => adopted.servers.extend(Named::read(property, reader)),
     }

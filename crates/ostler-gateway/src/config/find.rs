@@ -40,7 +40,7 @@ pub struct Search<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum NotFound {
     /// Where somebody has said that it is.
-    #[error("there is no configuration at {}", path.display())]
+    #[error("cannot read the configuration {}", path.display())]
     Named {
         /// There.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum NotFound {
         source: io::Error,
     },
     /// Anywhere.
-    #[error("there is no configuration; looked for {}{}", list(places), hint(ignored))]
+    #[error("no configuration found; looked for {}{}", list(places), hint(ignored))]
     Anywhere {
         /// Where it could have been.
         places: Vec<PathBuf>,
@@ -116,7 +116,7 @@ fn in_home(base: &Path) -> PathBuf {
 
 fn hint(ignored: &[(PathBuf, PathBuf)]) -> String {
     let hint = |(path, meant): &(PathBuf, PathBuf)| {
-        format!("; {} is there, but not read; move it to {}", path.display(), meant.display())
+        format!("; {} is not read; move it to {}", path.display(), meant.display())
     };
     ignored.iter().map(hint).collect::<Vec<_>>().concat()
 }

@@ -188,7 +188,7 @@ impl<'t> Reader<'t> {
     /// Puts what was read into its place, unless something is there.
     pub(super) fn place<T>(&mut self, slot: &mut Option<At<T>>, read: At<T>) {
         if slot.is_some() {
-            self.wrong_word(read.key, "another key has said this already");
+            self.wrong_word(read.key, "another key sets this already");
         } else {
             *slot = Some(read);
         }

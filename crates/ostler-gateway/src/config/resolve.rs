@@ -32,16 +32,13 @@ pub enum Disabled {
         names: Vec<String>,
     },
     /// It wants something that only another client can fill in.
-    #[error(
-        "{} can only be filled in by another client; put variables in their place",
-        foreign(names)
-    )]
+    #[error("only another client can fill in {}; use variables instead", foreign(names))]
     Foreign {
         /// This.
         names: Vec<String>,
     },
     /// Its file of variables can't be used.
-    #[error("the file of its variables, {}", path.display())]
+    #[error("its envFile {}", path.display())]
     EnvFile {
         /// The file.
         path: PathBuf,
@@ -52,7 +49,7 @@ pub enum Disabled {
     #[error("its command is empty")]
     NoCommand,
     /// A variable holds what can't be given to a process.
-    #[error("a variable that it gets has a NUL in it")]
+    #[error("one of its variables contains a NUL byte")]
     Nul,
     /// Where it is reached is nowhere.
     #[error(transparent)]
@@ -64,7 +61,7 @@ pub enum Disabled {
         name: String,
     },
     /// The file of its token can't be used.
-    #[error("the file of its token, {}", path.display())]
+    #[error("its bearerTokenFile {}", path.display())]
     TokenFile {
         /// The file.
         path: PathBuf,

@@ -65,8 +65,7 @@ pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) ->
 
 fn check_name(name: &str, key: Range, reader: &mut Reader<'_>) {
     if name.trim().is_empty() || name.len() > LONGEST_NAME || name.contains(is_hidden) {
-        let message =
-            format!("a server's name has 1 to {LONGEST_NAME} characters that can be seen");
+        let message = format!("a server's name has 1 to {LONGEST_NAME} visible characters");
         reader.wrong_word(key, &message);
     }
 }
@@ -149,7 +148,7 @@ fn tools(form: &mut ServerForm, reader: &mut Reader<'_>) -> Tools {
 /// What only one of two keys may say.
 fn one_of<T>(own: Option<At<T>>, other: Option<At<T>>, reader: &mut Reader<'_>) -> Option<At<T>> {
     if let (Some(_), Some(other)) = (&own, &other) {
-        reader.wrong_key(other.key, "another key has said this already");
+        reader.wrong_key(other.key, "another key sets this already");
     }
     own.or(other)
 }
@@ -171,7 +170,7 @@ fn reach(
         (false, None) => {
             // If some of it could not be read, it may have had one.
             if is_whole {
-                reader.wrong_word(key, "it has neither a `command` nor a `url`");
+                reader.wrong_word(key, "needs a `command` or a `url`");
             }
             None
         }

@@ -9,6 +9,6 @@ use super::words::Era;
 /// Refuses what a server can't have yet.
 pub(super) fn server(form: &ServerForm, reader: &mut Reader<'_>) {
     if let Some(At { value: Era::Modern, range, .. }) = &form.era {
-        reader.wrong_word(*range, "this generation of the protocol can't be spoken yet");
+        reader.wrong_word(*range, "this generation of the protocol is not supported yet");
     }
 }

@@ -190,9 +190,9 @@ fn describe(what: &What) -> (&'static str, String) {
         What::BackingOff { principal, failures, wait, .. } => {
             let of = principal.name().map(|name| format!(" of {name}")).unwrap_or_default();
             let wait = wait.as_millis();
-            ("backing_off", format!("{failures} failures{of}, next try in {wait} ms"))
+            ("backing_off", format!("failures{of} in a row: {failures}, next try in {wait} ms"))
         }
-        What::Replaced(_) => ("replaced", "another configuration is in force".into()),
+        What::Replaced(_) => ("replaced", "a new configuration was applied".into()),
         _ => ("other", String::new()),
     };
     (name, variant::readable(&detail).into_owned())

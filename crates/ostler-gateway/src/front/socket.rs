@@ -47,7 +47,7 @@ pub enum SocketError {
     #[error("no directory can hold the socket; set OSTLER_RUNTIME_DIR to one that can")]
     NoDirectory(#[source] io::Error),
     /// A gateway is there already.
-    #[error("a gateway runs already at {}", .0.display())]
+    #[error("a gateway already runs at {}", .0.display())]
     Taken(PathBuf),
     /// It could not be made.
     #[error("the socket {} can't be made", path.display())]

@@ -184,7 +184,7 @@ impl Gateway {
         }
         notices.extend(self.warnings());
         notices.extend(
-            renewed.err().map(|error| format!("the certificate in force stays: {}", why(&error))),
+            renewed.err().map(|error| format!("kept the old certificate: {}", why(&error))),
         );
         Ok((changes, notices))
     }

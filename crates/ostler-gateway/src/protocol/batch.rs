@@ -21,19 +21,19 @@ const MOST: usize = 256;
 /// Why a batch is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InvalidBatch {
-    #[error("several messages at once are not part of this version of the protocol")]
+    #[error("this protocol version has no batches")]
     Version,
     #[error("it is not JSON")]
     NotJson,
-    #[error("there is no message in it")]
+    #[error("the batch is empty")]
     Empty,
     #[error("a batch has at most {MOST} messages")]
     TooMany,
     #[error("one of its messages is invalid: {0}")]
     Invalid(InvalidFrame),
-    #[error("the handshake comes alone")]
+    #[error("initialize cannot be part of a batch")]
     Handshake,
-    #[error("an id is there twice")]
+    #[error("two messages of the batch have the same id")]
     Repeated,
 }
 

@@ -23,9 +23,9 @@ pub(crate) struct Found {
 /// Why parameters are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unclear {
-    #[error("the parameter `{0}` has to be there once, and spelled exactly like this")]
+    #[error("the parameter `{0}` must appear exactly once, in this spelling")]
     Ambiguous(&'static str),
-    #[error("`params` has to be an object")]
+    #[error("`params` must be an object")]
     NotAnObject,
 }
 

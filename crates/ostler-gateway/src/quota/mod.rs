@@ -59,11 +59,15 @@ pub struct QuotaLimits {
 /// Why a principal does not get more of something that it shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuotaExceeded {
-    #[error("{0} bytes of this session's requests wait already; try again when some are answered")]
+    #[error(
+        "this session already has {0} bytes of waiting requests; try again when some are answered"
+    )]
     Session(usize),
-    #[error("{0} bytes of this token's requests wait already; try again when some are answered")]
+    #[error(
+        "this token already has {0} bytes of waiting requests; try again when some are answered"
+    )]
     Principal(usize),
-    #[error("requests of this token that wait may have {0} bytes in all, and this one has more")]
+    #[error("this request has more than the {0} bytes that may wait for this token")]
     Never(usize),
     #[error("the gateway is busy with requests of other clients; try again later")]
     Shared,

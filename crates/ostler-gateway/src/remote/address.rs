@@ -12,13 +12,13 @@ pub struct Address(Uri);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAddress {
     /// It is none.
-    #[error("its url is not one")]
+    #[error("its url is invalid")]
     NoUrl,
     /// Its scheme is another one.
-    #[error("its url has to begin with http:// or https://")]
+    #[error("its url must begin with http:// or https://")]
     Scheme,
     /// It has a user's name in it.
-    #[error("its url has a user in it; put credentials into `headers`")]
+    #[error("its url contains credentials; put them into `headers`")]
     User,
 }
 

@@ -41,7 +41,7 @@ impl Conversation {
             biased;
             () = leave.cancelled() => "it was left".to_owned(),
             reason = link.lost() => reason,
-            () = self.carry(input) => "nobody speaks to it any more".to_owned(),
+            () = self.carry(input) => "its session ended".to_owned(),
         };
         self.tasks.shutdown().await;
         drop(self);

@@ -35,15 +35,15 @@ pub(super) enum DialError {
     Connect { host: String, source: io::Error },
     #[error("no connection within {0:?}")]
     Late(Duration),
-    #[error("the proxy's address has to begin with http://")]
+    #[error("the proxy's address must begin with http://")]
     ProxyScheme,
-    #[error("the proxy {host} does not lead there")]
+    #[error("the proxy {host} refused the connection")]
     Tunnel { host: String, source: NoTunnel },
     #[error(transparent)]
     Trust(#[from] NoTrust),
-    #[error("no certificate can be for that host")]
+    #[error("the host name is not valid for TLS")]
     HostName,
-    #[error("the connection can't be secured")]
+    #[error("the TLS handshake failed")]
     Tls(#[source] io::Error),
 }
 

@@ -17,10 +17,10 @@ pub(super) enum Failure {
     #[error(transparent)]
     Http(#[from] HttpError),
     /// It does not know us.
-    #[error("it wants to know who asks: run `ostler login {0}`")]
+    #[error("it requires a login: run `ostler login {0}`")]
     LogIn(String),
     /// It does not take the credentials that the configuration has.
-    #[error("it does not take the credentials in its `headers` (HTTP 401)")]
+    #[error("it rejects the credentials in its `headers` (HTTP 401)")]
     Credentials,
     /// It says no.
     #[error("it answered HTTP {status}{what}")]
@@ -34,25 +34,27 @@ pub(super) enum Failure {
     #[error("it has forgotten the session (HTTP {0})")]
     Forgotten(StatusCode),
     /// An old server's only stream is gone.
-    #[error("its stream of events has ended")]
+    #[error("its event stream ended")]
     Ended,
     /// The line broke before the answer came, and it can't be had again.
-    #[error("the line broke before it answered, and it may or may not have done it")]
+    #[error(
+        "the connection broke before the response, and the call may or may not have been executed"
+    )]
     Dropped,
     /// The same, with the reason.
-    #[error("the line broke before it answered, and the rest can't be had: {0}")]
+    #[error("the connection broke before the response, and resuming it failed: {0}")]
     NotResumed(String),
     /// What it said is longer than allowed.
-    #[error("it says more than {0} bytes at a time")]
+    #[error("it sent a message of more than {0} bytes")]
     Long(usize),
     /// What it said is no message.
-    #[error("it answered with something that is no message ({0})")]
+    #[error("its response is not a message ({0})")]
     NoMessage(String),
     /// It is not where it says that it is.
-    #[error("it wants to be spoken to at {0}, which is not where it is")]
+    #[error("its endpoint {0} is on another origin")]
     Endpoint(String),
     /// It did not take something in time.
-    #[error("it did not take a message within {0:?}")]
+    #[error("it did not accept a message within {0:?}")]
     NotTaken(std::time::Duration),
 }
 

@@ -60,11 +60,11 @@ pub(super) struct Question {
 pub(super) enum HttpError {
     #[error("{0}")]
     Unreachable(String),
-    #[error("it says that it is at {0} now; change its url if that is right")]
+    #[error("it redirects to {0}; change its url if that is right")]
     Elsewhere(String),
-    #[error("it sends from one place to the next")]
+    #[error("it redirects too often")]
     Lost,
-    #[error("it says more than {0} bytes")]
+    #[error("its response has more than {0} bytes")]
     Long(usize),
 }
 

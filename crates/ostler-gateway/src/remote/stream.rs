@@ -94,7 +94,7 @@ pub(super) async fn listen(link: &Link) {
                 | Failure::Forgotten(_),
             ) => return,
             Err(failure) if failure.is_final() => {
-                let text = format!("what it says unasked is not heard: {failure}");
+                let text = format!("its unsolicited messages are lost: {failure}");
                 return link.out.complain(&text).await;
             }
             Err(failure) => {

@@ -113,7 +113,7 @@ impl Session {
         if self.is_over(&aggregate, &missing) {
             self.finish_aggregation(aggregate, &missing);
         } else if self.aggregations.len() >= MOST {
-            let text = format!("{MOST} requests wait for servers to say what they have already");
+            let text = format!("{MOST} requests wait for lists of servers already");
             self.client.fail(id, code::INTERNAL, &text, Some("busy"));
         } else {
             let number = self.next_number();
@@ -272,7 +272,7 @@ impl Session {
         if let Some(known) = known.filter(|known| !known.initialize.is_empty()) {
             return self.answer_initialize(&id, server, &known.initialize);
         }
-        let text = format!("{server}: it has not said what it is");
+        let text = format!("{server}: it was never started");
         let failure = StartFailure { reason: "upstream_failed", text };
         let failure = self.why_unlisted(server).unwrap_or(failure);
         self.client.fail(&id, code::INTERNAL, &failure.text, Some(failure.reason));
@@ -288,7 +288,7 @@ impl Session {
         if let Some(StartFailure { reason, text }) = failure {
             self.client.fail(id, code::INTERNAL, &text, Some(reason));
         } else if let Some(server) = silent.first() {
-            let text = format!("{server} has not said in time what it has");
+            let text = format!("{server} did not list what it offers in time");
             self.client.fail(id, code::INTERNAL, &text, Some("unavailable"));
         } else {
             let text = format!("nothing is called {name}");

@@ -134,12 +134,12 @@ impl Session {
         for mut call in open {
             unanswered.push(call.stream());
             if let Some(call) = call.take_back() {
-                cancel(&self.client, &call, "the client has gone");
+                cancel(&self.client, &call, "the client has left");
             }
         }
         let server_requests = std::mem::take(&mut *self.client.server_requests());
         for server_requests in server_requests.into_values() {
-            server_requests.fail("the client has gone");
+            server_requests.fail("the client has left");
         }
         self.client.out.close(&unanswered);
     }

@@ -37,7 +37,7 @@ fn h4_a_client_that_vanished_lets_go_and_its_session_knows_it_when_it_comes_back
     server.expect("tools/call");
     // Cut in the middle of a call.
     drop(stream);
-    assert_eq!(server.expect("notifications/cancelled")["params"]["reason"], "the client has gone");
+    assert_eq!(server.expect("notifications/cancelled")["params"]["reason"], "the client has left");
     assert!(server.has_ended());
     wait_until("nothing runs", PATIENCE, || stage.gateway.router().keeper().books().live == 0);
     assert_eq!(stage.gateway.router().clients(), 0);

@@ -159,5 +159,5 @@ fn h4_a_client_that_has_sent_more_and_gone_is_gone() {
     server.expect("tools/call");
     stream.write_all(web.text("POST", &ping(2)).as_bytes()).expect("room");
     drop(stream);
-    assert_eq!(server.expect("notifications/cancelled")["params"]["reason"], "the client has gone");
+    assert_eq!(server.expect("notifications/cancelled")["params"]["reason"], "the client has left");
 }

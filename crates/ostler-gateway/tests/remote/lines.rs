@@ -30,12 +30,18 @@ fn a_certificate_has_to_be_known_and_for_that_host() {
     assert!(call(&mut right.context(), 1)["result"].is_object());
 
     let failed = refusal(&stage(&fake.url("/mcp"), known));
-    assert!(failed["error"]["message"].as_str().unwrap().contains("can't be secured"), "{failed}");
+    assert!(
+        failed["error"]["message"].as_str().unwrap().contains("the TLS handshake failed"),
+        "{failed}"
+    );
     let other = Certificate::new("localhost");
     let unknown = [("SSL_CERT_FILE", other.file().to_str().unwrap().to_owned())];
     let unknown = unknown.each_ref().map(|(name, value)| (*name, value.as_str()));
     let failed = refusal(&stage(&fake.url_by_name("localhost", "/mcp"), unknown));
-    assert!(failed["error"]["message"].as_str().unwrap().contains("can't be secured"), "{failed}");
+    assert!(
+        failed["error"]["message"].as_str().unwrap().contains("the TLS handshake failed"),
+        "{failed}"
+    );
     assert_eq!(fake.count(|heard| heard.is_call("initialize")), 1);
 }
 

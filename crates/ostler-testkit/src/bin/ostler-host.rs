@@ -139,7 +139,7 @@ fn await_start(server: &mut Server) {
     }
 }
 
-/// Waits for an end that somebody else has asked for.
+/// Waits for an end that another process requested.
 fn learn(server: &mut Server) {
     loop {
         match server.instance.wait_event(PATIENCE) {

@@ -1,4 +1,4 @@
-//! A server that does nothing by itself: whoever holds the other end of the socket plays it.
+//! A server driven by a test through a socket.
 #![expect(clippy::expect_used, reason = "a test program")]
 #![expect(clippy::disallowed_methods, reason = "a server speaks on stdout")]
 

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
 
-/// A request. Its body is one of a length that is said.
+/// A request with a Content-Length body.
 pub(super) struct Request {
     pub(super) method: String,
     /// Without a version and without the query.

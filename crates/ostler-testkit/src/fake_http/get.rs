@@ -1,11 +1,11 @@
-//! A browser without a screen.
+//! A minimal browser: follows redirects.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use super::PATIENCE;
 
-/// What a page says, after all redirects: its status and its text.
+/// Status and text of a page, after redirects.
 pub fn get(url: &str) -> (u16, String) {
     let mut url = url.to_owned();
     for _ in 0..5 {

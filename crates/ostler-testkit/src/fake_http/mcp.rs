@@ -1,10 +1,10 @@
-//! What a well-behaved MCP server answers.
+//! Responses of a well-behaved MCP server.
 
 use serde_json::{Value, json};
 
 use super::{Heard, Reply};
 
-/// The answer of a server that has one tool and offers no stream. Its session is `session-1`.
+/// Response of a server with one tool and no event stream. Its session id is `session-1`.
 pub fn standard(heard: &Heard) -> Reply {
     match heard.method.as_str() {
         "POST" => post(&heard.message()),

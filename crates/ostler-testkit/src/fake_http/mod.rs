@@ -1,4 +1,4 @@
-//! A server on HTTP that does whatever a test wants, and remembers what it was asked.
+//! A scripted HTTP server that records its requests.
 
 mod get;
 mod mcp;
@@ -34,19 +34,19 @@ use tls::Secured;
 use self::reply::Body;
 use crate::wait::wait_until;
 
-/// Far beyond what anything here takes.
+/// Bound on every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What it was asked.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Heard {
     /// `POST`, `GET` or `DELETE`.
     pub method: String,
-    /// With the query.
+    /// Path with query.
     pub path: String,
-    /// In lower case.
+    /// Names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// As text.
+    /// Body as text.
     pub body: String,
 }
 
@@ -69,7 +69,7 @@ impl Heard {
 
 type Handler = Box<dyn Fn(&Heard) -> Reply + Send + Sync>;
 
-/// The server. It ends with this.
+/// The server. Drop ends it.
 #[derive(Debug)]
 pub struct FakeHttp {
     address: SocketAddr,
@@ -87,12 +87,12 @@ struct Shared {
 }
 
 impl FakeHttp {
-    /// In the clear, answering like this.
+    /// Starts an HTTP server with this handler.
     pub fn new(handler: impl Fn(&Heard) -> Reply + Send + Sync + 'static) -> Self {
         Self::start(None, handler)
     }
 
-    /// With a certificate.
+    /// Starts an HTTPS server.
     pub fn secured(
         certificate: &Certificate,
         handler: impl Fn(&Heard) -> Reply + Send + Sync + 'static,
@@ -119,12 +119,12 @@ impl FakeHttp {
         Self { address, scheme, shared, runtime: Some(runtime) }
     }
 
-    /// Where it is.
+    /// URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("{}://{}{path}", self.scheme, self.address)
     }
 
-    /// The same by this name.
+    /// URL of a path, with this host name.
     pub fn url_by_name(&self, name: &str, path: &str) -> String {
         format!("{}://{name}:{}{path}", self.scheme, self.address.port())
     }
@@ -134,43 +134,43 @@ impl FakeHttp {
         self.address.port()
     }
 
-    /// All that it was asked.
+    /// All requests so far.
     pub fn heard(&self) -> Vec<Heard> {
         self.shared.heard.lock().expect("a list").clone()
     }
 
-    /// How many of what it was asked are like this.
+    /// Number of requests that match.
     pub fn count(&self, is_like: impl Fn(&Heard) -> bool) -> usize {
         self.heard().iter().filter(|heard| is_like(heard)).count()
     }
 
-    /// Waits until it was asked something like this.
+    /// Waits for a request that matches.
     pub fn wait_for(&self, what: &str, is_like: impl Fn(&Heard) -> bool) -> Heard {
         wait_until(what, PATIENCE, || self.heard().into_iter().find(&is_like))
     }
 
-    /// How many connections are open.
+    /// Number of open connections.
     pub fn open(&self) -> usize {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    /// How many have ever been.
+    /// Number of connections so far.
     pub fn opened(&self) -> usize {
         self.shared.opened.load(Ordering::SeqCst)
     }
 
-    /// Says something on all streams that stay open.
+    /// Sends data on all open streams.
     pub fn push(&self, text: &str) {
-        // Nobody listens before the first stream.
+        // There is no listener before the first stream.
         let _ = self.shared.live.send(text.to_owned());
     }
 
-    /// How many streams stay open.
+    /// Number of open streams.
     pub fn listeners(&self) -> usize {
         self.shared.live.receiver_count()
     }
 
-    /// Goes away, with all connections.
+    /// Closes the listener and all connections.
     pub fn vanish(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(PATIENCE);
@@ -223,7 +223,7 @@ impl Drop for Count {
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, shared: &Arc<Shared>) {
     let service = service_fn(|request| answer(request, Arc::clone(shared)));
     let serving = hyper::server::conn::http1::Builder::new();
-    // Whoever hangs up is a test.
+    // Errors are ignored: tests close connections on purpose.
     let _ = serving.serve_connection(TokioIo::new(stream), service).await;
 }
 

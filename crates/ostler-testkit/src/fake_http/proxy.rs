@@ -1,4 +1,4 @@
-//! A proxy: passes on what it is sent, and remembers the first line.
+//! A fake proxy that forwards connections and records request heads.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 
-/// A proxy that leads everything to one port of this machine.
+/// A proxy that forwards everything to one local port.
 #[derive(Debug)]
 pub struct FakeProxy {
     address: SocketAddr,
@@ -16,7 +16,7 @@ pub struct FakeProxy {
 }
 
 impl FakeProxy {
-    /// One that leads to this port, whatever it is asked for.
+    /// Forwards to this port, for any requested host.
     pub fn to(port: u16) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
@@ -26,19 +26,19 @@ impl FakeProxy {
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let noted = Arc::clone(&noted);
-                // Whoever hangs up is a test.
+                // Errors are ignored: tests close connections on purpose.
                 tokio::spawn(async move { drop(lead(stream, port, &noted).await) });
             }
         });
         Self { address, heads, runtime: Some(runtime) }
     }
 
-    /// For `HTTP_PROXY`, with a user and a password.
+    /// Value for `HTTP_PROXY`, with a user and a password.
     pub fn url(&self) -> String {
         format!("http://user:pass@{}", self.address)
     }
 
-    /// The heads of all requests that began a connection.
+    /// Heads of the first requests of all connections.
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().expect("a list").clone()
     }

@@ -1,4 +1,4 @@
-//! What a fake server answers, part by part.
+//! Scripted responses of the fake HTTP server.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use hyper::Response;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
-/// For the connection to write what it was given.
+/// Time for the connection to flush.
 const FLUSHED: Duration = Duration::from_millis(20);
 
-/// A part of an answer's body.
+/// Part of a response body.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// Something that is said.
+    /// Data to send.
     Text(String),
-    /// Nothing, for so long.
+    /// A pause.
     Pause(Duration),
-    /// The connection breaks.
+    /// Breaks the connection.
     Cut,
-    /// It stays open, and says what the test pushes.
+    /// Stays open and sends what the test pushes.
     Live,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: u16,
@@ -39,40 +39,40 @@ pub(super) struct Cut;
 pub(super) type Body = Channel<Bytes, Cut>;
 
 impl Reply {
-    /// Nothing but a number.
+    /// Status without a body.
     pub fn status(status: u16) -> Self {
         Self { status, headers: Vec::new(), parts: Vec::new() }
     }
 
-    /// A value.
+    /// JSON body.
     pub fn json(value: &Value) -> Self {
         Self::status(200)
             .with("content-type", "application/json")
             .and(Part::Text(value.to_string()))
     }
 
-    /// A stream of events, which ends after these parts.
+    /// Event stream that ends after these parts.
     pub fn stream(parts: impl IntoIterator<Item = Part>) -> Self {
         let mut reply = Self::status(200).with("content-type", "text/event-stream");
         reply.parts.extend(parts);
         reply
     }
 
-    /// The same with another number.
+    /// With another status.
     #[must_use]
     pub fn as_status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// The same with a header.
+    /// With a further header.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The same with another part.
+    /// With a further part.
     #[must_use]
     pub fn and(mut self, part: Part) -> Self {
         self.parts.push(part);
@@ -96,7 +96,7 @@ impl Reply {
                     Part::Text(text) => drop(sender.send_data(text.into()).await),
                     Part::Pause(time) => tokio::time::sleep(time).await,
                     Part::Cut => {
-                        // What was said before has left by then.
+                        // Earlier parts are flushed by then.
                         tokio::time::sleep(FLUSHED).await;
                         return sender.abort(Cut);
                     }
@@ -115,12 +115,12 @@ impl Reply {
 }
 
 impl Part {
-    /// An event that is a message.
+    /// Event with a message.
     pub fn event(message: &Value) -> Self {
         Self::Text(format!("data: {message}\n\n"))
     }
 
-    /// The same with an id to go on from.
+    /// Event with a message and an id.
     pub fn event_with_id(id: &str, message: &Value) -> Self {
         Self::Text(format!("id: {id}\ndata: {message}\n\n"))
     }

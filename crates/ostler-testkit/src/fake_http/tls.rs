@@ -1,4 +1,4 @@
-//! Certificates of one test's own.
+//! TLS for the fake HTTP server.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,11 +12,11 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
-/// A certificate that nobody but the test knows.
+/// A self-signed certificate of the test.
 #[derive(Debug)]
 pub struct Certificate(tempfile::TempDir);
 
-/// Who secures connections.
+/// TLS acceptor.
 #[derive(Clone)]
 pub(super) struct Secured(TlsAcceptor);
 
@@ -34,7 +34,7 @@ impl Certificate {
         Self(directory)
     }
 
-    /// What has to be in `SSL_CERT_FILE` to trust it.
+    /// File for `SSL_CERT_FILE`.
     pub fn file(&self) -> PathBuf {
         self.0.path().join("ca.pem")
     }

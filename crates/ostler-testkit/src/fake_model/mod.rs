@@ -1,6 +1,6 @@
-//! A language model on loopback that agent hosts take for their provider's.
+//! A fake language model on loopback that speaks the APIs of agent hosts' providers.
 //!
-//! It speaks the streaming APIs of four providers, told apart by the path of a request. In the first turn that offers a tool
+//! It has the streaming APIs of four providers, distinguished by the request path. In the first turn that offers a tool
 //! whose name ends in `echo` it calls that tool once; with the tool's result the conversation ends, or the model stays
 //! silent so that its host stays in the middle of a turn. Requests without tools, such as for a title, get one word.
 
@@ -41,7 +41,7 @@ pub struct Turn {
     pub results: String,
 }
 
-/// The model. It ends with this.
+/// The model. Drop ends it.
 #[derive(Debug)]
 pub struct FakeModel {
     http: FakeHttp,

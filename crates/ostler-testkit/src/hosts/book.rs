@@ -1,7 +1,6 @@
-//! Results that are kept in the build directory, and the tables of docs/hosts.md that are made of them.
+//! Stored results in the build directory, and the tables of docs/hosts.md.
 //!
-//! Each result is a file of its own, so that a cell can be played again alone. A table is made of what is there, and only
-//! if nothing is missing.
+//! Each result is a file of its own, so that one cell can be repeated. A table is written only if no result is missing.
 
 use std::fmt::Write;
 use std::fs;
@@ -20,7 +19,7 @@ pub struct Book(PathBuf);
 /// Why the page can't be written.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// Something was not played yet.
+    /// A result is missing.
     #[error("no result for {0}: play it first")]
     Missing(String),
     /// The page has no place for a table.
@@ -49,12 +48,12 @@ impl Book {
         Self(directory)
     }
 
-    /// Keeps what became of a cell.
+    /// Stores the result of a cell.
     pub fn keep_outcome(&self, outcome: &Outcome) {
         self.keep(&outcome_name(outcome.cell), outcome);
     }
 
-    /// Keeps what was measured of a host.
+    /// Stores the facts of a host.
     pub fn keep_facts(&self, facts: &Facts) {
         self.keep(&facts_name(facts.host), facts);
     }
@@ -197,7 +196,7 @@ fn names(all: &[String]) -> String {
     all.join(", ")
 }
 
-/// To a tenth: a busy machine adds more than the rest.
+/// Rounded to a tenth; noise is larger.
 fn seconds(ms: u64) -> String {
     let tenths = (ms + 50) / 100;
     if tenths.is_multiple_of(10) || tenths >= 100 {

@@ -1,4 +1,4 @@
-//! What a host leaves on the process table.
+//! Processes that a host leaves behind.
 
 use std::fmt::{self, Display, Formatter};
 

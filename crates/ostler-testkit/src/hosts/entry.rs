@@ -1,4 +1,4 @@
-//! What a user writes into a host's configuration to have a server.
+//! Entries of a server in the hosts' configuration files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What a host gives to its servers, and how long it waits for them.
+//! Measurements of a host: the environment of its servers, its handshake, its timeouts.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Where the hosts are installed.
+//! Installation paths of the hosts.
 
 use std::path::{Path, PathBuf};
 

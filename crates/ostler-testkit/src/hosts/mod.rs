@@ -77,7 +77,7 @@ pub enum End {
 /// Which configuration a host gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tuning {
-    /// Nothing but the server: what a user writes who knows no quirks.
+    /// Only the server, as a user without knowledge of quirks would write it.
     Default,
     /// With the settings that make the host wait for its servers, as docs/hosts.md recommends.
     Recommended,

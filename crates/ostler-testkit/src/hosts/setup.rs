@@ -1,4 +1,4 @@
-//! What a host needs to do one task unattended, with a model on loopback.
+//! Configuration of a host for one unattended task with a model on loopback.
 
 use serde_json::{Value, json};
 

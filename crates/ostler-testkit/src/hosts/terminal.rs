@@ -34,7 +34,7 @@ impl Terminal {
     /// Reads what was written to the terminal, so that its writers do not block.
     pub(super) fn read(&mut self) {
         let mut chunk = [0; 4096];
-        // An error is that there is nothing to read now, or that nobody has the other side open.
+        // Errors mean that there is nothing to read, or that the other side is closed.
         while let Ok(count @ 1..) = self.ours.read(&mut chunk) {
             self.shown.extend_from_slice(&chunk[..count]);
         }

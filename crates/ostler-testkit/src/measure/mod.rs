@@ -1,4 +1,4 @@
-//! For benchmarks: what was measured, on what, and how it is shown.
+//! Support for benchmarks: samples, tables, and the machine.
 
 pub mod machine;
 pub mod sample;

@@ -60,7 +60,7 @@ pub enum InvalidFrame {
     #[error("not UTF-8")]
     NotUtf8,
     /// This key of the envelope appears twice, or in a spelling that some parsers take for it.
-    #[error("the key `{0}` must appear once, spelled exactly like this")]
+    #[error("the key `{0}` must appear exactly once, in this spelling")]
     Ambiguous(&'static str),
     /// A JSON object that is no JSON-RPC message.
     #[error("neither a request nor a notification nor a response")]

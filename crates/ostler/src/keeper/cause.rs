@@ -79,8 +79,8 @@ impl fmt::Display for Cause {
             Self::Removed => "it is no longer configured",
             Self::Evicted => "it was idle and others needed its place",
             Self::Listed => "it has listed what it offers, and its client has left",
-            Self::Abandoned => "all callers that waited for it gave up",
-            Self::Operator => "it was stopped on request",
+            Self::Abandoned => "no caller waits for it any more",
+            Self::Operator => "an operator stopped it",
             Self::KeeperClosed => "its keeper ended",
             Self::Exited => "it has exited",
             Self::NotStarted(reason) => return write!(f, "it could not be started: {reason}"),
@@ -117,7 +117,7 @@ impl fmt::Display for Ending {
         }
         match self.stderr.trim() {
             "" => Ok(()),
-            stderr => write!(f, "; it last said: {stderr}"),
+            stderr => write!(f, "; last lines of its stderr: {stderr}"),
         }
     }
 }

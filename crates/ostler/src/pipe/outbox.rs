@@ -35,7 +35,7 @@ pub enum SendError {
     #[error("the pipe is closed")]
     Closed,
     /// The queue is full, with this many bytes.
-    #[error("the queue is full: {0} bytes are waiting")]
+    #[error("{0} bytes are queued already")]
     Full(usize),
 }
 

@@ -1,23 +1,22 @@
-//! The agent that a client belongs to.
+//! Determines the agent of a client.
 //!
-//! `OSTLER_AGENT` names it. Otherwise the project directory stands for it, where the client tells its children which
-//! one that is: sessions in one project then share servers. An id of a single session is never taken for an agent,
-//! because nothing could be shared under it and its servers would outlive the session for nothing.
+//! `OSTLER_AGENT` names it. Otherwise the project directory does, where the client tells it to its children: sessions in one project
+//! then share servers. The id of a session never names an agent: nothing could be shared, and the servers would outlive the
+//! session for nothing.
 
 use std::path::Path;
 
 use ostler_gateway::Agent;
 use ostler_gateway::config::Environment;
 
-/// Names the agent.
 const NAME: &str = "OSTLER_AGENT";
-/// Project directories, as clients tell them to their children.
+/// Variables in which clients pass the project directory.
 const PROJECTS: [&str; 3] =
     ["CLAUDE_PROJECT_DIR", "WORKSPACE_FOLDER_PATHS", "GEMINI_CLI_PROJECT_DIR"];
 /// Set by clients that start their servers in the project directory.
 const STARTED_IN_PROJECT: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "CLAUDECODE"];
 
-/// The agent of a client with these variables that works in this directory.
+/// The agent of a client with this environment and directory.
 pub(super) fn of(environment: &Environment, cwd: &Path) -> Option<Agent> {
     let value = |name: &str| {
         let value = environment.get(name)?.to_str()?.trim();

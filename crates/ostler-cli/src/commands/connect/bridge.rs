@@ -1,4 +1,4 @@
-//! Copying, where the client's descriptors can't be handed over: a terminal, a file, another namespace.
+//! Copies between the client and the gateway, where descriptors cannot be passed: a terminal, a file, another namespace.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -13,15 +13,15 @@ use crate::out::protocol;
 
 const CHUNK: usize = 64 << 10;
 
-/// Copies until the session is over.
+/// Copies until the session ends.
 pub(super) fn copy(gateway: &UnixStream) -> io::Result<End> {
     let has_input_ended = Arc::new(AtomicBool::new(false));
     let (to, ended) = (gateway.try_clone()?, Arc::clone(&has_input_ended));
-    // It ends with this process: nothing else ends a wait for a terminal.
+    // The thread ends with this process: nothing else interrupts a read from a terminal.
     thread::Builder::new().name("ostler-input".into()).spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut &to);
         ended.store(true, Ordering::SeqCst);
-        // Also for whoever waits for an answer already.
+        // Applies to a read that already blocks, too.
         let _ = to.set_read_timeout(Some(LAST_ANSWERS));
         let _ = to.shutdown(Shutdown::Write);
     })?;
@@ -41,7 +41,7 @@ fn copy_output(mut from: &UnixStream) -> io::Result<()> {
                 stdout.flush()?;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Its time is up.
+            // The time for last answers is over.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! Staying while the gateway serves the client's own descriptors.
+//! Waits while the gateway serves the client's descriptors.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use rustix::io::Errno;
 
 use super::End;
 
-/// For a gateway to answer what was asked before the client's input ended. Clients give up after 2 s.
+/// Time to answer requests that were sent before stdin ended. Clients give up after 2 s.
 pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(1900);
 
-/// Stays until the session is over.
+/// Waits until the session ends.
 pub(super) fn hold(gateway: &GatewayConnection) -> io::Result<End> {
     let stdin = io::stdin();
     let mut deadline = None;
     loop {
-        // No data is of interest, and that the input has ended is only once.
+        // RDHUP only, no data; and the end of stdin is reported once.
         let mut fds = vec![PollFd::new(gateway, PollFlags::IN)];
         if deadline.is_none() {
             fds.push(PollFd::new(&stdin, PollFlags::RDHUP));
@@ -44,7 +44,7 @@ fn session_end(gateway: &GatewayConnection, has_input_ended: bool) -> End {
     let said: Result<SessionEnd, LineError> = gateway.receive();
     match said {
         Ok(SessionEnd::Over) => End::Input,
-        // Whoever has closed its input does not miss the gateway.
+        // The client already closed stdin, so it does not need to hear about the gateway's exit.
         Ok(SessionEnd::Closing) | Err(_) if has_input_ended => End::Input,
         Ok(SessionEnd::Closing) | Err(_) => End::Gateway,
     }

@@ -1,7 +1,8 @@
-//! `ostler connect`: a client's way into the gateway.
+//! `ostler connect`: connects a client on stdio to the gateway.
 //!
-//! It hands the client's stdin and stdout to the gateway and then only stays, so that each sees the end of the
-//! other. Not a byte passes through here, unless they are of a kind that can't be handed over.
+//! `start` finds or starts the gateway. Then stdin and stdout are passed to the gateway as descriptors, and no traffic passes
+//! through this process: `hold` only waits, so that each side sees the end of the other. Descriptors that cannot be passed (a
+//! terminal, a file, another namespace) are copied by `bridge` instead.
 
 mod agent;
 mod bridge;
@@ -24,38 +25,34 @@ use crate::exit;
 use crate::gateways::{Which, configuration, configuration_to_follow};
 use crate::out::{chain, protocol, say};
 
-/// What `ostler connect` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Connects stdin and stdout to the gateway. A gateway that it starts exits after five minutes without clients and servers, and never reads ./ostler.json: use --config. Without a configuration it uses the one that was served last, and says so.
+
+Sessions of one agent share servers with `\"share\": \"agent\"`. --agent or OSTLER_AGENT names the agent; without a name, sessions in one project directory are one agent, where the client tells its directory.
+
+Exit status: 0 when stdin ends, 1 if the gateway cannot be reached or ends.
+
 Examples:
   ostler connect               all servers, their tools as server__tool
-  ostler connect github        one server, as if it were started directly
+  ostler connect github        one server, with its own tool names
   ostler connect --config ~/team.json
 
 In a client's configuration:
-  \"command\": \"ostler\", \"args\": [\"connect\"]
-
-It starts the gateway if none runs; that one ends when nobody has used it for five minutes, and
-never reads an ostler.json in the working directory: --config names one. If there is no configuration,
-it uses the one that the gateway which was started last has, and says so. Sessions of one agent share
-servers that are shared by agent. --agent or OSTLER_AGENT names the agent; without a name the sessions
-of one project directory are one agent, where the client tells which directory that is.
-Exit status: 0 when its input ends, 1 if the gateway can't be reached or ends.")]
+  \"command\": \"ostler\", \"args\": [\"connect\"]")]
 pub(crate) struct ConnectArguments {
-    /// The server to connect to [default: all]
+    /// Name of the server [default: all servers]
     server: Option<String>,
-    /// The agent that this session belongs to
+    /// Name the agent of this session [env: OSTLER_AGENT]
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// The configuration of a gateway that has to be started [default: the one in the XDG config home, or
-    /// what `OSTLER_CONFIG` says]
+    /// Start the gateway with this file [env: OSTLER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     which: Which,
 }
 
-/// Why there is no session.
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
     #[error(transparent)]
@@ -66,9 +63,9 @@ enum ConnectError {
     Start(#[from] start::StartError),
     #[error(transparent)]
     Dial(#[from] DialError),
-    #[error("the gateway has gone")]
+    #[error("no answer from the gateway")]
     Gone(#[from] LineError),
-    #[error("the gateway can't be told")]
+    #[error("cannot send to the gateway")]
     Untold(#[source] io::Error),
     #[error("{0}")]
     Refused(String),
@@ -76,12 +73,12 @@ enum ConnectError {
     Failed(#[from] io::Error),
 }
 
-/// How a session has ended.
+/// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The client has closed its input.
+    /// The client closed stdin.
     Input,
-    /// The gateway is not there any more, or is about to go.
+    /// The gateway exited, or is shutting down.
     Gateway,
 }
 
@@ -102,7 +99,7 @@ pub(crate) fn run(arguments: &ConnectArguments) -> ExitCode {
 fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
     let given = arguments.config.as_deref();
     let path = match arguments.which.said()? {
-        // The gateway that is named may have a configuration.
+        // A running gateway has its own configuration.
         Some(_) => configuration(given, Asker::Client)?,
         None => configuration_to_follow(given)?,
     };

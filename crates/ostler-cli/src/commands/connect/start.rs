@@ -1,8 +1,10 @@
-//! A gateway for clients that find none.
+//! Finds the gateway of a client, and starts one in the background if none runs.
 //!
-//! A client outside of any instance starts the gateway that all clients share. Inside of an instance that would be
-//! wrong, because all that is started there ends with the instance: such a client joins a gateway that runs, or has
-//! one that serves its instance alone.
+//! One client takes the start lock and starts the gateway; the others poll until it answers. The new gateway reports readiness
+//! through a pipe, and its stderr goes to a log file, whose end is shown if the start fails.
+//!
+//! A client inside an instance must not start the shared gateway, because everything it starts ends with the instance. It joins a
+//! running gateway, or starts one that serves its instance alone.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, PipeReader, Read};
@@ -20,25 +22,24 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::getuid;
 
-/// For a gateway to be there, whoever starts it; its predecessor may have to end first.
+/// Wait for a gateway, started by any client; its predecessor may have to exit first.
 const START_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// After so long without a client and without a server that runs it ends.
+/// A gateway exits after this long without clients and servers.
 const IDLE_EXIT: &str = "5m";
-/// A log beyond that is put aside.
+/// A larger log is rotated, in bytes.
 const LONG_LOG: u64 = 1 << 20;
 const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
-/// How much of the log is shown if it does not start.
+/// Bytes of the log that are shown if the start fails.
 const TAIL: usize = 2000;
 
-/// Why no gateway could be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
     GatewaySocket(#[from] SocketError),
     #[error(transparent)]
     Dial(#[from] DialError),
-    #[error("no gateway was there within {START_LIMIT:?}")]
+    #[error("no gateway was ready within {START_LIMIT:?}")]
     TimedOut,
     #[error("the gateway did not start:\n{0}")]
     Refused(String),
@@ -46,7 +47,7 @@ pub(crate) enum StartError {
     Failed(#[from] io::Error),
 }
 
-/// Connects to the gateway, and starts one if there is none.
+/// Connects to the gateway, and starts one if none runs.
 pub(crate) fn reach(
     shared: &GatewaySocket,
     configuration: Option<&Path>,
@@ -63,7 +64,7 @@ pub(crate) fn reach(
     reach_at(&shared.inside(*innermost)?, configuration)
 }
 
-/// The same at this place: one of those who want it starts it, and the others wait.
+/// Like [`reach`], at one place. One client starts the gateway, the others wait.
 fn reach_at(
     socket: &GatewaySocket,
     configuration: Option<&Path>,
@@ -74,7 +75,7 @@ fn reach_at(
             return Ok(gateway);
         }
         if let Some(_starting) = Lock::take(&socket.start_lock())? {
-            // Somebody else may have been the starter a moment ago.
+            // Another client may have started it just before.
             match dial(socket)? {
                 None => start(socket, configuration)?,
                 Some(gateway) => return Ok(gateway),
@@ -88,7 +89,7 @@ fn reach_at(
     }
 }
 
-/// `None` if no gateway is there.
+/// Connects; `None` if no gateway runs there.
 fn dial(socket: &GatewaySocket) -> Result<Option<GatewayConnection>, DialError> {
     match GatewayConnection::to(socket) {
         Err(DialError::Nobody) => Ok(None),
@@ -96,7 +97,7 @@ fn dial(socket: &GatewaySocket) -> Result<Option<GatewayConnection>, DialError> 
     }
 }
 
-/// Starts it, and waits until it can be reached.
+/// Starts a gateway and waits until it is ready.
 fn start(socket: &GatewaySocket, configuration: Option<&Path>) -> Result<(), StartError> {
     let path = socket.log()?;
     let log = open_log(&path)?;
@@ -109,23 +110,22 @@ fn start(socket: &GatewaySocket, configuration: Option<&Path>) -> Result<(), Sta
         Some(path) => command.arg("--config").arg(path),
         None => command.arg("--no-config"),
     };
-    // One client's variables are no other's business: each sends its own.
+    // The gateway serves other clients too: each client sends its own variables.
     command.env_clear().envs(variables()).current_dir("/");
     if let Some(instance) = socket.instance() {
-        // With the mark, so that it is found as a part of the instance if nobody is left to end it.
+        // Carries the mark of the instance, so that a sweep finds it.
         let id = instance.to_string();
         command.arg("--only-for").arg(&id).env(INSTANCE_VARIABLE, id);
     }
     command.stdin(Stdio::null()).stdout(theirs).stderr(log);
     let mut first = command.spawn()?;
-    // Its copy of the pipe goes with it.
+    // Closes our copy of the write end.
     drop(command);
     first.wait()?;
     if is_ready(ready)? { Ok(()) } else { Err(StartError::Refused(said_since(&path, before))) }
 }
 
-/// What a gateway needs. A client that was started without `XDG_RUNTIME_DIR` would else have servers that differ from
-/// those of a client with the usual one.
+/// Environment of a gateway. `XDG_RUNTIME_DIR` is filled in if missing, so that clients with and without it share servers.
 fn variables() -> Environment {
     let own = Environment::of_process();
     let names = Names::inherited().iter().chain([RUNTIME_VARIABLE]).collect();
@@ -141,7 +141,7 @@ fn variables() -> Environment {
     kept
 }
 
-/// The gateway says one word, or ends without.
+/// Waits for the gateway to report readiness. False if it exits or takes too long.
 fn is_ready(mut ready: PipeReader) -> io::Result<bool> {
     let limit = Timespec::try_from(START_LIMIT).map_err(io::Error::other)?;
     if retry_on_intr(|| poll(&mut [PollFd::new(&ready, PollFlags::IN)], Some(&limit)))? == 0 {

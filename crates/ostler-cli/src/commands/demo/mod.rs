@@ -1,6 +1,4 @@
-//! `ostler demo`: agents that share a server, rude servers, all ended in every way, and the survivors counted.
-//!
-//! The counts come from the process table, never from what some function returned.
+//! `ostler demo`: ends shared and rude servers in several ways, and counts the survivors in the process table.
 
 mod scene;
 mod sharing;
@@ -38,7 +36,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Returns how many processes were left in spite of ostler.
+/// Runs the demo. Returns the number of processes that survived ostler.
 fn show(screen: &mut Screen) -> io::Result<usize> {
     SHARING.lines().try_for_each(|line| screen.line(line))?;
     let mut left = Sharing::start()?.play(&mut |count| screen.line(count))?;

@@ -1,4 +1,4 @@
-//! One rude server, started and ended once.
+//! One scene: a client starts a rude server, and one of them is ended.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ostler::{InstanceId, Process};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The server with its child, the child in its own session, the daemon, and what it waits for.
+/// Five processes: the server, a child, a child in its own session, a daemon, and the sleep that the server waits for.
 const RUDE_SERVER: &str = "trap '' TERM HUP INT
 sleep 3600 &
 setsid sleep 3600 &
@@ -21,15 +21,14 @@ const RUDE_PROCESSES: usize = 5;
 
 /// A client that starts a server and waits for it.
 const CLIENT: &str = "\"$@\"; exit $?";
-/// Every process of a scene carries this variable with a value of the scene's own.
+/// Variable that marks the processes of a scene.
 const MARK: &str = "OSTLER_DEMO";
-/// Short, so that the demo is: the server never goes before it is killed.
+/// Short, because the server only ends by SIGKILL.
 const GRACE: &str = "300ms";
-/// For things that take milliseconds: after it, what is there counts as left.
+/// Bound on each wait; processes that remain then count as left.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// How the server is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     InputClosed,
@@ -61,18 +60,18 @@ impl fmt::Display for Way {
     }
 }
 
-/// Processes below the client, before and after.
+/// Number of processes below the client, before and after.
 pub(super) struct Count {
     pub(super) running: usize,
     pub(super) left: usize,
 }
 
-/// A client with a rude server below it. What is left at its end is ended.
+/// A client with a rude server. Drop kills what is left.
 pub(super) struct Scene {
     mark: String,
     client: Child,
     input: Option<ChildStdin>,
-    /// All below the client, as seen when everything ran.
+    /// Processes below the client when all of them ran.
     running: Vec<Process>,
 }
 
@@ -114,8 +113,7 @@ impl Scene {
         complete.then_some(()).ok_or_else(|| io::Error::other("the rude server did not start"))
     }
 
-    /// Everything of this scene but the client: what carries the mark, and the guardian, which
-    /// has no environment.
+    /// All processes of the scene except the client: marked ones, and the guardian, which has no environment.
     fn present(&self) -> Vec<Process> {
         let client = self.client.id().cast_signed();
         let marked = Process::carrying(MARK).into_iter().filter(|(_, mark)| *mark == self.mark);
@@ -141,7 +139,7 @@ impl Scene {
             Way::GuardianKilled => self.signal("ostler-guardian", Signal::KILL)?,
         }
         self.client.wait()?;
-        // Without ostler there is nothing to wait for: who is left stays.
+        // Without ostler nothing ends the rest, so waiting is pointless.
         let nobody_ends_them = self.rude_processes() == self.running.len();
         wait_until(|| nobody_ends_them || self.present().is_empty());
         Ok(Count { running: self.rude_processes(), left: self.present().len() })
@@ -161,7 +159,7 @@ impl Drop for Scene {
         wait_until(|| {
             let left = self.present();
             for process in &left {
-                // Who is gone meanwhile is not there at the next look.
+                // A process that is already gone is no failure.
                 let _ = process.kill();
             }
             left.is_empty()

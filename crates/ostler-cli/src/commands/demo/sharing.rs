@@ -1,4 +1,4 @@
-//! Ten agents and one gateway, ended in the rudest way.
+//! Ten agents share one gateway; half of them and then the gateway are killed.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,17 +12,17 @@ use super::scene::wait_until;
 const AGENTS: usize = 10;
 const CALLS: usize = 10;
 
-/// What a client says first.
+/// Handshake of a client.
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"demo","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 "#;
 
-/// A gateway with its agents. What is left at its end is ended.
+/// A gateway with its agents. Drop kills what is left.
 pub(super) struct Sharing {
     gateway: Child,
     socket: PathBuf,
     agents: Vec<Agent>,
-    /// All that the gateway was ever seen to have.
+    /// Every process seen below the gateway.
     seen: Vec<Process>,
 }
 
@@ -33,7 +33,7 @@ struct Agent {
     output: BufReader<ChildStdout>,
 }
 
-/// What the process table shows at a moment.
+/// Counts at one moment.
 pub(super) struct Count {
     pub(super) moment: &'static str,
     pub(super) agents: usize,
@@ -47,7 +47,7 @@ impl fmt::Display for Count {
 }
 
 impl Sharing {
-    /// A gateway of its own, so that nobody else's is touched.
+    /// Starts a gateway with a socket of its own, so that no other gateway is touched.
     pub(super) fn start() -> io::Result<Self> {
         let places = Places::of_session();
         let socket =
@@ -64,7 +64,7 @@ impl Sharing {
         is_there.then_some(sharing).ok_or_else(|| io::Error::other("the gateway did not start"))
     }
 
-    /// Each moment, as soon as it can be seen. Returns how much is left at the end.
+    /// Plays all moments. Returns the number of processes that are left.
     pub(super) fn play(
         mut self,
         tell: &mut dyn FnMut(&Count) -> io::Result<()>,
@@ -83,7 +83,7 @@ impl Sharing {
         }
         self.agents.drain(..AGENTS / 2);
         self.agents.iter_mut().try_for_each(Agent::call)?;
-        tell(&self.count("five of them killed (SIGKILL), five go on"))?;
+        tell(&self.count("five killed (SIGKILL), five continue"))?;
         self.gateway.kill()?;
         self.gateway.wait()?;
         for agent in &mut self.agents {
@@ -110,7 +110,7 @@ impl Sharing {
         }
     }
 
-    /// Guardians as well: they go last.
+    /// Includes guardians, which end last.
     fn left(&self) -> usize {
         self.seen.iter().filter(|process| process.is_still_there()).count()
     }
@@ -124,7 +124,7 @@ impl Drop for Sharing {
             let _ = process.kill();
             let _ = process.wait();
         }
-        // A gateway that was killed could not put them away.
+        // The killed gateway could not remove its files.
         for end in ["sock", "lock"] {
             let _ = std::fs::remove_file(self.socket.with_extension(end));
         }

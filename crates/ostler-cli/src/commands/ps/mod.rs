@@ -1,4 +1,7 @@
-//! `ostler ps`.
+//! `ostler ps`: lists running servers.
+//!
+//! The rows come from the ledgers and the process table; containers from their engines; calls, leases and clients from the gateways.
+//! Remote servers have no process, so their rows come from gateways alone.
 
 mod table;
 
@@ -17,35 +20,26 @@ use crate::gateways::{AskError, Which};
 use crate::page::Page;
 use crate::{exit, out, render, states};
 
-/// What `ostler ps` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Needs no gateway: it reads the ledgers of all owners of this user, and adds what gateways know, including remote servers.
+
+States in a gateway: starting; ready (held by a session); busy (calls or subscriptions); idle (held by no session); draining (waits for calls in flight); stopping; failed (stopping after a failure).
+States without a gateway: starting; running; ending (the server exited, or its owner is dead).
+In both: unverified (something may be left, or the container engine does not answer); orphaned (owner and guardian are dead; `ostler reap --yes` ends it, without a cgroup leaf only processes that still carry the instance's mark).
+
+CLIENT is the name that MCP clients give; without a gateway, the process that started `ostler run`. RESTARTS counts earlier instances that failed or were stopped. CONTAINERS is ? if the engine does not answer in time. --wide also shows how each server failed last.
+
 Examples:
   ostler ps
   ostler ps --wide
   ostler ps --tree
-  ostler ps --json | jq '.[].name'
-
-It reads the ledgers of all owners of this user, so that it needs no gateway; what gateways know of
-their servers is added, and the servers that they reach elsewhere, which have no processes here.
-
-States of a gateway's servers: starting, ready (held by a session), busy (has calls or
-subscriptions), idle (held by no session), draining (takes no more calls, and waits for those in
-flight), stopping, failed (stopping because of a failure). States of servers without a gateway:
-starting, running, ending (the server has exited, or its owner is dead). Of both: unverified
-(something has not gone yet, or its container engine does not answer), orphaned (owner and guardian
-are dead: `ostler reap --yes` ends it; without a leaf only what still carries the instance's mark in
-its environment can be found).
-
-The client is the name that MCP clients give; of a server without a gateway, the process that
-started `ostler run`. Restarts are instances before this one that failed or were stopped. Containers
-are those that the server has caused, also those of dead owners; ? if their engine does not answer
-in time. --wide also shows how each server failed last: exit status and the end of its stderr.")]
+  ostler ps --json | jq '.[].name'")]
 pub(crate) struct PsArguments {
-    /// Show all columns, as wide as they are [default: 80 characters]
+    /// Show all columns, at any width
     #[arg(long)]
     wide: bool,
-    /// Show every process and container of each server
+    /// Show each process and container
     #[arg(long, conflicts_with = "wide")]
     tree: bool,
     /// Print JSON
@@ -55,24 +49,24 @@ pub(crate) struct PsArguments {
     which: Which,
 }
 
-/// An instance, as ledger, process table, engine and gateway tell it.
+/// An instance with a process on this machine.
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
     view: View,
     #[serde(flatten)]
     holding: Holding,
-    /// What its gateway knows; nothing for a server that has none.
+    /// What its gateway knows; none under `ostler run`.
     gateway: Option<InstanceLine>,
 }
 
-/// An instance that somebody else runs: it has no process here and is in no ledger.
+/// An instance of a remote server: no process, no ledger.
 #[derive(Debug, Serialize)]
 struct Elsewhere {
     instance: Option<InstanceId>,
     name: String,
     state: String,
-    /// The gateway's process.
+    /// Pid of the gateway.
     #[serde(skip)]
     owner: u32,
     gateway: InstanceLine,
@@ -121,7 +115,7 @@ pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
     out::print(&page)
 }
 
-/// What gateways speak with and nobody has started here.
+/// Instances of remote servers.
 fn elsewhere(overviews: &[(GatewaySocket, Overview)]) -> Vec<Elsewhere> {
     let all = overviews.iter().flat_map(|(_, overview)| {
         overview
@@ -157,7 +151,7 @@ fn leaf(page: &mut Page, Elsewhere { name, state, gateway, .. }: &Elsewhere) {
     page.line(format_args!("{name} ({state}, at {place})"));
 }
 
-/// What is wrong with a server, if anything is; a wide page tells how it failed last.
+/// Adds the problems of a server; with `--wide` also its last failure.
 fn trouble(page: &mut Page, server: &ServerLine, is_wide: bool) {
     let name = &server.name;
     for reason in &server.missing {
@@ -165,7 +159,7 @@ fn trouble(page: &mut Page, server: &ServerLine, is_wide: bool) {
     }
     if let Some(wait) = server.backing_off {
         let (failures, seconds) = (server.failures, wait.div_ceil(1000));
-        page.line(format_args!("{name}: failed {failures} times in a row, next try in {seconds}s"));
+        page.line(format_args!("{name}: failures in a row: {failures}, next try in {seconds}s"));
     }
     let last = server.last_failure.as_ref().filter(|_| is_wide);
     if let Some(LoggedEvent { at, failure: Some(failure), .. }) = last {

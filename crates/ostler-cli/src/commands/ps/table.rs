@@ -1,4 +1,4 @@
-//! The tables of `ostler ps`: one that fits a terminal, and a wide one with everything.
+//! Tables of `ostler ps`: one that fits 80 columns, and a wide one with all columns.
 
 use ostler_gateway::admin::InstanceLine;
 
@@ -6,12 +6,10 @@ use super::{Elsewhere, Row};
 use crate::page::{self, Page};
 use crate::render;
 
-/// The narrow table is never wider than this, in characters.
+/// Width of the narrow table, in characters.
 const TERMINAL: usize = 80;
-/// Between two columns.
 const GAP: usize = 2;
 
-/// The cells of one instance.
 pub(super) struct Cells {
     name: String,
     state: String,
@@ -30,12 +28,12 @@ pub(super) struct Cells {
     client: String,
 }
 
-/// A table that fits [`TERMINAL`]: names and clients are cut if they have to be.
+/// Adds a table that fits [`TERMINAL`]; long names and clients are cut.
 pub(super) fn narrow(page: &mut Page, rows: Vec<Cells>) {
     let headers = ["NAME", "STATE", "PID", "PROCS", "RSS", "AGE", "CALLS", "CLIENT"];
     let cells = |row: Cells| {
         let Cells { name, state, pid, processes, rss, age, calls, client, .. } = row;
-        // Made visible before they are measured: an escape is longer than what it stands for.
+        // Escaped before they are measured, because escapes are longer.
         [name, state, pid, processes, rss, age, calls, client].each_ref().map(page::cell)
     };
     let mut rows: Vec<[String; 8]> = rows.into_iter().map(cells).collect();
@@ -43,7 +41,7 @@ pub(super) fn narrow(page: &mut Page, rows: Vec<Cells>) {
     page.table(headers, &rows);
 }
 
-/// A table with all columns, as wide as it has to be.
+/// Adds a table with all columns.
 pub(super) fn wide(page: &mut Page, rows: Vec<Cells>) {
     let headers = [
         "NAME",
@@ -84,7 +82,7 @@ pub(super) fn wide(page: &mut Page, rows: Vec<Cells>) {
     page.table(headers, &rows.into_iter().map(cells).collect::<Vec<_>>());
 }
 
-/// Cuts the cells of two columns, the wider of them first, until the table fits.
+/// Cuts the cells of two columns, the wider one first, until the table fits.
 fn fit<const N: usize>(headers: [&str; N], rows: &mut [[String; N]], flexible: [usize; 2]) {
     let length = |text: &str| text.chars().count();
     let width = |column: usize| {
@@ -94,7 +92,7 @@ fn fit<const N: usize>(headers: [&str; N], rows: &mut [[String; N]], flexible: [
     let fixed = (0..N).filter(|column| !flexible.contains(column)).map(width).sum::<usize>();
     let room = TERMINAL.saturating_sub(fixed + GAP * (N - 1));
     let [first, second] = flexible.map(width);
-    // Each may have half, and what the other one leaves of its half.
+    // Each column gets half, plus what the other does not need of its half.
     let half = room / 2;
     let widths = [half.max(room.saturating_sub(second)), half.max(room.saturating_sub(first))];
     for (column, width) in flexible.into_iter().zip(widths) {
@@ -167,7 +165,7 @@ impl From<&Elsewhere> for Cells {
     }
 }
 
-/// The MCP clients that hold an instance.
+/// MCP clients that hold an instance.
 fn clients(line: &InstanceLine) -> String {
     if line.clients.is_empty() { "-".into() } else { line.clients.join(", ") }
 }

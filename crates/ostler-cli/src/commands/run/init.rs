@@ -1,4 +1,4 @@
-//! As the first process of a container: somebody has to bury the orphans.
+//! `ostler run` as process 1 of a container: reaps orphans and forwards signals.
 
 use std::ffi::c_int;
 use std::io;
@@ -18,7 +18,7 @@ pub(super) fn is_needed() -> bool {
     getpid() == Pid::INIT
 }
 
-/// Runs this same command again as a child, passes signals on to it and buries whatever ends.
+/// Runs this command again as a child, forwards signals to it, and reaps every child.
 pub(super) fn run() -> ExitCode {
     match hold_the_fort() {
         Ok(status) => ending::code_of(status).into(),
@@ -47,12 +47,12 @@ fn hold_the_fort() -> io::Result<ExitStatus> {
 
 fn pass_on(worker: Pid, signal: c_int) {
     if let Some(signal) = Signal::from_named_raw(signal) {
-        // The worker is our child and not yet buried, so the number is still its own.
+        // The worker is not reaped yet, so its pid cannot have been reused.
         let _ = kill_process(worker, signal);
     }
 }
 
-/// Buries all that has ended; the worker's status if it is among them.
+/// Reaps all exited children. Returns the worker's status if it is among them.
 fn bury(worker: Pid) -> Option<ExitStatus> {
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
         if pid == worker {

@@ -1,4 +1,4 @@
-//! The client's end of the server's input: noticing that it ends without reading a byte.
+//! Detects the end of the server's stdin without reading from it.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FileType, fstat};
 
-/// Our own copy of stdin. Its flags are shared with the server, so they are left alone.
+/// Duplicate of stdin. The server shares its file status flags, so they are not changed.
 #[derive(Debug)]
 pub(super) struct Input {
     copy: Option<OwnedFd>,
@@ -19,7 +19,7 @@ impl Input {
         let copy = io::stdin().as_fd().try_clone_to_owned()?;
         let kind = FileType::from_raw_mode(fstat(&copy)?.st_mode);
         let hangs_up = matches!(kind, FileType::Fifo | FileType::Socket);
-        // Descriptor 0 itself would keep a client from noticing that the server has gone.
+        // Descriptor 0 would keep the pipe open after the server has exited.
         rustix::stdio::dup2_stdin(null()?)?;
         Ok(Self { copy: Some(copy), hangs_up })
     }
@@ -29,24 +29,23 @@ impl Input {
         self.copy.as_ref().map_or_else(null, OwnedFd::try_clone)
     }
 
-    /// Whether the end of the client shows here, as it does on a pipe or a socket. A file,
-    /// /dev/null or a terminal never hangs up.
+    /// Whether the client's end can be detected: on pipes and sockets, not on files, /dev/null or terminals.
     pub(super) fn hangs_up(&self) -> bool {
         self.hangs_up
     }
 
-    /// A half-close by a client that gives a socket shows as RDHUP only.
+    /// A client that half-closes a socket causes RDHUP only.
     pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
         self.copy.as_ref().map(|copy| PollFd::new(copy, PollFlags::RDHUP))
     }
 
-    /// Lets go of it, so that a client that still writes learns that nobody reads.
+    /// Closes the duplicate, so that a client that still writes gets EPIPE.
     pub(super) fn close(&mut self) {
         self.copy = None;
     }
 }
 
-/// A client must see the end of output when the server closes it, not when we end.
+/// Closes our stdout, so that the client sees EOF when the server closes it, not when this process exits.
 pub(super) fn let_go_of_stdout() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stdout(null()?)?)
 }

@@ -1,8 +1,9 @@
-//! `ostler run`: one server inside a fence, in the place of its own command.
+//! `ostler run`: one server in a fence, in place of its own command.
 //!
-//! The process that the client sees is the owner; a guardian holds the server, so that nothing
-//! is left even if this process is killed. The server gets the client's own descriptors: not a
-//! byte passes through here.
+//! The client starts this process, which is the owner. The owner starts a guardian, and the guardian starts the server. The server
+//! inherits the client's descriptors, so no traffic passes through here. `watch` waits for the end of stdin, the death of the
+//! client, signals, and events of the guardian; it turns each into an order to the guardian. `ending` exits as the server did. As
+//! process 1 of a container, `init` runs this command again as a child and reaps orphans.
 
 mod ending;
 mod init;
@@ -15,6 +16,7 @@ use std::io;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -30,56 +32,58 @@ use input::Input;
 use parent::Parent;
 use watch::{End, Wrapper};
 
-const EXAMPLES: &str = "\
+const NOTES: &str = "\
+When the client closes stdin or dies, the server may exit by itself; SIGTERM follows after a third of the grace, SIGKILL after the grace. Signals to `ostler run` do the same, beginning with SIGTERM. Containers that the server created are removed.
+
+Levels: tree (a guardian process), leaf (also a cgroup), strict (also a PID namespace: nothing is left even if ostler is killed too). By default the best of tree and leaf.
+
+Engines: auto (both), docker, podman, off (for a server that manages your own containers). Below strict, containers that a server creates past its environment are not followed.
+
+Exit status: that of the server. 127: command not found; 126: it cannot be executed.
+
 Examples:
   ostler run -- npx -y @modelcontextprotocol/server-everything
-  ostler run --name github --grace 3s -- docker run -i --rm ghcr.io/github/github-mcp-server
+  ostler run --grace 3s -- docker run -i --rm ghcr.io/github/github-mcp-server
   ostler run --memory 512m --pids 100 -- uvx some-server
-  ostler run --engine off -- npx -y some-server-that-manages-my-containers
+  ostler run --engine off -- npx -y manages-my-own-containers
 
 In a client's configuration, put it in front of the server's command:
-  \"command\": \"ostler\", \"args\": [\"run\", \"--\", \"npx\", \"-y\", \"some-server\"]
+  \"command\": \"ostler\", \"args\": [\"run\", \"--\", \"npx\", \"-y\", \"some-server\"]";
 
-The exit status is the server's own. 127: no such command; 126: it can't be executed.";
-
-/// What `ostler run` is told.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = NOTES)]
 pub(crate) struct RunArguments {
-    /// Time from the end of input (or TERM) until the server is killed
+    /// Wait this long before SIGKILL
     #[arg(long, value_name = "DURATION", default_value = "1.5s", value_parser = duration::parse)]
     grace: Duration,
-    /// What to call the server in messages [default: the command's file name]
+    /// Name it in messages [default: its file name]
     #[arg(long)]
     name: Option<String>,
-    /// Refuse to start below this level: auto, tree, leaf (a cgroup of its own) or strict (a PID
-    /// namespace: the kernel ends everything, even if nobody is left to do it)
+    /// Refuse to start below this level
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     containment: Containment,
-    /// Memory for all that the server causes, together: 512m, 2g; over it, the kernel kills
+    /// Limit memory: 512m, 2g
     #[arg(long, value_name = "SIZE", help_heading = "Limits")]
     memory: Option<Bytes>,
-    /// Processor time for it, as a number of processors: 1.5
+    /// Limit CPU time, in processors: 1.5
     #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
     cpus: Option<Cpus>,
-    /// Processes and threads that it may have at a time
-    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    /// Limit processes and threads
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits", value_parser = count::<NonZeroU64>)]
     pids: Option<NonZeroU64>,
-    /// Containers that it may have at a time; creating more fails
-    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    /// Limit containers; creating more fails
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits", value_parser = count::<NonZeroUsize>)]
     containers: Option<NonZeroUsize>,
-    /// Whose containers end with the server: auto (both), docker, podman or off (for a server whose job is to
-    /// manage your own containers). What it starts with a cleared environment, or with an engine of
-    /// its own choice, is seen only at --containment strict
+    /// Remove containers of this engine
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: Engine,
-    /// Working directory of the server [default: this one]
+    /// Start it in this directory [default: this one]
     #[arg(long, value_name = "DIRECTORY")]
     cwd: Option<PathBuf>,
-    /// Say on stderr what was started and how it is held
+    /// Print what was started, and at which level
     #[arg(short, long, action = ArgAction::SetTrue)]
     verbose: bool,
-    /// The server's command and its arguments
+    /// Command of the server, with its arguments
     #[arg(
         required = true,
         trailing_var_arg = true,
@@ -89,10 +93,13 @@ pub(crate) struct RunArguments {
     command: Vec<OsString>,
 }
 
-/// Why nothing was started.
+fn count<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "write a whole number above 0")
+}
+
 #[derive(Debug, thiserror::Error)]
 enum RunError {
-    #[error("cannot prepare to run it")]
+    #[error("cannot prepare the start")]
     Prepare(#[from] io::Error),
     #[error(transparent)]
     Start(#[from] StartError),
@@ -109,7 +116,7 @@ pub(crate) fn run(arguments: RunArguments) -> ExitCode {
         Ok(wrapper) => match wrapper.watch(verbose) {
             End::Status(status) => ending::like(status),
             End::Refused(refusal) => {
-                say(format_args!("{name}: {refusal}"));
+                say(about(&name, &refusal));
                 code_of(&refusal).into()
             }
         },
@@ -160,6 +167,18 @@ fn start(spec: ServerSpec, terms: &Terms) -> Result<Wrapper, RunError> {
     let instance = owner.start(spec, stdio, terms)?;
     input::let_go_of_stdout()?;
     Ok(Wrapper::new(name, instance, input, parent, requests, terms.limits.grace))
+}
+
+/// A refusal with the server's name in front, unless the refusal names the same program itself.
+fn about(name: &str, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NotFound { program } | Refusal::NotExecutable { program, .. }
+            if Path::new(program).file_name().is_some_and(|file| file == name) =>
+        {
+            refusal.to_string()
+        }
+        _ => format!("{name}: {refusal}"),
+    }
 }
 
 fn code_of(refusal: &Refusal) -> u8 {

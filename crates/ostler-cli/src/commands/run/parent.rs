@@ -1,4 +1,4 @@
-//! The client as our parent: its death ends the server too.
+//! Detects the death of the client, which is the parent process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,10 +8,9 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
-/// A handle on the process that started us.
+/// Pidfd of the parent process.
 ///
-/// Nobody is watched if that was pid 1, which adopts whatever it is given, or if we were told by
-/// an ignored SIGHUP (`nohup`) to outlive who started us.
+/// None if the parent is pid 1, which adopts orphans, or if SIGHUP is ignored (`nohup`): then this process should outlive its parent.
 #[derive(Debug)]
 pub(super) struct Parent(Option<OwnedFd>);
 
@@ -22,7 +21,7 @@ impl Parent {
             return Ok(Self(None));
         };
         match pidfd_open(parent, PidfdFlags::empty()) {
-            // A pid that has changed hands is not our parent's any more, and neither is the handle.
+            // If the parent changed meanwhile, the pid may belong to another process.
             Ok(handle) if getppid() == Some(parent) => Ok(Self(Some(handle))),
             Ok(_) | Err(Errno::SRCH) => Err(io::Error::other("the parent process has just died")),
             Err(error) => Err(error.into()),
@@ -33,7 +32,7 @@ impl Parent {
         self.0.as_ref().map(|handle| PollFd::new(handle, PollFlags::IN))
     }
 
-    /// It has died: there is nothing to wait for any more.
+    /// Stops watching, after the parent has died.
     pub(super) fn forget(&mut self) {
         self.0 = None;
     }

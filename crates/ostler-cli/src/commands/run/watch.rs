@@ -1,4 +1,8 @@
-//! The watch of `ostler run`: what ends the server, and how this process ends.
+//! Event loop of `ostler run`: what ends the server, and when this process may exit.
+//!
+//! The end begins with a signal, the end of stdin, the death of the client, or the exit of the server. From then on a deadline runs:
+//! the grace and a margin, extended while a container engine still removes containers. The process exits when the guardian has
+//! proven that nothing is left, or at the deadline, when the guardian continues alone. If the guardian dies, this process cleans up.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -16,14 +20,13 @@ use crate::out::say;
 use crate::requests::Requests;
 use crate::sweep;
 
-/// How much longer than the grace we stay to see the proof. The guardian stays as long as it takes.
+/// Wait for the proof, after the grace. The guardian itself has no limit.
 const PROOF_MARGIN: Duration = Duration::from_millis(300);
-/// How much longer than that for an engine that has not said yet what containers it has.
+/// Further wait for an engine that has not answered yet.
 const ENGINE_ANSWER: Duration = Duration::from_secs(1);
-/// The same for one that answers, and still has some.
+/// Further wait for an engine that answers, and still has containers.
 const ENGINE_WORK: Duration = Duration::from_secs(10);
 
-/// How it ended.
 pub(super) enum End {
     Refused(Refusal),
     Status(ExitStatus),
@@ -36,14 +39,14 @@ pub(super) struct Wrapper {
     parent: Parent,
     requests: Requests,
     grace: Duration,
-    /// When we leave, proof or not, unless an engine is at work; set when the end begins.
+    /// When this process exits without proof, not counting engines; set when the end begins.
     deadline: Option<Instant>,
-    /// How its engine takes it that containers have to go, if there may be any.
+    /// State of the container engine during removal, if there may be containers.
     engine: Option<EngineState>,
     status: Option<ExitStatus>,
 }
 
-/// What has woken us.
+/// Why `poll` returned.
 struct Woken {
     hung_up: bool,
     orphaned: bool,
@@ -88,7 +91,7 @@ impl Wrapper {
                 Ok(Some(Event::Clearing(state))) => self.engine = Some(state),
                 Ok(Some(Event::Empty(_))) => return self.end(),
                 Ok(Some(Event::GuardianLost)) | Err(_) => return self.rescue(),
-                // What only happens to what is elsewhere.
+                // Events of remote instances.
                 Ok(Some(_)) => {}
                 Ok(None) if self.is_overdue() => return self.leave(),
                 Ok(None) => self.wait(),
@@ -96,9 +99,9 @@ impl Wrapper {
         }
     }
 
-    /// Waits for anything at all, and passes it on as an order to the guardian.
+    /// Waits for one event and passes it on as an order to the guardian.
     fn wait(&mut self) {
-        // An interrupted or failed wait is repeated by the loop.
+        // The loop repeats an interrupted or failed wait.
         let Ok(woken) = self.poll() else { return };
         if woken.requested {
             (0..self.requests.take()).for_each(|_| self.asked_to_end());
@@ -128,8 +131,7 @@ impl Wrapper {
         })
     }
 
-    /// The first signal asks the server, each further one skips a step. The last one is to wait for an
-    /// engine.
+    /// The first signal asks the server to end, each further one skips a step. The last step is the wait for an engine.
     fn asked_to_end(&mut self) {
         match self.deadline {
             None => self.stop(Step::Asking),
@@ -143,14 +145,14 @@ impl Wrapper {
         self.instance.stop(step);
     }
 
-    /// The guardian ends what the server has left without being told.
+    /// Records the status. The guardian ends what the server left without an order.
     fn server_exited(&mut self, status: ExitStatus) {
         self.status = Some(status);
         self.input.close();
         self.deadline.get_or_insert_with(|| Instant::now() + self.grace + PROOF_MARGIN);
     }
 
-    /// Whoever started it in the background may have wanted it to stay.
+    /// Reports the removal of a detached container, which the user may have wanted to keep.
     fn removed(&self, container: &RemovedContainer) {
         let RemovedContainer { id, image, command } = container;
         let id: String = id.chars().take(12).collect();
@@ -159,7 +161,7 @@ impl Wrapper {
         ));
     }
 
-    /// An engine that answers gets rid of all containers before we have left.
+    /// The deadline, extended for an engine that answers.
     fn leave_at(&self) -> Option<Instant> {
         let longer = match self.engine {
             None | Some(EngineState::Silent | EngineState::Clear) => Duration::ZERO,
@@ -178,10 +180,10 @@ impl Wrapper {
         let guardian = guardian.map_or(String::new(), |guardian| format!(" ({})", guardian.pid));
         self.say(&match self.engine {
             None | Some(EngineState::Clear) => {
-                format!("not everything is gone yet; its guardian{guardian} goes on")
+                format!("not everything is gone yet; its guardian{guardian} continues")
             }
             Some(EngineState::Asked | EngineState::Answering | EngineState::Silent) => format!(
-                "its containers are unverified; its guardian{guardian} goes on, and `ostler reap` \
+                "its containers are unverified; its guardian{guardian} continues, and `ostler reap` \
                  shows what is left"
             ),
         });
@@ -208,14 +210,14 @@ impl Wrapper {
     }
 }
 
-/// No guardian is to be seen any more when we have left.
+/// Reaps the guardian, so that none is visible after this process.
 fn see_off(instance: Instance) {
     if let Some(guardian) = instance.part() {
         guardian.reap();
     }
 }
 
-/// The status of a server that we had killed and could not wait for.
+/// Status of a server that was killed and whose real status is unknown.
 fn killed() -> ExitStatus {
     ExitStatus::from_raw(SIGKILL)
 }

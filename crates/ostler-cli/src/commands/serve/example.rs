@@ -1,4 +1,4 @@
-//! What is offered without a configuration.
+//! The example server that a gateway without a configuration offers.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,10 +11,9 @@ use ostler_gateway::{AvailableServer, Tools};
 
 use crate::gateways::why_no_configuration;
 
-/// What people call it.
 const NAME: &str = "example";
 
-/// Our own small server, one for all. It tells its clients where a configuration was looked for.
+/// The example server, shared by all clients. It tells them where ostler looked for a configuration.
 pub(super) fn offers() -> io::Result<BTreeMap<String, AvailableServer>> {
     let mut args = vec![OsString::from("example-server")];
     args.extend(

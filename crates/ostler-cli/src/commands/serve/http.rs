@@ -1,4 +1,4 @@
-//! Clients on HTTP: where they are served, and whom.
+//! HTTP options of `ostler serve`: listener, token and TLS identity.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -13,17 +13,15 @@ use ostler_gateway::front::http::{
 
 use crate::out::say;
 
-/// Where clients look for a gateway if nobody says otherwise.
+/// Default address.
 const USUAL: &str = "127.0.0.1:8639";
-/// Its port.
 const PORT: u16 = 8639;
-/// The token that is always there.
+/// Name of the main token.
 const MAIN: &str = "main";
 
-/// What is said about clients on HTTP.
 #[derive(Debug, Args)]
 pub(super) struct HttpArguments {
-    /// Serve clients on HTTP as well, at this address or port [default: 127.0.0.1:8639]; port 0 is any that is free
+    /// Serve HTTP as well [default: 127.0.0.1:8639]
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -32,16 +30,16 @@ pub(super) struct HttpArguments {
         value_parser = parse_address
     )]
     listen: Option<SocketAddr>,
-    /// Listen although other machines can connect to that address
+    /// Accept connections from other machines
     #[arg(long, requires = "listen")]
     beyond_loopback: bool,
-    /// A name that clients may use for this machine, beside localhost and addresses
+    /// Accept this name in the Host header (repeatable)
     #[arg(long = "host-name", value_name = "NAME", requires = "listen")]
     names: Vec<String>,
-    /// Serve HTTPS, with this certificate (PEM, followed by those that it needs to be trusted)
+    /// Serve HTTPS with this certificate chain (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
     tls_cert: Option<PathBuf>,
-    /// The key of that certificate (PEM)
+    /// Use this private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }
@@ -61,12 +59,11 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Why clients on HTTP are not served.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
-    #[error("other machines can connect to {0}: say --beyond-loopback if they may")]
+    #[error("other machines can reach {0}; add --beyond-loopback to allow that")]
     BeyondLoopback(SocketAddr),
-    #[error("nobody can listen at {address}")]
+    #[error("cannot listen at {address}")]
     Listen { address: SocketAddr, source: io::Error },
     #[error(
         "no directory can hold the token; set XDG_STATE_HOME to one that can, or {TOKEN_VARIABLE}"
@@ -78,17 +75,17 @@ pub(super) enum HttpError {
     TlsIdentity(#[from] TlsIdentityError),
 }
 
-/// A socket that is listened at, and what is known of those who may come.
+/// A listening socket and its settings.
 pub(super) struct Http {
     pub(super) listener: TcpListener,
     pub(super) settings: Settings,
     address: SocketAddr,
-    /// Where the token is.
+    /// File or variable that holds the token, for messages.
     token: String,
 }
 
 impl HttpArguments {
-    /// Listens, if that is wanted.
+    /// Opens the listener, if `--listen` was given.
     pub(super) fn listen(&self) -> Result<Option<Http>, HttpError> {
         let Some(address) = self.listen else { return Ok(None) };
         if !address.ip().is_loopback() && !self.beyond_loopback {
@@ -128,15 +125,15 @@ fn token() -> Result<Token, HttpError> {
 }
 
 impl Http {
-    /// Says where it is, and never the token.
+    /// Prints the URL and where the token is, never the token.
     pub(super) fn announce(&self) {
         let Self { address, token, settings, .. } = self;
         let scheme = if settings.identity.is_some() { "https" } else { "http" };
         say(format_args!("serves {scheme}://{address}/mcp (its token is in {token})"));
         if !address.ip().is_loopback() && settings.identity.is_none() {
             say(
-                "warning: whoever is on the way between a client and this machine can read all, tokens too; \
-                 --tls-cert and --tls-key prevent that",
+                "warning: without TLS anyone on the network path can read all traffic, tokens included; use \
+                 --tls-cert and --tls-key",
             );
         }
     }

@@ -1,4 +1,7 @@
-//! The life of a gateway.
+//! Runs a gateway from its start to the last server.
+//!
+//! Order: create the owner and the gateway, watch the configuration, announce, sweep, serve. The end begins with a signal, `ostler down` or the
+//! idle timeout: the gateway stops accepting clients, drains, stops all servers, and reports what is left.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,14 +28,13 @@ use crate::out::{print_line, say};
 use crate::requests::Requests;
 use crate::{render, sweep};
 
-/// Between two looks whether there is nothing to do, as a part of the time after which it counts.
+/// Number of idle checks per idle timeout.
 const LOOKS: u32 = 10;
-/// Servers whose last failure is remembered, to say only that it has repeated.
+/// Bound on servers whose last failure is remembered, to shorten repeats.
 const MOST_FAILURES: usize = 1000;
-/// Said to whoever has started it, once it can be reached.
+/// Line on stdout that tells the starter that the gateway is ready.
 const READY: &str = "ready";
 
-/// What it is told.
 pub(super) struct Plan {
     pub(super) source: ServerSource,
     pub(super) configuration: Option<PathBuf>,
@@ -41,7 +43,7 @@ pub(super) struct Plan {
     pub(super) is_detached: bool,
 }
 
-/// Serves until it is asked to end, or has nothing to do. Returns how much is left.
+/// Serves until a signal, a request or the idle timeout. Returns the number of instances that are left.
 pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> io::Result<usize> {
     let owner = Owner::new(Places::of_user(), "ostler serve")?;
     let gateway = Gateway::new(owner, plan.source, plan.configuration, catalog());
@@ -78,7 +80,7 @@ pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> 
     Ok(left.len())
 }
 
-/// Says how instances fail. A failure that repeats is not explained again, so that the log stays short.
+/// Prints failures of instances. A repeated failure is printed in one line, to keep the log short.
 fn failure_teller() -> impl FnMut(&LoggedEvent) {
     let mut last: BTreeMap<String, Failure> = BTreeMap::new();
     move |event| {
@@ -96,7 +98,7 @@ fn failure_teller() -> impl FnMut(&LoggedEvent) {
     }
 }
 
-/// What servers have said of themselves is kept where ledgers are, if they can be anywhere.
+/// Directory of the catalog, beside the ledgers; none if no directory can be used.
 fn catalog() -> Option<PathBuf> {
     Places::of_user().private().ok().map(|best| best.join("catalog"))
 }
@@ -108,7 +110,7 @@ fn announce(gateway: &Gateway, bound: &BoundSocket, is_detached: bool) -> io::Re
     let socket = bound.socket();
     say(format_args!("serves {what} at {}", socket.path().display()));
     if let Some(instance) = socket.instance() {
-        say(format_args!("serves only clients inside of instance {instance}, and ends with it"));
+        say(format_args!("serves only clients inside instance {instance}, and ends with it"));
     } else if let Some(way) = way_to(socket, gateway.configuration()) {
         say(format_args!("clients reach it with `ostler connect {way}`"));
     }
@@ -120,7 +122,7 @@ fn announce(gateway: &Gateway, bound: &BoundSocket, is_detached: bool) -> io::Re
     Ok(())
 }
 
-/// What a client has to say that would not find this gateway by itself.
+/// Options that `ostler connect` needs to reach this gateway, if it does not find it by itself.
 fn way_to(socket: &GatewaySocket, configuration: Option<&Path>) -> Option<String> {
     let is_usual = |path| GatewaySocket::usual(path).is_ok_and(|usual| usual == *socket);
     let found = crate::gateways::configuration(None, Asker::Client).ok().flatten();
@@ -131,12 +133,12 @@ fn way_to(socket: &GatewaySocket, configuration: Option<&Path>) -> Option<String
     }
 }
 
-/// Waits for the next request to end.
+/// Waits for the next termination signal.
 async fn next(asked: &mut UnixStream) {
     let _ = asked.read_u8().await;
 }
 
-/// Waits until nobody has been there, and nothing has run, for so long.
+/// Waits until there was no client and no server for `limit`.
 async fn idle(gateway: &Gateway, limit: Option<Duration>) {
     let Some(limit) = limit else { return std::future::pending().await };
     let mut quiet = 0;
@@ -150,6 +152,6 @@ fn tell_left(left: &[InstanceView]) {
     for view in left {
         let id = view.id.map_or("not started".into(), |id| id.to_string());
         let name = variant::name(&view.key.server);
-        say(format_args!("{name}: something of it is left ({id}); its guardian goes on"));
+        say(format_args!("{name}: not all of it is gone ({id}); its guardian continues"));
     }
 }

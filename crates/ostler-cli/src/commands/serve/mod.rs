@@ -1,4 +1,8 @@
 //! `ostler serve`: the gateway, in the foreground.
+//!
+//! Clients that find no gateway start it with `--detach=first`. That process leaves the client's session and starts the second step,
+//! which is the gateway: not a child of the client, and not in its process group. `life` runs the gateway, `watch` reloads its
+//! configuration, `http` sets up the listener and the token.
 
 mod example;
 mod http;
@@ -25,61 +29,59 @@ use crate::gateways::{Which, configuration, configuration_or_example};
 use crate::out::{chain, say};
 use crate::requests::Requests;
 
-/// For a predecessor that is about to end.
+/// Wait for a predecessor that is shutting down.
 const PREDECESSOR_LIMIT: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// More would only wait for each other.
+/// More worker threads only contend with each other.
 const MOST_THREADS: usize = 4;
 
-/// What `ostler serve` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Clients use `ostler connect`, or HTTP with --listen: all servers at /mcp, one at /mcp/NAME, HTTP+SSE at /sse, with the bearer token that the first start creates. Port 0 picks a free port and prints it. Servers start on first use. Without a configuration the gateway offers a small example server.
+
+On SIGTERM or SIGINT it stops accepting clients, waits for calls in flight (at most the drain timeout of each server), stops all servers and exits. A second signal skips the wait.
+
+The configuration is the first of: --config, OSTLER_CONFIG, ./ostler.json, and ostler/ostler.json in the XDG config home (~/.config).
+
+Exit status: 4 if something is left, which is named.
+
 Examples:
   ostler serve
   ostler serve --config team.json --socket /run/user/1000/team.sock
   ostler serve --listen
-  ostler serve --listen 0.0.0.0:8639 --beyond-loopback --host-name tools.example \\
-    --tls-cert cert.pem --tls-key key.pem
-
-Clients reach it with `ostler connect`, and with --listen also on HTTP: all servers at /mcp, each at
-/mcp/NAME; older clients use /sse. They have to send a token, which is made at the first start. Servers
-are started when somebody needs them. Without a configuration it offers a small server of its own, so
-that a first client sees something.
-TERM or INT ends it when all calls are answered, at the latest after each server's drain time; a
-second one does not wait. Exit status: 4 if something was left, which is named.")]
+  ostler serve --listen 0.0.0.0:8639 --beyond-loopback \\
+    --host-name tools.example --tls-cert cert.pem --tls-key key.pem")]
 pub(crate) struct ServeArguments {
-    /// The configuration [default: what `OSTLER_CONFIG` says, ./ostler.json, or ostler/ostler.json in
-    /// the XDG config home]
+    /// Read this configuration [env: OSTLER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     which: Which,
     #[command(flatten)]
     http: HttpArguments,
-    /// End after so long without a client and without a server that runs
+    /// Exit after this long without clients and servers
     #[arg(long, value_name = "DURATION", value_parser = ostler::duration::parse)]
     idle_exit: Option<Duration>,
-    /// In the background, for clients that find no gateway
+    /// Run in the background, for clients that find no gateway
     #[arg(long, hide = true, value_enum)]
     detach: Option<Detach>,
-    /// Serve only clients inside of this instance
+    /// Serve only clients inside this instance
     #[arg(long, hide = true, value_name = "ID", requires = "socket")]
     only_for: Option<InstanceId>,
-    /// Without a configuration, also if there is one
+    /// Ignore any configuration
     #[arg(long, hide = true, conflicts_with = "config")]
     no_config: bool,
 }
 
-/// The two steps into the background.
+/// Steps into the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Detach {
-    /// Leave the client's session, and start the second one.
+    /// Leave the client's session and start the second step.
     First,
-    /// Be the gateway: nobody's child, and nobody's group.
+    /// Be the gateway, outside of the client's process tree and group.
     Second,
 }
 
-/// Why there is no gateway.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
     #[error(transparent)]
@@ -98,7 +100,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
     let served = match arguments.detach {
         Some(Detach::First) => step_aside().map_err(ServeError::Prepare),
         Some(Detach::Second) => {
-            // It was started by a link, whose name says nothing.
+            // Started through /proc/self/exe, so its name would be `exe`.
             let _ = rustix::thread::set_name(c"ostler");
             serve(arguments)
         }
@@ -147,7 +149,7 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, ServeError> {
         is_detached: arguments.detach.is_some(),
     };
     let left = runtime.block_on(life::live(plan, bound, requests))?;
-    // Whatever still runs on it has had its time.
+    // Tasks that still run have passed their deadlines.
     runtime.shutdown_background();
     Ok(if left == 0 { ExitCode::SUCCESS } else { exit::LEFT_OVER.into() })
 }
@@ -162,8 +164,8 @@ fn source(path: Option<&Path>) -> Result<ServerSource, ServeError> {
     Ok(ServerSource::File(file))
 }
 
-/// Leaves the configuration's path for clients that find none, unless this gateway is at a place of its own. One from the
-/// working directory is not left: a client must not run what a cloned repository brings along.
+/// Records the configuration's path for clients that find none, unless this gateway has a socket of its own. A configuration found
+/// in the working directory is not recorded: clients must not run what a cloned repository brings along.
 fn leave_path(arguments: &ServeArguments, socket: &GatewaySocket, path: &Path) {
     let is_found_by_clients =
         || configuration(None, Asker::Client).is_ok_and(|found| found.as_deref() == Some(path));
@@ -173,13 +175,13 @@ fn leave_path(arguments: &ServeArguments, socket: &GatewaySocket, path: &Path) {
     }
     if let Err(error) = leave_configuration(socket, path) {
         say(format_args!(
-            "warning: clients without a configuration don't find this gateway: {}",
+            "warning: clients without a configuration will not find this gateway: {}",
             chain(&error)
         ));
     }
 }
 
-/// Where it is told to be. Without a word, a gateway inside of an instance serves that alone: it ends with it.
+/// The socket: the one that the user named, or the default. Inside an instance the default gateway serves that instance alone.
 fn socket(arguments: &ServeArguments, path: Option<&Path>) -> Result<GatewaySocket, SocketError> {
     if let Some(socket) = arguments.which.said()? {
         return Ok(socket.only_for(arguments.only_for));
@@ -194,7 +196,7 @@ fn bind(arguments: &ServeArguments, path: Option<&Path>) -> Result<BoundSocket, 
     let begin = Instant::now();
     loop {
         match socket.take() {
-            // Nobody has asked for this one by name, so that it can wait for the last one to end.
+            // A background gateway can wait for its predecessor to exit.
             Err(SocketError::Taken(_))
                 if arguments.detach.is_some() && begin.elapsed() < PREDECESSOR_LIMIT =>
             {

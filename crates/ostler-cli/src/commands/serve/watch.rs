@@ -1,4 +1,6 @@
-//! Looking after the configuration file.
+//! Reloads the configuration when its file changes.
+//!
+//! Editors write a file in several steps or replace it, so the directory is watched, and a reload waits for 100 ms without events, at most 2 s.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +15,12 @@ use tokio::time::{Instant, timeout};
 
 use crate::out::say;
 
-/// Whoever writes a file does so in several steps.
+/// Time without events before a reload.
 const QUIET: Duration = Duration::from_millis(100);
-/// But not for ever.
+/// Longest delay of a reload.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Takes over the configuration whenever its file changes, as long as this is held.
+/// Watches the file until the returned values are dropped.
 pub(super) fn begin(
     gateway: &Arc<Gateway>,
 ) -> Option<(RecommendedWatcher, tokio::task::JoinHandle<()>)> {
@@ -27,20 +29,22 @@ pub(super) fn begin(
     let watcher = watch(&path, sender);
     let watcher = watcher
         .inspect_err(|error| {
-            say(format_args!("changes of the configuration are not seen: {error}"));
+            say(format_args!(
+                "cannot watch the configuration: {error}; `ostler reload` rereads it"
+            ));
         })
         .ok()?;
     Some((watcher, tokio::spawn(follow(Arc::clone(gateway), receiver))))
 }
 
-/// Its directory, because editors put a new file in the place of the old one.
+/// Watches the directory, because editors replace the file.
 fn watch(path: &Path, changed: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
     let file = path.to_owned();
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let is_change =
             event.is_ok_and(|event| !event.kind.is_access() && event.paths.contains(&file));
         if is_change {
-            // One that waits already stands for all.
+            // One queued event is enough.
             let _ = changed.try_send(());
         }
     })?;
@@ -49,7 +53,7 @@ fn watch(path: &Path, changed: mpsc::Sender<()>) -> notify::Result<RecommendedWa
 }
 
 async fn follow(gateway: Arc<Gateway>, mut changed: mpsc::Receiver<()>) {
-    // It may have changed since it was read, when nobody watched yet.
+    // The file may have changed between reading and watching.
     take_over(&gateway, false);
     while changed.recv().await.is_some() {
         let end = Instant::now() + PATIENCE;
@@ -66,11 +70,11 @@ fn take_over(gateway: &Gateway, is_news: bool) {
             if is_news || counts[1..] != [0; 3] {
                 let [kept, changed, removed, added] = counts;
                 say(format_args!(
-                    "took over the configuration: {kept} kept, {changed} changed, {removed} removed, {added} added"
+                    "applied the configuration: {kept} kept, {changed} changed, {removed} removed, {added} added"
                 ));
                 notices.iter().for_each(say);
             }
         }
-        Err(error) => say(format_args!("the configuration in force stays: {error}")),
+        Err(error) => say(format_args!("kept the current configuration: {error}")),
     }
 }

@@ -1,4 +1,4 @@
-//! `ostler warm`: has every server list what it offers, before a client waits for it.
+//! `ostler warm`: fills the catalog by listing every server once, through sessions of its own with the gateway.
 
 mod session;
 
@@ -21,33 +21,29 @@ use crate::exit;
 use crate::gateways::{AskError, Which, ask, configuration_to_follow};
 use crate::out::{Screen, chain, say};
 
-/// What `ostler warm` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  ostler warm                  every server of the configuration
-  ostler warm github search    these only
-  ostler warm --json
+The first start of a server may take long, because `npx` or `uvx` downloads it. This command starts each server once, lists its tools, prompts and resources, and stops it. The gateway keeps the lists, so clients see all tools at once and nothing is started for them. Starts the gateway if none runs.
 
-The first start of a server may take long, because `npx` or `uvx` fetches it. This starts each server once, has
-it list what it offers, and ends it again. The gateway keeps the lists, so that clients see all tools at once
-and nothing is started for them. It starts the gateway if none runs.
-Exit status: 0 if every server was listed, 1 if one was not, 3 if there is no such server.")]
+Exit status: 1 if a server was not listed, 3 if there is no such server.
+
+Examples:
+  ostler warm
+  ostler warm github search
+  ostler warm --json")]
 pub(crate) struct WarmArguments {
-    /// The servers to list [default: all]
+    /// Names of servers [default: all]
     servers: Vec<String>,
-    /// The configuration of a gateway that has to be started [default: the one in the XDG config home, or
-    /// what `OSTLER_CONFIG` says]
+    /// Start the gateway with this file [env: OSTLER_CONFIG]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print one line of JSON for each server
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     which: Which,
 }
 
-/// Why nothing was listed.
 #[derive(Debug, thiserror::Error)]
 enum WarmError {
     #[error(transparent)]
@@ -60,13 +56,13 @@ enum WarmError {
     Dial(#[from] DialError),
     #[error(transparent)]
     Ask(#[from] AskError),
-    #[error("no server is called {0}; `ostler status` shows them")]
+    #[error("there is no server '{0}'; `ostler status` lists them")]
     NoServer(String),
     #[error("cannot start a thread")]
     Thread(#[from] io::Error),
 }
 
-/// What became of one server, for programs.
+/// Result of one server, also the output of `--json`.
 #[derive(Debug, Serialize)]
 struct Row {
     server: String,
@@ -91,14 +87,14 @@ pub(crate) fn run(arguments: &WarmArguments) -> ExitCode {
     }
 }
 
-/// Returns whether every server was listed.
+/// Lists the servers. Returns whether all succeeded.
 fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
     let path = configuration_to_follow(arguments.config.as_deref())?;
     let socket = arguments.which.socket(path.as_deref())?;
     let gateway = start::reach(&socket, path.as_deref())?;
     let servers = servers(&gateway, &arguments.servers)?;
     if servers.is_empty() {
-        say("the configuration has no server that is enabled");
+        say("the configuration has no enabled server");
     }
     let rows = list_all(&socket, &servers)?;
     let mut screen = Screen::new();
@@ -106,13 +102,13 @@ fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
     for row in rows {
         is_complete &= row.error.is_none();
         let shown = if arguments.json { screen.json(&row) } else { screen.line(row.describe()) };
-        // The reader may be gone; the servers are listed all the same.
+        // A closed stdout does not stop the listing.
         let _ = shown;
     }
     Ok(is_complete)
 }
 
-/// The names of the servers to list: those that were asked for, or all that are enabled.
+/// Names of the requested servers, or of all enabled ones.
 fn servers(gateway: &GatewayConnection, asked_for: &[String]) -> Result<Vec<String>, WarmError> {
     let Reply::Overview(overview) = ask(gateway, Request::Overview)? else {
         return Err(AskError::Strange.into());
@@ -128,17 +124,16 @@ fn servers(gateway: &GatewayConnection, asked_for: &[String]) -> Result<Vec<Stri
     Ok(overview.servers.into_iter().filter(is_wanted).map(|line| line.name).collect())
 }
 
-/// Lists all of them at the same time; the gateway decides how many are started at once. The rows come as they are
-/// done.
+/// Lists all servers concurrently, a thread each; the gateway limits how many start at once. Rows arrive as they finish.
 fn list_all(socket: &GatewaySocket, servers: &[String]) -> io::Result<mpsc::Receiver<Row>> {
     let (sender, rows) = mpsc::channel();
     for server in servers {
         let (socket, server, sender) = (socket.clone(), server.clone(), sender.clone());
-        // Each ends with its answer, or with the gateway.
+        // A thread ends with its answer, or with the gateway.
         thread::Builder::new().name("ostler-warm".into()).spawn(move || {
             let since = Instant::now();
             let offered = session::list(&socket, &server);
-            // The receiver is there until the last row.
+            // The receiver lives until the last row.
             let _ = sender.send(Row::new(server, since.elapsed(), offered));
         })?;
     }
@@ -150,7 +145,13 @@ impl Row {
         let seconds = (took.as_secs_f64() * 10.0).round() / 10.0;
         match offered {
             Ok(offered) => Self { server, seconds, offered: Some(offered), error: None },
-            Err(error) => Self { server, seconds, offered: None, error: Some(chain(&error)) },
+            Err(error) => {
+                // The gateway's message names the server already.
+                let text = chain(&error);
+                let name = format!("{server}: ");
+                let error = Some(text.strip_prefix(&name).unwrap_or(&text).to_owned());
+                Self { server, seconds, offered: None, error }
+            }
         }
     }
 

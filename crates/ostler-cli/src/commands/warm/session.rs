@@ -1,4 +1,4 @@
-//! A session of our own with one server, through the gateway.
+//! MCP session with one server through the gateway, over pipes of our own.
 
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
@@ -10,10 +10,10 @@ use ostler_gateway::front::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// A list with more pages than that has no end.
+/// Bound on the pages of a list.
 const MOST_PAGES: usize = 1000;
 
-/// How much a server offers.
+/// Number of items that a server lists.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Offered {
     pub(super) tools: usize,
@@ -21,7 +21,6 @@ pub(super) struct Offered {
     pub(super) resources: usize,
 }
 
-/// Why a server did not list what it offers.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
     #[error(transparent)]
@@ -30,14 +29,14 @@ pub(super) enum SessionError {
     Gone(#[from] LineError),
     #[error("the connection to the gateway failed")]
     Failed(#[from] io::Error),
-    /// The gateway's or the server's own words.
+    /// Reason given by the gateway or the server.
     #[error("{0}")]
     Refused(String),
     #[error("the gateway has closed the session")]
     Closed,
 }
 
-/// Lists what a server offers, however long its start takes: `startTimeout` limits it.
+/// Lists a server. Only `startTimeout` limits how long its start takes.
 pub(super) fn list(socket: &GatewaySocket, server: &str) -> Result<Offered, SessionError> {
     let mut session = Session::open(socket, server)?;
     let info = json!({ "name": "ostler-warm", "version": env!("CARGO_PKG_VERSION") });
@@ -55,12 +54,11 @@ pub(super) fn list(socket: &GatewaySocket, server: &str) -> Result<Offered, Sess
     })
 }
 
-/// A connection to the gateway with pipes of our own as the client's.
 struct Session {
     input: PipeWriter,
     output: BufReader<PipeReader>,
     last: u64,
-    /// The session ends with it.
+    /// Keeps the session open.
     _gateway: GatewayConnection,
 }
 
@@ -90,7 +88,7 @@ impl Session {
         self.input.write_all(format!("{message}\n").as_bytes())
     }
 
-    /// Asks, and waits for the result. Requests of the server are refused meanwhile.
+    /// Sends a request and waits for its result. Requests of the server are refused.
     fn call(&mut self, method: &str, params: &Value) -> Result<Value, SessionError> {
         self.last += 1;
         let id = json!(self.last);
@@ -113,7 +111,7 @@ impl Session {
         }
     }
 
-    /// How many there are of a kind, on all pages.
+    /// Counts the items of a list, over all pages.
     fn count(&mut self, kind: &str) -> Result<usize, SessionError> {
         let (mut count, mut params) = (0, json!({}));
         for _ in 0..MOST_PAGES {

@@ -17,9 +17,9 @@ use crate::{exit, render};
 #[derive(Debug, Serialize)]
 struct Reply<'v> {
     container: &'v ContainerView,
-    /// `None`: no ledger knows it any more.
+    /// None if no ledger has it any more.
     instance: Option<Value>,
-    /// What its gateway knows of it.
+    /// What its gateway knows.
     gateway: Option<InstanceLine>,
 }
 
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &WhyArguments, places: &Places, views: &[View]) -> 
         [container] => *container,
         several => {
             let names: Vec<String> = several.iter().map(|one| render::container(one)).collect();
-            say(format_args!("'{}' may be any of these: {}", target.0, names.join(", ")));
+            say(format_args!("'{}' is ambiguous: {}", target.0, names.join(", ")));
             return exit::FAILED.into();
         }
     };
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &WhyArguments, places: &Places, views: &[View]) -> 
     })
 }
 
-/// A name may by chance be the beginning of another container's id.
+/// Containers that a target means. Names come first, because a name may be the prefix of another container's id.
 fn meant_by<'c>(target: &str, census: &'c Census) -> Vec<&'c ContainerView> {
     let by = |is_meant: &dyn Fn(&ContainerView) -> bool| -> Vec<&'c ContainerView> {
         census.containers().filter(|one| is_meant(one)).collect()

@@ -38,13 +38,13 @@ pub(super) fn remote(
     let mut headers = form.headers.map(|at| at.value.0).unwrap_or_default();
     for (key, name, value) in form.adopted.headers {
         if headers.insert(name, value).is_some() {
-            reader.wrong_key(key, "another key has said this already");
+            reader.wrong_key(key, "another key sets this already");
         }
     }
     if let Some(file) = &form.bearer_token_file
         && headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
     {
-        reader.wrong_key(file.key, "another key has said this already");
+        reader.wrong_key(file.key, "another key sets this already");
     }
     Some(Remote {
         url: url.value,
@@ -62,7 +62,7 @@ pub(super) fn remote(
 fn check_scheme(url: &At<Template>, reader: &mut Reader<'_>) {
     let has_scheme = |text: &str| text.starts_with("http://") || text.starts_with("https://");
     if url.value.beginning().is_some_and(|beginning| !has_scheme(beginning)) {
-        reader.wrong(url.range, "its url has to begin with http:// or https://");
+        reader.wrong(url.range, "its url must begin with http:// or https://");
     }
 }
 

@@ -48,7 +48,7 @@ fn claude_code() {
     assert_eq!(file.servers["db"].limits.call.as_secs(), 600);
     let expected = [
         "mcpServers.db.timeout: taken as `callTimeout`: \"600000ms\"",
-        "mcpServers.db.alwaysLoad: means something to another client only",
+        "mcpServers.db.alwaysLoad: ignored: only another client uses it",
     ];
     assert_eq!(notices(&file), expected);
 }
@@ -72,7 +72,7 @@ fn vs_code() {
       }
     }"#;
     let expected = [
-        "perplexity: npx -y perplexity (${input:key} can only be filled in by another client; put variables in their place)",
+        "perplexity: npx -y perplexity (only another client can fill in ${input:key}; use variables instead)",
         "plain: node ${workspaceFolder}/x.js",
     ];
     assert_eq!(commands(text), expected);

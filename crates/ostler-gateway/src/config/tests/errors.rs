@@ -115,7 +115,7 @@ ostler.json:6:55: tokens.e.limits.waitingBytes: write 65536 to 201326592 bytes, 
 ostler.json:2:67: mcpServers.a.oauth.clientSecret: write `issuer` beside it: the url of the authorization server that this secret is for, and the only one that gets it
   2 | … "a": { "url": "…", "oauth": { "clientId": "…", "clientSecret": "…" } },
     |                                                  ^^^^^^^^^^^^^^
-ostler.json:3:85: mcpServers.b.oauth.issuer: its url has to begin with http:// or https://
+ostler.json:3:85: mcpServers.b.oauth.issuer: its url must begin with http:// or https://
   3 | … "…", "oauth": { "clientSecret": "…", "issuer": "…" } },
     |                                                  ^^^
 "#
@@ -205,10 +205,10 @@ ostler.json:14:18: mcpServers.a.enabled: expected true or false, found a string
 ostler.json:16:10: mcpServers.b: expected an object, found a string
   16 |     "b": "…",
      |          ^^^
-ostler.json:17:5: mcpServers.c: it has neither a `command` nor a `url`
+ostler.json:17:5: mcpServers.c: needs a `command` or a `url`
   17 |     "c": {},
      |     ^^^
-ostler.json:18:5: mcpServers.: a server's name has 1 to 128 characters that can be seen
+ostler.json:18:5: mcpServers.: a server's name has 1 to 128 visible characters
   18 |     "": { "command": "…" }
      |     ^^
 ostler.json:20:26: caps.instances: write a whole number from 1 to 4294967295
@@ -262,7 +262,7 @@ ostler.json:3:73: mcpServers.processKeys.env: is for servers with a `command`, a
 ostler.json:3:84: mcpServers.processKeys.limits: is for servers with a `command`, and this one has a `url`
   3 | …sKeys": { "url": "…", "args": ["…"], "env": {}, "limits": {} },
     |                                                  ^^^^^^^^
-ostler.json:4:24: mcpServers.noScheme: its url has to begin with http:// or https://
+ostler.json:4:24: mcpServers.noScheme: its url must begin with http:// or https://
   4 |   "noScheme": { "url": "…" },
     |                        ^^^
 ostler.json:5:22: mcpServers.stdio: a server with a `url` is not reached by stdio
@@ -285,7 +285,7 @@ ostler.json:7:30: mcpServers.token.bearer_token_env_var: is for servers with a `
   }
 }
 "# => r#"
-ostler.json:3:40: mcpServers.modern: this generation of the protocol can't be spoken yet
+ostler.json:3:40: mcpServers.modern: this generation of the protocol is not supported yet
   3 |     "modern": { "command": "…", "era": "modern" }
     |                                        ^^^^^^^^
 "#
@@ -315,7 +315,7 @@ ostler.json:2:32: mcpServers.process.oauth: is for servers with a `url`, and thi
 ostler.json:2:45: mcpServers.process.bearerTokenFile: is for servers with a `url`, and this one has a `command`
   2 |   "process": { "command": "…", "oauth": {}, "bearerTokenFile": "…" },
     |                                             ^^^^^^^^^^^^^^^^^
-ostler.json:3:89: mcpServers.twice.bearerTokenFile: another key has said this already
+ostler.json:3:89: mcpServers.twice.bearerTokenFile: another key sets this already
   3 | …url": "…", "headers": { "authorization": "…" }, "bearerTokenFile": "…" },
     |                                                  ^^^^^^^^^^^^^^^^^
 ostler.json:4:56: mcpServers.odd.oauth.clientID: unknown key; did you mean `clientId`?
@@ -332,19 +332,19 @@ ostler.json:4:94: mcpServers.odd.oauth.callbackPort: write a whole number from 1
   "toolFilter": { "include": ["c"] }
 } } }
 "# => r#"
-ostler.json:2:36: mcpServers.a.disabled: another key has said this already
+ostler.json:2:36: mcpServers.a.disabled: another key sets this already
   2 |   "command": "…", "enabled": true, "disabled": false, "env": {}, "environment": {},
     |                                    ^^^^^^^^^^
-ostler.json:2:66: mcpServers.a.environment: another key has said this already
+ostler.json:2:66: mcpServers.a.environment: another key sets this already
   2 | … "enabled": true, "disabled": false, "env": {}, "environment": {},
     |                                                  ^^^^^^^^^^^^^
-ostler.json:3:32: mcpServers.a.includeTools: another key has said this already
+ostler.json:3:32: mcpServers.a.includeTools: another key sets this already
   3 |   "tools": { "allow": ["…"] }, "includeTools": ["…"], "timeout": …, "tool_timeout_sec": …,
     |                                ^^^^^^^^^^^^^^
-ostler.json:3:70: mcpServers.a.tool_timeout_sec: another key has said this already
+ostler.json:3:70: mcpServers.a.tool_timeout_sec: another key sets this already
   3 | …: ["…"] }, "includeTools": ["…"], "timeout": …, "tool_timeout_sec": …,
     |                                                  ^^^^^^^^^^^^^^^^^^
-ostler.json:4:19: mcpServers.a.toolFilter: another key has said this already
+ostler.json:4:19: mcpServers.a.toolFilter: another key sets this already
   4 |   "toolFilter": { "include": ["…"] }
     |                   ^^^^^^^^^
 "#
@@ -432,16 +432,16 @@ fn keys_of_other_clients_are_accepted_with_a_word() {
             "env": {"TOKEN": "$TOKEN"}, "inheritEnv": ["HOME"]}}, "inputs": []}"#,
     );
     let expected = [
-        "mcpServers.a.autoApprove: means something to another client only",
-        "mcpServers.a.trust: means something to another client only",
+        "mcpServers.a.autoApprove: ignored: only another client uses it",
+        "mcpServers.a.trust: ignored: only another client uses it",
         "mcpServers.a.timeout: taken as `callTimeout`: \"60s\"",
         "mcpServers.a.env.TOKEN: passed on as it is; a variable is written as ${NAME}",
-        "inputs: nobody is asked for anything here; put variables in the place of ${input:...}",
+        "inputs: ostler does not prompt; use variables instead of ${input:...}",
         "mcpServers.a: without PATH the command is not found; `$default` has it",
     ];
     assert_eq!(notices(&file), expected);
     let shown = file.notices[0].in_file("ostler.json").to_string();
-    assert!(shown.starts_with("ostler.json:1:39: mcpServers.a.autoApprove: means"), "{shown}");
+    assert!(shown.starts_with("ostler.json:1:39: mcpServers.a.autoApprove: ignored"), "{shown}");
 }
 
 #[test]

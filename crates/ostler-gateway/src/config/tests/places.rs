@@ -79,7 +79,7 @@ fn the_first_that_is_there_is_taken() {
 fn a_clone_of_somebody_elses_work_decides_nothing() {
     let machine = Machine::new().with(&[HERE]);
     let error = machine.find(None, Asker::Client, &environment(&[("HOME", "/none")])).unwrap_err();
-    let expected = "there is no configuration; looked for /none/.config/ostler/ostler.json";
+    let expected = "no configuration found; looked for /none/.config/ostler/ostler.json";
     assert_eq!(error.to_string(), expected);
 }
 
@@ -88,7 +88,7 @@ fn what_is_named_has_to_be_there() {
     let machine = Machine::new().with(&[HERE]);
     let variable = environment(&[("OSTLER_CONFIG", "/none.json")]);
     let error = machine.find(None, Asker::Person, &variable).unwrap_err();
-    assert_eq!(error.to_string(), "there is no configuration at /none.json");
+    assert_eq!(error.to_string(), "cannot read the configuration /none.json");
 }
 
 #[test]

@@ -94,10 +94,10 @@ fn whoever_lacks_a_variable_lacks_only_that_server() {
         (r#"{"command": "${NO}", "args": ["${NONE}"]}"#, "NO, NONE are not set"),
         (
             r#"{"command": "x", "args": ["${input:token}"]}"#,
-            "${input:token} can only be filled in by another client; put variables in their place",
+            "only another client can fill in ${input:token}; use variables instead",
         ),
         (r#"{"command": "${EMPTY}"}"#, "its command is empty"),
-        (r#"{"command": "x", "env": {"X": "${NUL}"}}"#, "a variable that it gets has a NUL in it"),
+        (r#"{"command": "x", "env": {"X": "${NUL}"}}"#, "one of its variables contains a NUL byte"),
     ] {
         let variables = [("A", "1"), ("EMPTY", ""), ("NUL", "\0")];
         let disabled = resolved(body, &variables).unwrap_err();

@@ -17,47 +17,47 @@ const RETRY_AFTER: &str = "retry-after";
 /// Why a request is not served.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
-    #[error("the head of the request can't be understood")]
+    #[error("the head of the request is malformed")]
     Head,
     #[error(transparent)]
     Framing(#[from] ostler::http::InvalidFraming),
     #[error("the head of the request has more than {HEAD} bytes, or more than {HEADERS} headers")]
     LargeHead,
-    #[error("this name of the gateway is not one that it knows")]
+    #[error("the Host header names no host of this gateway; `--host-name` adds one")]
     Host,
-    #[error("pages of this origin may not speak with the gateway")]
+    #[error("this Origin is not allowed")]
     Origin,
     #[error("a bearer token is needed")]
     NoToken,
-    #[error("this token is not known")]
+    #[error("unknown bearer token")]
     Token,
     #[error("this token belongs to another agent")]
     ForeignAgent,
-    #[error("the name of an agent has 1 to {LONGEST_NAME} characters that can be seen")]
+    #[error("an agent's name has 1 to {LONGEST_NAME} visible characters")]
     Agent,
     #[error("no such path: servers are at /mcp, /mcp/NAME and /sse")]
     Path,
     #[error("this path does not support the HTTP method of the request")]
     Method,
-    #[error("the client has to accept application/json and text/event-stream")]
+    #[error("the client must accept application/json and text/event-stream")]
     Accept,
-    #[error("the client has to accept text/event-stream")]
+    #[error("the client must accept text/event-stream")]
     AcceptStream,
-    #[error("the content has to be application/json")]
+    #[error("the content type must be application/json")]
     MediaType,
-    #[error("the content has more than {BODY} bytes")]
+    #[error("the body has more than {BODY} bytes")]
     Large,
-    #[error("the content has not arrived in time")]
+    #[error("the body did not arrive in time")]
     Slow,
     #[error(transparent)]
     Unreadable(#[from] ostler::http::InvalidChunk),
-    #[error("this version of the protocol is not known")]
+    #[error("unknown protocol version")]
     Version,
     #[error("it is not JSON")]
     NotJson,
     #[error("{0}")]
     Invalid(String),
-    #[error("which session? Mcp-Session-Id is missing")]
+    #[error("the Mcp-Session-Id header is missing")]
     NoSession,
     #[error("there is no such session")]
     UnknownSession,
@@ -69,13 +69,13 @@ pub(super) enum Refusal {
     Sessions(usize),
     #[error("{0} requests of this token are in flight already; try again when some are answered")]
     Requests(usize),
-    #[error("this token uses more connections than others leave to it; try again later")]
+    #[error("this token has used its share of connections; try again later")]
     Connections,
     #[error(transparent)]
     Waiting(#[from] QuotaExceeded),
-    #[error("this token has sent all requests that it may send in a minute; try again in {0} s")]
+    #[error("this token has used its requests of this minute; try again in {0} s")]
     Pace(u64),
-    #[error("the gateway is about to end")]
+    #[error("the gateway is shutting down")]
     Closing,
     #[error(transparent)]
     AdmissionError(#[from] AdmissionError),

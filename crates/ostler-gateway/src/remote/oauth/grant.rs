@@ -22,7 +22,7 @@ pub enum NoGrant {
     #[error("{0}")]
     Refused(String),
     /// What they say is no key.
-    #[error("the answer holds no bearer token")]
+    #[error("the response has no bearer token")]
     NoToken,
 }
 

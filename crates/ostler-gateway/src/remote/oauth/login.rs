@@ -44,22 +44,22 @@ pub trait Browser {
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     /// Its credentials are in the configuration.
-    #[error("its credentials are in its configuration, which a login would not change")]
+    #[error("its credentials are in the configuration, which a login does not change")]
     HasCredentials,
     /// Somebody can't be reached.
     #[error("{0}")]
     Unreachable(String),
     /// It lets everybody in.
-    #[error("it lets you in without a login")]
+    #[error("it needs no login")]
     NotNeeded,
     /// It is not at home where it says.
     #[error("it describes itself as {0}, which is another server")]
     OtherResource(String),
     /// Something is missing in what was found.
-    #[error("what it says about logins has no usable `{0}`")]
+    #[error("its login metadata has no usable `{0}`")]
     Metadata(&'static str),
     /// Nobody is there to let users in.
-    #[error("nothing at {0} says how to log in; put credentials into its `headers` instead")]
+    #[error("no login metadata found at {0}; put credentials into its `headers` instead")]
     NoIssuer(String),
     /// The metadata of an issuer is that of another one.
     #[error(
@@ -82,34 +82,36 @@ pub enum LoginError {
         named: String,
     },
     /// A code could be used by whoever sees it.
-    #[error("who lets users in can't prove that an answer is meant for us (PKCE with S256)")]
+    #[error("the authorization server does not support PKCE with S256")]
     NoProof,
     /// Somebody could overhear it.
-    #[error("{0} would be spoken to in the clear")]
+    #[error("{0} does not use HTTPS")]
     InTheClear(String),
     /// There is no way to ask for a name.
-    #[error("clients can't register there; put one into `oauth`: {{ \"clientId\": ... }}")]
+    #[error(
+        "the authorization server does not register clients; put one into `oauth`: {{ \"clientId\": ... }}"
+    )]
     NoRegistration,
     /// They don't give us one.
-    #[error("this client was not registered: {0}")]
+    #[error("the client registration failed: {0}")]
     NotRegistered(String),
     /// The port for the browser can't be had.
-    #[error("nothing can wait for the browser: {0}")]
+    #[error("cannot listen for the browser's redirect: {0}")]
     NoCallback(#[source] io::Error),
     /// No random numbers.
-    #[error("there are no random numbers: {0}")]
+    #[error("cannot get random numbers: {0}")]
     NoSecret(#[source] io::Error),
     /// The user did not come back.
-    #[error("nobody came back from the browser within {0:?}")]
+    #[error("the browser did not return within {0:?}")]
     Late(Duration),
     /// The user, or somebody else, has said no.
-    #[error("it was not granted: {0}")]
+    #[error("the login was not granted: {0}")]
     QuotaExceeded(String),
     /// The answer is not from whom we asked.
-    #[error("the answer is from somebody else than we asked; nothing was taken from it")]
+    #[error("the response is not from the authorization server that was asked; it was ignored")]
     MixedUp,
     /// There is no key.
-    #[error("no key was given: {0}")]
+    #[error("no token was issued: {0}")]
     NoGrant(#[from] NoGrant),
     /// It can't be kept.
     #[error(transparent)]

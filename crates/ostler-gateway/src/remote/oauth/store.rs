@@ -62,7 +62,7 @@ pub enum NoStore {
         source: io::Error,
     },
     /// Another process has it, and does not let go.
-    #[error("another process works on this login and does not finish")]
+    #[error("another process holds the lock of this login")]
     Locked,
 }
 

@@ -1,4 +1,4 @@
-//! What is said to the client and by it.
+//! Messages to and from the client.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
@@ -36,7 +36,7 @@ impl Line {
 
 /// Says something to the client.
 pub(crate) fn say(message: &Value) {
-    // Whoever does not listen any more has ended this server's input as well.
+    // A client that no longer reads has closed stdin as well.
     let _ = writeln!(std::io::stdout(), "{message}");
 }
 

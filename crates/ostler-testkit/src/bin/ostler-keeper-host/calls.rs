@@ -27,7 +27,7 @@ pub(crate) struct Told {
     pub(crate) bulk: usize,
 }
 
-/// Calls by each of these callers, so many times.
+/// Calls by each of these callers, this many times.
 pub(crate) fn call(callers: Vec<Scope>, server: String, times: usize, told: Told) -> Work {
     Box::pin(async move {
         let mut tasks = JoinSet::new();
@@ -94,7 +94,7 @@ impl Tally {
     }
 }
 
-/// Nobody gets what was meant for another.
+/// Checks that every caller gets its own answer.
 fn is_answer_to(number: usize, answer: &Frame) -> bool {
     serde_json::from_slice::<Value>(answer.bytes())
         .is_ok_and(|answer| answer["result"]["structuredContent"]["arguments"]["number"] == number)

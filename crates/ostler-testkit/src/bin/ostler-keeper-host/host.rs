@@ -1,4 +1,4 @@
-//! The host: who calls, what it keeps, and what it does when it is told to.
+//! The host: its sessions, its leases, and the commands it obeys.
 
 use std::collections::HashMap;
 use std::future::{pending, ready};
@@ -26,7 +26,7 @@ pub(crate) struct Host {
     keeper: Option<Keeper>,
     events: Receiver<Event>,
     sessions: HashMap<String, Scope>,
-    /// Leases that nobody gives back. Each with a part of its session, which can be closed all the same.
+    /// Leases that are never returned, each with a nested scope that can still be closed.
     kept: Shared<(Scope, Lease)>,
     holds: Shared<(Scope, Use)>,
 }
@@ -157,7 +157,7 @@ impl Host {
         Ok(who.into())
     }
 
-    /// Somebody of a session, who can be waiting while the session is closed.
+    /// A caller in a session, which can wait while the session is closed.
     fn caller(&self, session: &str) -> Result<Scope, String> {
         let session = self.sessions.get(session).ok_or_else(|| format!("no session {session}"))?;
         Ok(session.nested())
@@ -220,7 +220,7 @@ fn keep(caller: Scope, server: String, clones: usize, kept: Shared<(Scope, Lease
         let lease = caller.acquire(&server).await.map_err(|error| error.to_string())?;
         for _ in 0..clones {
             let lease = lease.clone();
-            // Nobody waits for it, and it never ends: it is what careless hosts leave behind.
+            // A detached task that never ends, as careless hosts leave behind.
             drop(tokio::spawn(async move {
                 let _lease = lease;
                 pending::<()>().await;

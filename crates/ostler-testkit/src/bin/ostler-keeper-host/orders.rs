@@ -26,7 +26,7 @@ pub(crate) enum Order {
         /// So many times, one after the other
         #[arg(long, default_value_t = 1)]
         times: usize,
-        /// By so many callers at once
+        /// By this many callers at once
         #[arg(long, default_value_t = 1)]
         callers: usize,
         /// What the tool is told, as JSON
@@ -38,7 +38,7 @@ pub(crate) enum Order {
     },
     /// Take a lease and give it back
     Acquire { session: String, server: String },
-    /// Take a lease and keep so many clones of it, each in a task that nobody waits for
+    /// Take a lease and keep this many clones of it, each in a detached task
     Keep { session: String, server: String, clones: usize },
     /// Call through every lease that is kept
     Clones,

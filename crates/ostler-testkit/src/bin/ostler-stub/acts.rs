@@ -1,4 +1,4 @@
-//! The acts that hurt, each with the check that it hurts nobody but the test.
+//! Destructive acts, each with a check that it affects only the test.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -17,7 +17,7 @@ const SANDBOX: &str = "/ostler-test-";
 /// Of the initial pid namespace, on every kernel (`PROC_PID_INIT_INO`).
 const INITIAL_PIDNS: u64 = 0xEFFF_FFFC;
 
-/// An act that might have hurt somebody else, and was not done.
+/// An act that was refused because it might affect other processes.
 #[derive(Debug)]
 pub(crate) enum Refused {
     ParentOutside,
@@ -67,7 +67,7 @@ pub(crate) fn perform(args: &ServerArgs) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Fills stdout for as long as somebody reads it.
+/// Fills stdout for as long as it is read.
 pub(crate) fn endless_line() -> ! {
     let chunk = [b'x'; 16384];
     let mut stdout = io::stdout().lock();

@@ -83,7 +83,7 @@ fn await_adoption(parent: u32) {
     }
 }
 
-/// Says so on descriptor 0 and lets go of it, because whoever reads there may wait for its end.
+/// Reports readiness on descriptor 0 and closes it, because the reader may wait for EOF.
 fn say_up() -> io::Result<()> {
     let stdin = io::stdin();
     rustix::io::write(stdin.as_fd(), family::UP)?;

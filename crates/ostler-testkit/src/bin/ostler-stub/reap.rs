@@ -9,7 +9,7 @@ use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use crate::args::ReapArgs;
 use crate::raw;
 
-/// Starts the program, and ends when nobody is left to reap.
+/// Starts the program, and exits when no child is left to reap.
 pub(crate) fn run(args: &ReapArgs) -> io::Result<ExitCode> {
     raw::alarm(args.lifetime);
     set_child_subreaper(Some(getpid()))?;

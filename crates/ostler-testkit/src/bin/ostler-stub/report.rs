@@ -45,7 +45,7 @@ pub(crate) fn ready(path: &Path) -> io::Result<()> {
     replace(path, format!("{}\n", std::process::id()).as_bytes())
 }
 
-/// Written aside and renamed, so that whoever sees the file sees all of it.
+/// Written to a temporary file and renamed, so that readers see all of it.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(format!(".{}", std::process::id()));

@@ -142,7 +142,7 @@ impl Server<'_> {
     fn initialize(&self, id: &Value) -> Next {
         write_noise(self.args.stderr_bytes);
         if let Some(path) = &self.args.init_log {
-            // Who counts finds one too few.
+            // A client that counts finds one too few.
             let _ = report::append_pid(path);
         }
         let version = match self.args.answer {
@@ -223,7 +223,7 @@ fn tools() -> Value {
     }]})
 }
 
-/// Blocks while nobody drains stderr, as any server would.
+/// Blocks while stderr is not drained, as any server would.
 pub(crate) fn write_noise(bytes: u64) {
     let mut left = bytes;
     let chunk = [b'e'; 4096];

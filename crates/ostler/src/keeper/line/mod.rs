@@ -51,7 +51,7 @@ pub enum CallError {
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     /// The server's unread input has reached its limit, with this many bytes.
-    #[error("the server does not read its input: {0} bytes are waiting")]
+    #[error("the server does not read its input, and {0} bytes are queued already")]
     Backlog(usize),
     /// The server is not configured with [`Speech::Bytes`](super::Speech), or its pipes were taken before.
     #[error("the server's pipes are not available: the keeper or another client uses them")]

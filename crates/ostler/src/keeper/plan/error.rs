@@ -20,7 +20,7 @@ pub enum AcquireError {
     #[error("the keeper has ended")]
     KeeperClosed,
     /// The queue is full.
-    #[error("{server}: the queue is full with {waiting} callers; {holders}")]
+    #[error("{server}: the queue is full, {waiting} callers wait; {holders}")]
     QueueFull {
         /// The server that was asked for.
         server: String,
@@ -40,7 +40,7 @@ pub enum AcquireError {
         obstacle: Obstacle,
     },
     /// The server keeps failing, and its backoff outlasts the caller's time in the queue.
-    #[error("{server}: failed {failures} times in a row, next try in {wait:?}; {last}")]
+    #[error("{server}: failures in a row: {failures}, next try in {wait:?}; {last}")]
     BackingOff {
         /// The server that was asked for.
         server: String,
@@ -88,7 +88,7 @@ impl fmt::Display for Obstacle {
             Self::Instances(holders) => write!(f, "the cap on instances is reached; {holders}"),
             Self::Containers(holders) => write!(f, "the cap on containers is reached; {holders}"),
             Self::Share(holders) => {
-                write!(f, "the share of its principal is used up; {holders}")
+                write!(f, "its principal has used its share of a cap; {holders}")
             }
             Self::Starts => f.write_str("too many servers are starting at the same time"),
         }

@@ -147,7 +147,7 @@ fn a_principal_leaves_starts_and_slots_for_others() {
     assert_eq!(of_red(&fixture), 12);
     let error =
         fixture.plan.obstacle(&key(&fixture, &held[19]), &red(), Purpose::Call, fixture.now);
-    assert!(error.unwrap().to_string().contains("the share of its principal is used up"));
+    assert!(error.unwrap().to_string().contains("its principal has used its share"));
     crowd(&mut fixture, &blue(), 1);
     assert_eq!(started_by(&mut fixture), [blue()]);
 }

@@ -24,7 +24,7 @@ const VARIABLE: &str = "OSTLER_SOCKET";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Which {
-    /// Use this socket of a gateway [env: OSTLER_SOCKET]
+    #[arg(help = "Use this socket of a gateway [env: OSTLER_SOCKET]")]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
 }

@@ -53,7 +53,7 @@ pub(crate) struct LogoutArguments {
 struct ServerArguments {
     /// Name of the server in the configuration
     server: String,
-    /// Read this configuration [env: OSTLER_CONFIG]
+    #[arg(help = "Read this configuration [env: OSTLER_CONFIG]")]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

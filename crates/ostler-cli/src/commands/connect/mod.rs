@@ -43,10 +43,10 @@ In a client's configuration:
 pub(crate) struct ConnectArguments {
     /// Name of the server [default: all servers]
     server: Option<String>,
-    /// Name the agent of this session [env: OSTLER_AGENT]
+    #[arg(help = "Name the agent of this session [env: OSTLER_AGENT]")]
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// Start the gateway with this file [env: OSTLER_CONFIG]
+    #[arg(help = "Start the gateway with this file [env: OSTLER_CONFIG]")]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]

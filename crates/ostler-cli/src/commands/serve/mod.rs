@@ -52,7 +52,7 @@ Examples:
   ostler serve --listen 0.0.0.0:8639 --beyond-loopback \\
     --host-name tools.example --tls-cert cert.pem --tls-key key.pem")]
 pub(crate) struct ServeArguments {
-    /// Read this configuration [env: OSTLER_CONFIG]
+    #[arg(help = "Read this configuration [env: OSTLER_CONFIG]")]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]

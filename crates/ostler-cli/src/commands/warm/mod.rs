@@ -34,7 +34,7 @@ Examples:
 pub(crate) struct WarmArguments {
     /// Names of servers [default: all]
     servers: Vec<String>,
-    /// Start the gateway with this file [env: OSTLER_CONFIG]
+    #[arg(help = "Start the gateway with this file [env: OSTLER_CONFIG]")]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print one JSON object per line

@@ -8,7 +8,7 @@ use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::answers::{Details, Exec, Image, Listed, Network};
+use super::answers::{Details, EngineVersion, Exec, Image, Listed, Network, Stats};
 use super::call::{Answer, CallError, call, escaped};
 use crate::containers::Endpoint;
 use crate::engine::label::{self, LabelMap};
@@ -61,6 +61,27 @@ impl Client {
     /// The containers of all instances, of all owners.
     pub(crate) async fn all_containers(&self) -> Result<Vec<Listed>, CallError> {
         self.containers("label", label::INSTANCE).await
+    }
+
+    /// The containers with this label (`name=value`), of whatever program.
+    pub(crate) async fn labelled(&self, label: &str) -> Result<Vec<Listed>, CallError> {
+        self.containers("label", label).await
+    }
+
+    /// All containers that run, of whatever program.
+    pub(crate) async fn running(&self) -> Result<Vec<Listed>, CallError> {
+        self.get("containers/json").await
+    }
+
+    /// The engine's own version.
+    pub(crate) async fn version_text(&self) -> Result<String, CallError> {
+        Ok(self.get::<EngineVersion>("version").await?.version)
+    }
+
+    /// The memory that a running container uses, in bytes.
+    pub(crate) async fn memory_of(&self, id: &str) -> Result<Option<u64>, CallError> {
+        let path = format!("containers/{}/stats?stream=0&one-shot=1", escaped(id));
+        Ok(self.get::<Stats>(&path).await?.memory())
     }
 
     /// The containers on a network, whosesoever they are, running or not.

@@ -29,6 +29,7 @@ mod resolve;
 pub(crate) mod stream;
 
 pub(crate) use answers::{Details, Image, Listed};
+pub(crate) use client::Client;
 pub(crate) use invocation::Tool;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::commands::check::CheckArguments;
 use crate::commands::connect::ConnectArguments;
+use crate::commands::doctor::DoctorArguments;
 use crate::commands::down::DownArguments;
 use crate::commands::events::EventsArguments;
 use crate::commands::example_server::ExampleServerArguments;
@@ -60,7 +61,9 @@ pub(crate) enum Command {
     Sessions(SessionsArguments),
     /// Tell what the gateway did lately, and why
     Events(EventsArguments),
-    /// Find what dead owners have left, and end it
+    /// Audit this machine: what ostler can do here, and what other hosts have left
+    Doctor(DoctorArguments),
+    /// Find what was left behind, and end it
     Reap(ReapArguments),
     /// Say what is wrong with the configuration, or what would run
     Check(CheckArguments),

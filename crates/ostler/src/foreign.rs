@@ -77,9 +77,9 @@ pub fn engines(limit: Duration) -> Vec<FoundEngine> {
         cwd: None,
     };
     let tools = [("docker", Tool::Docker), ("podman", Tool::Podman)];
-    let found = tools.into_iter().filter_map(|(command, tool)| {
-        Some((command, Endpoint::of(&spec(command), tool).ok()?))
-    });
+    let found = tools
+        .into_iter()
+        .filter_map(|(command, tool)| Some((command, Endpoint::of(&spec(command), tool).ok()?)));
     let mut engines: Vec<FoundEngine> = Vec::new();
     for (command, endpoint) in found {
         // Podman's service may be docker's engine as well.

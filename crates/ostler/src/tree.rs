@@ -1,7 +1,7 @@
 //! Ending a process tree that no guardian holds: what another host has left behind.
 //!
 //! The ladder is the guardian's: TERM to every process of the tree, then KILL until none is left. Only processes are
-//! signalled that were seen below the root, each by pidfd and only while its pid and start time are the same. The tree is
+//! signalled that were given or seen below those, each by pidfd and only while its pid and start time are the same. The tree is
 //! looked at again before every step, because a process that loses its parent is found only through the parent it had.
 
 use std::collections::BTreeMap;
@@ -18,16 +18,17 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// What became of a process tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeEnd {
-    /// The processes that are gone, the root among them.
+    /// The processes that are gone, those that were given among them.
     pub ended: Vec<Process>,
     /// The processes that are still there after KILL.
     pub left: Vec<Process>,
 }
 
-/// Ends `root` and everything below it: TERM first, then KILL after [`Ladder::ask`]. A process that is still there `proof`
-/// after KILL is reported as left. A root that is gone, or whose pid belongs to another process now, ends nothing.
-pub fn end_tree(root: &Process, ladder: Ladder, proof: Duration) -> TreeEnd {
-    let mut tree = Tree::of(root);
+/// Ends the processes of a tree and everything below them: TERM first, then KILL after [`Ladder::ask`]. A process that is
+/// still there `proof` after KILL is reported as left. One that is gone, or whose pid belongs to another process now, is not
+/// touched.
+pub fn end_tree(processes: &[Process], ladder: Ladder, proof: Duration) -> TreeEnd {
+    let mut tree = Tree::of(processes);
     let mut climb = Climb::begin(ladder, Step::Asking, Instant::now());
     let mut empty_looks = 0;
     tree.grow();
@@ -49,13 +50,13 @@ pub fn end_tree(root: &Process, ladder: Ladder, proof: Duration) -> TreeEnd {
     }
 }
 
-/// The processes that were seen below a root, by identity.
+/// The processes that were given or seen below those, by identity.
 struct Tree(BTreeMap<Identity, Process>);
 
 impl Tree {
-    fn of(root: &Process) -> Self {
-        let root = Some(root).filter(|root| root.is_still_there());
-        Self(root.into_iter().map(|root| (root.identity(), root.clone())).collect())
+    fn of(processes: &[Process]) -> Self {
+        let there = processes.iter().filter(|process| process.is_still_there());
+        Self(there.map(|process| (process.identity(), process.clone())).collect())
     }
 
     /// Adds what has appeared below the known processes, and returns it.
@@ -65,7 +66,9 @@ impl Tree {
         for member in members {
             for below in Process::descendants_of(member.pid) {
                 // The parent's pid may have passed to a stranger during the walk.
-                if member.is_still_there() && self.0.insert(below.identity(), below.clone()).is_none() {
+                if member.is_still_there()
+                    && self.0.insert(below.identity(), below.clone()).is_none()
+                {
                     fresh.push(below);
                 }
             }
@@ -78,8 +81,7 @@ impl Tree {
     }
 
     fn end(self) -> TreeEnd {
-        let (left, ended) =
-            self.0.into_values().partition(|process| process.identity().is_alive());
+        let (left, ended) = self.0.into_values().partition(|process| process.identity().is_alive());
         TreeEnd { ended, left }
     }
 }
@@ -126,9 +128,10 @@ mod tests {
 
     #[test]
     fn a_tree_ends_with_what_ignores_term_and_what_left_its_session() {
-        let (mut child, root) = start("trap '' TERM; setsid sleep 600 & sleep 600 & wait; wait; wait");
+        let (mut child, root) =
+            start("trap '' TERM; setsid sleep 600 & sleep 600 & wait; wait; wait");
         let below = wait_for_children(&root, 2);
-        let end = end_tree(&root, ladder(100), PROOF);
+        let end = end_tree(&[root], ladder(100), PROOF);
         assert_eq!(end.left, []);
         assert_eq!(end.ended.len(), 3, "{end:?}");
         assert!(below.iter().all(|process| !process.identity().is_alive()));
@@ -139,7 +142,7 @@ mod tests {
     fn l07_a_recycled_pid_ends_nothing() {
         let (mut child, root) = start("exec sleep 600");
         let stale = Process { start: root.start - 1, ..root.clone() };
-        assert_eq!(end_tree(&stale, ladder(10), PROOF), TreeEnd::default());
+        assert_eq!(end_tree(&[stale], ladder(10), PROOF), TreeEnd::default());
         assert!(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
         child.wait().unwrap();

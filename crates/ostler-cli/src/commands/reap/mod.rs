@@ -1,5 +1,7 @@
 //! `ostler reap`.
 
+mod chosen;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -13,6 +15,7 @@ use ostler_gateway::front::remove_stale;
 use serde::Serialize;
 
 use crate::backends::BlockingBackends;
+use crate::doctor::{self, Audit, Certainty, Find, FindId, engines};
 use crate::gateways::AskError;
 use crate::page::Page;
 use crate::{exit, out, render};
@@ -21,15 +24,22 @@ use crate::{exit, out, render};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  ostler reap          what would be ended, and the evidence
-  ostler reap --yes    end it
+  ostler reap                      what was left behind, and the evidence
+  ostler reap --yes                end what is certain
+  ostler reap p4711-1xk2f --yes    end one find of another host
 
-Only what a dead owner has left is touched, and only if its guardian is dead too: a living guardian
-ends it by itself. An owner is dead when the kernel has released its lock. Without a cgroup leaf
+Certain is what a dead owner of ostler has left; `--yes` without an id touches nothing else, and only
+if its guardian is dead too: a living guardian ends it by itself. What other hosts seem to have left is
+likely, and ends only by its id: TERM to the process and all below it, KILL after a grace, each only
+while pid and start time are the same; containers through their engine, by id. `ostler doctor` shows the
+same finds with more around them. An owner is dead when the kernel has released its lock. Without a cgroup leaf
 only processes that still carry the instance's mark in their environment can be found. Containers
 are known by the label of their instance, and never by name or image.
 Exit status: 4 if something is left, or may be because a container engine does not answer.")]
 pub(crate) struct ReapArguments {
+    /// The finds of other hosts to end; without one, what dead owners of ostler have left
+    #[arg(value_name = "FIND-ID")]
+    finds: Vec<FindId>,
     /// Act instead of only telling
     #[arg(long)]
     yes: bool,
@@ -41,6 +51,7 @@ pub(crate) struct ReapArguments {
 /// What was found of one instance, and what became of it.
 #[derive(Debug, Serialize)]
 struct Finding {
+    certainty: Certainty,
     instance: InstanceId,
     name: String,
     program: String,
@@ -85,7 +96,19 @@ enum Fate {
     Left,
 }
 
+/// A line of the JSON: both kinds say how certain they are.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Shown<'f> {
+    Certain(&'f Finding),
+    Likely(&'f Find),
+}
+
 pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
+    if !arguments.finds.is_empty() {
+        let act = if arguments.yes { chosen::Act::End } else { chosen::Act::Show };
+        return chosen::run(&arguments.finds, act, arguments.json);
+    }
     if arguments.yes {
         remove_stale();
     }
@@ -99,15 +122,23 @@ pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
         .into_iter()
         .flat_map(|owner| treat(&backends, owner, &census, arguments.yes))
         .collect();
+    let likely = if arguments.yes { Vec::new() } else { likely() };
     let written = if arguments.json {
-        out::json(&findings)
+        let certain = findings.iter().map(Shown::Certain);
+        out::json(&certain.chain(likely.iter().map(Shown::Likely)).collect::<Vec<_>>())
     } else {
-        out::print(&report(&findings, arguments.yes))
+        out::print(&report(&findings, &likely, arguments.yes))
     };
     if findings.iter().any(Finding::is_owed) {
         return exit::LEFT_OVER.into();
     }
     written
+}
+
+/// What other hosts seem to have left.
+fn likely() -> Vec<Find> {
+    let finds = Audit::take(&engines()).finds;
+    finds.into_iter().filter(|find| find.certainty == Certainty::Likely).collect()
 }
 
 fn treat(
@@ -129,6 +160,7 @@ fn treat(
         Outcome::Unverified(residue) => Some(residue.to_string()),
     };
     let finding = |(instance, evidence): (InstanceId, Evidence)| Finding {
+        certainty: Certainty::Certain,
         instance,
         outcome: fate(instance, &evidence),
         name: evidence.entry.intent.name,
@@ -153,8 +185,8 @@ fn fate_of(outcomes: &BTreeMap<InstanceId, Outcome>, id: InstanceId) -> Fate {
     }
 }
 
-fn report(findings: &[Finding], acted: bool) -> Page {
-    if findings.is_empty() {
+fn report(findings: &[Finding], likely: &[Find], acted: bool) -> Page {
+    if findings.is_empty() && likely.is_empty() {
         return Page::of("nothing to reap: no dead owner has left anything");
     }
     let mut page = Page::new();
@@ -164,6 +196,13 @@ fn report(findings: &[Finding], acted: bool) -> Page {
     if !acted && findings.iter().any(|finding| finding.outcome == Fate::Found) {
         page.line("");
         page.line("Nothing was touched. To end it: ostler reap --yes");
+    }
+    if !likely.is_empty() {
+        if !findings.is_empty() {
+            page.line("");
+        }
+        page.line("Likely left behind by other hosts; each ends only by its id:");
+        likely.iter().for_each(|find| doctor::describe(&mut page, find));
     }
     page
 }

@@ -49,8 +49,6 @@ pub struct ForeignContainer {
     pub created: i64,
     /// Whether it was made to run without a client.
     pub is_detached: bool,
-    /// The memory that it uses, in bytes, as far as the engine says.
-    pub memory: Option<u64>,
 }
 
 /// Why a container was not removed.
@@ -131,18 +129,23 @@ async fn list(
         // How an engine understands a filter decides nothing.
         if listed.label(name) == Some(value) {
             let is_detached = client.details(&listed.id).await?.is_detached();
-            let memory = client.memory_of(&listed.id).await.ok().flatten();
-            found.push(foreign(listed, is_detached, memory));
+            found.push(foreign(listed, is_detached));
         }
     }
     Ok(found)
 }
 
-fn foreign(listed: Listed, is_detached: bool, memory: Option<u64>) -> ForeignContainer {
+fn foreign(listed: Listed, is_detached: bool) -> ForeignContainer {
     let (names, image) = (listed.plain_names(), listed.image().to_owned());
     let (state, created) = (listed.state().to_owned(), listed.created());
     let labels = listed.labels().clone();
-    ForeignContainer { id: listed.id, names, image, state, labels, created, is_detached, memory }
+    ForeignContainer { id: listed.id, names, image, state, labels, created, is_detached }
+}
+
+/// The memory that a container uses, in bytes, as far as the engine says so in time: some take seconds to measure it.
+pub fn memory_of(endpoint: &Endpoint, id: &str, limit: Duration) -> Option<u64> {
+    let memory = async { Client::connect(endpoint, limit).await?.memory_of(id).await };
+    blocking(endpoint, within(endpoint, limit, memory)).ok().flatten()
 }
 
 /// The images of all containers that run.

@@ -9,7 +9,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ostler::Endpoint;
-use ostler::foreign::{ForeignContainer, FoundEngine, labelled, running_images};
+use ostler::foreign::{ForeignContainer, FoundEngine, labelled, memory_of, running_images};
 
 use super::find::{Certainty, Find, FindId, FoundContainer, Kind};
 use super::scan::sees_everyone;
@@ -109,7 +109,7 @@ fn created(container: &ForeignContainer) -> u64 {
 }
 
 fn find(container: &ForeignContainer, endpoint: &Endpoint, now: u64) -> Find {
-    let ForeignContainer { id, names, image, state, labels, memory, .. } = container;
+    let ForeignContainer { id, names, image, state, labels, .. } = container;
     let server = labels.get(SERVER).cloned().unwrap_or_else(|| image.clone());
     let name = names.first().cloned().unwrap_or_default();
     let find_id = FindId::of_container(id);
@@ -128,7 +128,7 @@ fn find(container: &ForeignContainer, endpoint: &Endpoint, now: u64) -> Find {
         ],
         server,
         age: now.saturating_sub(created(container)),
-        memory: memory.unwrap_or_default(),
+        memory: memory_of(endpoint, id, LIMIT).unwrap_or_default(),
         processes: Vec::new(),
         container: Some(FoundContainer {
             id: id.clone(),

@@ -117,7 +117,11 @@ impl Configuration {
         match check::examine(None) {
             Ok(report) => Self {
                 servers: report.servers.len(),
-                problems: report.complaints().iter().map(first_line).collect(),
+                problems: report
+                    .complaints()
+                    .iter()
+                    .map(|complaint| first_line(complaint))
+                    .collect(),
                 file: Some(report.config),
             },
             Err(check::CheckError::NotFound(_)) => {
@@ -129,7 +133,7 @@ impl Configuration {
 }
 
 /// The rest of a complaint shows the place in the file.
-fn first_line(complaint: &String) -> String {
+fn first_line(complaint: &str) -> String {
     complaint.lines().next().unwrap_or_default().to_owned()
 }
 

@@ -61,7 +61,9 @@ impl<'a> Report<'a> {
             let finds: Vec<&Find> = self.finds.iter().filter(|find| is_shown(find.kind)).collect();
             if !finds.is_empty() {
                 page.line(title);
-                finds.iter().for_each(|find| describe(&mut page, find));
+                for find in finds {
+                    describe(&mut page, find);
+                }
                 page.line("");
             }
         }

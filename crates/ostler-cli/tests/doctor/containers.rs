@@ -25,13 +25,30 @@ mod engine {
         .map(str::to_owned)
     }
 
+    /// A docker command, which ends with the test.
+    struct Client(Child);
+
+    impl Client {
+        fn kill(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    impl Drop for Client {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
     /// A container of the gateway with the docker command that is its client.
-    fn plant(dock: &Dock, server: &str) -> (Child, String) {
+    fn plant(dock: &Dock, server: &str) -> (Client, String) {
         let file = dock.stage().sandbox.file(&format!("{server}.cid"));
         let mut command: Command = dock.docker().command();
         command.args(["run", "--rm", "-i", "--init", "--cidfile"]).arg(&file).args(labels(server));
         command.args([IMAGE, "sleep", "1000000"]).stdin(Stdio::piped()).stdout(Stdio::null());
-        let client = command.spawn().unwrap();
+        let client = Client(command.stderr(Stdio::null()).spawn().unwrap());
         let id = wait_until("the container runs", PATIENCE, || {
             let id = std::fs::read_to_string(&file).ok().filter(|id| id.len() == 64)?;
             (dock.docker().state(&id) == "running").then_some(id)
@@ -63,8 +80,7 @@ mod engine {
             let plain = dock.adopt(IMAGE);
             assert_eq!(ids(&finds(dock)), Vec::<&str>::new());
 
-            dead.kill().unwrap();
-            dead.wait().unwrap();
+            dead.kill();
             let found = finds(dock);
             assert_eq!(ids(&found), [orphan.as_str()], "{found:?}");
             let find = &found[0];
@@ -87,8 +103,7 @@ mod engine {
             for innocent in [&used, &detached, &plain] {
                 assert_eq!(dock.docker().state(innocent), "running");
             }
-            alive.kill().unwrap();
-            alive.wait().unwrap();
+            alive.kill();
             dock.docker().expect(&["rm", "--force", &used, &detached]);
         }
     }

@@ -202,7 +202,9 @@ fn report(findings: &[Finding], likely: &[Find], acted: bool) -> Page {
             page.line("");
         }
         page.line("Likely left behind by other hosts; each ends only by its id:");
-        likely.iter().for_each(|find| doctor::describe(&mut page, find));
+        for find in likely {
+            doctor::describe(&mut page, find);
+        }
     }
     page
 }

@@ -18,7 +18,7 @@ use crate::PATIENCE;
 
 /// A server that stays. It tells its pid in the file `PID_FILE`; with `--helper` it starts a detached program and tells
 /// that one's pid beside it.
-const SERVER: &str = r#"
+const SERVER: &str = r"
 const fs = require('fs');
 const tell = (file, pid) => { fs.writeFileSync(file + '.new', String(pid)); fs.renameSync(file + '.new', file); };
 if (process.argv.includes('--helper')) {
@@ -29,15 +29,15 @@ tell(process.env.PID_FILE, process.pid);
 if (process.argv.includes('--stubborn')) process.on('SIGTERM', () => {});
 process.stdin.on('data', () => {}).on('error', () => {});
 setInterval(() => {}, 1000000);
-"#;
+";
 
 /// A host: starts the command in its arguments with its own ends of stdin and stdout, and tells its pid.
-const HOST: &str = r#"
+const HOST: &str = r"
 const [file, ...words] = process.argv.slice(2);
 require('child_process').spawn(words[0], words.slice(1), { stdio: ['pipe', 'pipe', 'ignore'] });
 require('fs').writeFileSync(file, String(process.pid));
 setInterval(() => {}, 1000000);
-"#;
+";
 
 pub(crate) struct World {
     pub(crate) stage: Stage,
@@ -221,7 +221,9 @@ impl World {
     pub(crate) fn end(mut self) {
         self.init.signal(Signal::KILL);
         self.init.wait_exit(PATIENCE);
-        self.planted.take().iter_mut().for_each(|child| drop(child.wait().unwrap()));
+        for child in &mut self.planted.take() {
+            child.wait().unwrap();
+        }
         self.stage.sandbox.expect_no_process_left(PATIENCE);
         self.stage.bystanders().assert_untouched();
     }

@@ -138,15 +138,13 @@ fn first_line(complaint: &str) -> String {
 }
 
 fn gateways(which: &Which) -> Vec<Gateway> {
-    let overviews = which.overviews().unwrap_or_default();
-    let gateway =
-        |(place, overview): (ostler_gateway::front::Place, ostler_gateway::admin::Overview)| {
-            Gateway {
-                pid: overview.pid,
-                socket: place.path().to_owned(),
-                sessions: overview.sessions,
-                instances: overview.instances.len(),
-            }
-        };
-    overviews.into_iter().map(gateway).collect()
+    let overviews = which.overviews().unwrap_or_default().into_iter();
+    overviews
+        .map(|(socket, overview)| Gateway {
+            pid: overview.pid,
+            socket: socket.path().to_owned(),
+            sessions: overview.sessions,
+            instances: overview.instances.len(),
+        })
+        .collect()
 }

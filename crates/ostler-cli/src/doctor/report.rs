@@ -182,7 +182,7 @@ fn cost(find: &Find) -> String {
 }
 
 fn processes(all: &[FoundProcess]) -> String {
-    let named = all.iter().take(NAMED).map(|one| format!("{} ({})", one.pid, one.name));
+    let named = all.iter().take(NAMED).map(|one| format!("{} ({})", one.pid, one.name.trim()));
     let named = named.collect::<Vec<_>>().join(", ");
     match all.len().saturating_sub(NAMED) {
         0 => named,

@@ -240,7 +240,7 @@ mod tests {
             (["npm exec x --token=s3cret", "", ""], "npm exec x --token=…  ", "--token=…"),
             (
                 ["npm exec x --header Authorization: Bearer s3cret", "", ""],
-                "npm exec x --header Authorization: Bearer …  ",
+                "npm exec x --header Authorization:… Bearer …  ",
                 "Bearer …",
             ),
             (

@@ -11,6 +11,7 @@ use clap_complete::Shell;
 
 use crate::commands::check::CheckArguments;
 use crate::commands::connect::ConnectArguments;
+use crate::commands::doctor::DoctorArguments;
 use crate::commands::down::DownArguments;
 use crate::commands::events::EventsArguments;
 use crate::commands::example_server::ExampleServerArguments;
@@ -34,7 +35,7 @@ const WIDEST: usize = 100;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start servers", &["run", "serve", "connect", "warm"]),
     ("See what runs", &["ps", "status", "sessions", "events", "why"]),
-    ("Stop and clean up", &["stop", "restart", "reload", "down", "reap"]),
+    ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
     ("Configure", &["check", "schema", "login", "logout"]),
     ("Learn and install", &["demo", "completions", "man"]),
 ];
@@ -106,7 +107,9 @@ pub(crate) enum Command {
     Sessions(SessionsArguments),
     /// Show what the gateway did, and why servers failed
     Events(EventsArguments),
-    /// Find what killed owners left behind, and end it
+    /// Audit this machine, and find what other hosts left behind
+    Doctor(DoctorArguments),
+    /// Find what was left behind, and end it
     Reap(ReapArguments),
     /// Check the configuration, and show what would run
     Check(CheckArguments),

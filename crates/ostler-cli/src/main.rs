@@ -5,6 +5,7 @@
 mod backends;
 mod cli;
 mod commands;
+mod doctor;
 mod exit;
 mod gateways;
 mod out;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Down(arguments) => commands::down::run(&arguments),
         Command::Sessions(arguments) => commands::sessions::run(&arguments),
         Command::Events(arguments) => commands::events::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Reap(arguments) => commands::reap::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Login(arguments) => commands::login::run(&arguments),

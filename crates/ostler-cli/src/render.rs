@@ -20,9 +20,14 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// Time since a moment: `42s`, `3m`, `5h`, `2d`.
 pub(crate) fn age(milliseconds_since_1970: u64) -> String {
+    duration(milliseconds_since(milliseconds_since_1970))
+}
+
+/// How long ago that was, in milliseconds.
+pub(crate) fn milliseconds_since(milliseconds_since_1970: u64) -> u64 {
     let at = UNIX_EPOCH + Duration::from_millis(milliseconds_since_1970);
     let passed = SystemTime::now().duration_since(at).unwrap_or_default();
-    duration(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
+    u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Local time: `2026-11-17 10:45:33.123`.

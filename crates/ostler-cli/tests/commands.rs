@@ -371,7 +371,7 @@ fn ostler(sandbox: &Sandbox, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "run",
     "serve",
     "connect",
@@ -383,6 +383,7 @@ const COMMANDS: [&str; 17] = [
     "down",
     "sessions",
     "events",
+    "doctor",
     "reap",
     "check",
     "schema",

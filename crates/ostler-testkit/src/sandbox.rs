@@ -134,11 +134,28 @@ impl Sandbox {
     /// A command that runs inside of the sandbox as that user. Arguments may be added.
     pub fn command_as(&self, user: User, program: impl AsRef<OsStr>) -> Command {
         let mut command = command_in(&self.cgroups(), &self.token, &[], user, program.as_ref());
+        self.surround(&mut command);
+        command
+    }
+
+    fn surround(&self, command: &mut Command) {
         command
             .env("XDG_STATE_HOME", self.state())
             .env("XDG_RUNTIME_DIR", self.runtime())
             .env("OSTLER_RUNTIME_DIR", self.runtime())
             .env("HOME", self.home());
+    }
+
+    /// The same behind a command that needs root and runs its arguments, such as `nsenter`.
+    pub fn command_behind(
+        &self,
+        prefix: &[&str],
+        user: User,
+        program: impl AsRef<OsStr>,
+    ) -> Command {
+        let prefix: Vec<&OsStr> = prefix.iter().map(OsStr::new).collect();
+        let mut command = command_in(&self.cgroups(), &self.token, &prefix, user, program.as_ref());
+        self.surround(&mut command);
         command
     }
 

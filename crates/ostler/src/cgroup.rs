@@ -39,6 +39,14 @@ pub enum NoLeaf {
     NoKill(PathBuf),
 }
 
+/// Where instances that this process starts would have their leaves, or why they would have none. Makes nothing.
+pub fn leaf_here() -> Result<PathBuf, NoLeaf> {
+    let own = Leaf::parent()?;
+    // The root of the hierarchy has neither of these files, and its children have both.
+    let has_kill = own.join("cgroup.kill").exists() || !own.join("cgroup.type").exists();
+    if has_kill { Ok(own) } else { Err(NoLeaf::NoKill(own)) }
+}
+
 /// A directory in the cgroup v2 hierarchy that holds exactly one instance.
 #[derive(Debug)]
 pub(crate) struct Leaf {
@@ -48,13 +56,18 @@ pub(crate) struct Leaf {
 impl Leaf {
     /// Path for the leaf of `id`: below the cgroup of this process, which itself is never moved.
     pub(crate) fn place(id: InstanceId) -> Result<PathBuf, NoLeaf> {
+        Ok(Self::parent()?.join(Self::name(id)))
+    }
+
+    /// The cgroup of this process, if leaves may be made below it.
+    fn parent() -> Result<PathBuf, NoLeaf> {
         let own = match mount::own_cgroup(Hierarchy::V2) {
             Ok(own) => own.ok_or(NoLeaf::NotMounted(None))?,
             Err(error) => return Err(NoLeaf::NotMounted(Some(error))),
         };
         // To move a process, the kernel requires write access to `cgroup.procs` of the common ancestor.
         match access(own.join("cgroup.procs"), Access::WRITE_OK) {
-            Ok(()) => Ok(own.join(Self::name(id))),
+            Ok(()) => Ok(own),
             Err(errno) => Err(NoLeaf::NotOurs(own, errno.into())),
         }
     }

@@ -71,6 +71,8 @@ mod evidence;
 mod fence;
 #[cfg(feature = "keeper")]
 mod fingerprint;
+#[cfg(feature = "engine")]
+pub mod foreign;
 #[cfg(feature = "keeper")]
 mod frame;
 mod graveyard;
@@ -115,6 +117,7 @@ mod snapshot;
 mod spec;
 pub mod sweep;
 mod terms;
+mod tree;
 pub mod visible;
 mod ways;
 mod whereabouts;
@@ -124,7 +127,7 @@ mod wire;
 pub use backend::{Backend, Backends, Processes};
 #[cfg(feature = "engine")]
 pub use census::{Census, Holding};
-pub use cgroup::{NoControl, NoLeaf};
+pub use cgroup::{NoControl, NoLeaf, leaf_here};
 pub use containers::{
     ContainerView, Endpoint, Engine, EngineResidue, EngineState, InvalidEndpoint, LeftContainer,
     LeftExec, NoEndpoint, RemovedContainer, Tls, UnknownEngine, Unreachable,
@@ -148,4 +151,5 @@ pub use signals::Ignored;
 pub use snapshot::{Branch, State, View, snapshot};
 pub use spec::ServerSpec;
 pub use terms::{Descriptors, GuardianProgram, Terms};
+pub use tree::{TreeEnd, end_tree};
 pub use whereabouts::Whereabouts;

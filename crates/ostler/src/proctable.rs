@@ -89,8 +89,13 @@ impl Process {
             .collect()
     }
 
+    /// All processes that this user can see.
+    pub fn all() -> Vec<Self> {
+        pids().filter_map(Self::with_pid).collect()
+    }
+
     /// The value of `variable` in the environment that the process was started with.
-    pub(crate) fn variable(&self, variable: &str) -> Option<String> {
+    pub fn variable(&self, variable: &str) -> Option<String> {
         value_in(self.pid, variable)
     }
 
@@ -103,8 +108,8 @@ impl Process {
             .collect()
     }
 
-    /// The arguments of the process, `argv[0]` included.
-    pub(crate) fn words(&self) -> Vec<String> {
+    /// The arguments of the process, `argv[0]` included. They may contain secrets.
+    pub fn words(&self) -> Vec<String> {
         words_of(self.pid).unwrap_or_default()
     }
 
@@ -113,7 +118,8 @@ impl Process {
         std::iter::successors(Self::with_pid(self.parent), |above| Self::with_pid(above.parent))
     }
 
-    pub(crate) fn is_zombie(&self) -> bool {
+    /// Whether it has ended and its parent has not reaped it.
+    pub fn is_zombie(&self) -> bool {
         self.state == 'Z'
     }
 

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler_gateway::config::{
-    self, Asker, Description, Environment, File, LoadError, NotFound, Problem, Search, describe,
-    token_warnings,
+    self, Asker, Description, Environment, LoadError, NotFound, Problem, Problems, Search,
+    Unreadable, describe, token_warnings,
 };
 use serde::Serialize;
 
@@ -35,87 +35,84 @@ pub(crate) struct CheckArguments {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum CheckError {
+pub(crate) enum CheckError {
     #[error("cannot find the current directory")]
     Directory(#[from] io::Error),
     #[error(transparent)]
     NotFound(#[from] NotFound),
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Unreadable(#[from] Unreadable),
 }
 
 /// Output of `--json`.
 #[derive(Debug, Default, Serialize)]
-struct Report {
-    config: PathBuf,
-    servers: Vec<Description>,
+pub(crate) struct Report {
+    pub(crate) config: PathBuf,
+    pub(crate) servers: Vec<Description>,
     notices: Vec<Problem>,
     /// Problems with tokens of clients.
     warnings: Vec<String>,
     errors: Vec<Problem>,
-}
-
-/// The client to describe for: this directory and environment.
-struct Asking {
-    environment: Environment,
-    directory: PathBuf,
+    /// Number of further errors that are not listed.
+    #[serde(skip)]
+    more: usize,
 }
 
 pub(crate) fn run(arguments: &CheckArguments) -> ExitCode {
-    match check(arguments) {
-        Ok(code) => code,
-        Err(CheckError::Load(LoadError::Invalid(problems))) if arguments.json => {
-            let config = PathBuf::from(&problems.file);
-            let errors = problems.list;
-            let _ = out::json(&Report { config, errors, ..Report::default() });
-            exit::FAILED.into()
-        }
-        Err(CheckError::Load(LoadError::Invalid(problems))) => {
-            let mut page = Page::new();
-            page.problems(&problems);
-            out::complain(&page);
-            exit::FAILED.into()
-        }
+    let report = match examine(arguments.config.as_deref()) {
+        Ok(report) => report,
         Err(error) => {
             say(chain(&error));
-            exit::FAILED.into()
+            return exit::FAILED.into();
         }
-    }
-}
-
-fn check(arguments: &CheckArguments) -> Result<ExitCode, CheckError> {
-    let asking =
-        Asking { environment: Environment::of_process(), directory: std::env::current_dir()? };
-    let search = Search {
-        given: arguments.config.as_deref(),
-        asker: Asker::Person,
-        environment: &asking.environment,
-        directory: &asking.directory,
     };
-    let path = search.find()?;
-    let file = config::load(&path)?;
-    let servers = asking.describe(&file);
-    let warnings = token_warnings(&file, &asking.environment);
-    if arguments.json {
-        let (notices, errors) = (file.notices, Vec::new());
-        return Ok(out::json(&Report { config: path, servers, notices, warnings, errors }));
-    }
-    for notice in &file.notices {
-        say(notice.in_file(&path.display().to_string()));
-    }
-    for Description { name, warnings, .. } in &servers {
-        for warning in warnings {
-            say(format_args!("{name}: {warning}"));
-        }
-    }
-    warnings.iter().for_each(say);
-    Ok(out::print(&page(&path, &servers)))
+    let is_invalid = !report.errors.is_empty();
+    let written = if arguments.json { out::json(&report) } else { report.show() };
+    if is_invalid { exit::FAILED.into() } else { written }
 }
 
-impl Asking {
-    fn describe(&self, file: &File) -> Vec<Description> {
-        let entries = file.servers.values();
-        entries.map(|entry| describe(entry, &self.environment, &self.directory)).collect()
+/// Reads the configuration as a client here would use it. One that is invalid has errors and no servers.
+pub(crate) fn examine(given: Option<&Path>) -> Result<Report, CheckError> {
+    let (environment, directory) = (Environment::of_process(), std::env::current_dir()?);
+    let (environment, directory) = (&environment, directory.as_path());
+    let config = Search { given, asker: Asker::Person, environment, directory }.find()?;
+    match config::load(&config) {
+        Ok(file) => {
+            let entries = file.servers.values();
+            let servers = entries.map(|entry| describe(entry, environment, directory)).collect();
+            let warnings = token_warnings(&file, environment);
+            Ok(Report { config, servers, notices: file.notices, warnings, ..Report::default() })
+        }
+        Err(LoadError::Invalid(problems)) => {
+            let Problems { file, list: errors, more } = problems;
+            Ok(Report { config: file.into(), errors, more, ..Report::default() })
+        }
+        Err(LoadError::Unreadable(error)) => Err(error.into()),
+    }
+}
+
+impl Report {
+    fn show(self) -> ExitCode {
+        if !self.errors.is_empty() {
+            let file = self.config.display().to_string();
+            let mut page = Page::new();
+            page.problems(&Problems { file, list: self.errors, more: self.more });
+            out::complain(&page);
+            return exit::FAILED.into();
+        }
+        self.complaints().iter().for_each(say);
+        out::print(&page(&self.config, &self.servers))
+    }
+
+    /// All that is wrong or doubtful, a line for each.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let file = self.config.display().to_string();
+        let problems = self.errors.iter().chain(&self.notices);
+        let problems = problems.map(|problem| problem.in_file(&file).to_string());
+        let of_servers = self.servers.iter().flat_map(|server| {
+            server.warnings.iter().map(|warning| format!("{}: {warning}", server.name))
+        });
+        problems.chain(of_servers).chain(self.warnings.iter().cloned()).collect()
     }
 }
 

@@ -16,6 +16,59 @@ const SCHEMES: &[&str] = &["bearer", "basic"];
 /// So long a mixture of letters and digits is nobody's word.
 const LONGEST_WORD: usize = 20;
 
+/// The words of a running process's command line, with a mask over each that is or might be a secret. A word may hold a
+/// line of its own: the script of a shell, or the title that a program gave itself.
+pub fn masked_command(words: &[String]) -> Vec<String> {
+    let is_line = |word: &str| word.contains(char::is_whitespace);
+    let both = masked(words).into_iter().zip(words);
+    both.map(
+        |(shown, word)| if shown == *word && is_line(word) { masked_line(word) } else { shown },
+    )
+    .collect()
+}
+
+/// The secrets on a command line, masked, each with the switch or the name that tells of it. Unlike a mask, which covers
+/// more than it must, this leaves out what is only unknown.
+pub fn exposed_secrets(words: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut before = "";
+    for word in words {
+        let is_value = PAIRS.contains(&before) || (before.starts_with('-') && tells(before));
+        if word.contains(char::is_whitespace) && !is_value {
+            let inner: Vec<String> = word.split_whitespace().map(str::to_owned).collect();
+            found.extend(exposed_secrets(&inner));
+        } else {
+            found.extend(exposed(before, word));
+        }
+        before = word;
+    }
+    found
+}
+
+fn exposed(before: &str, word: &str) -> Option<String> {
+    if SCHEMES.contains(&&*before.to_lowercase()) && !is_reference(word) {
+        return Some(format!("{before} {MASK}"));
+    }
+    let masked = mask(before, word);
+    if masked == *word {
+        return None;
+    }
+    let announced = before.starts_with('-') && !before.contains('=') && tells(before);
+    let named =
+        word.split_once(['=', ':']).is_some_and(|(name, value)| tells(name) && !value.is_empty());
+    let has_login = word.split_once("://").is_some_and(|(_, rest)| {
+        let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        place.rsplit_once('@').is_some_and(|(login, _)| login.contains(':'))
+    });
+    // A long word in a path is rather the name of a cache.
+    let is_token = !word.contains(['/', '=', ':', '.']) && masked == MASK;
+    match (announced && masked == MASK, named || has_login || is_token) {
+        (true, _) => Some(format!("{before} {masked}")),
+        (false, true) => Some(masked),
+        (false, false) => None,
+    }
+}
+
 /// The words of a command, with a mask over each that is or might be a secret.
 pub(super) fn masked(words: &[String]) -> Vec<String> {
     let before = std::iter::once("").chain(words.iter().map(String::as_str));
@@ -158,6 +211,47 @@ mod tests {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let expected = if expected.is_empty() { line } else { expected };
             assert_eq!(masked(&words).join(" "), expected);
+        }
+    }
+
+    #[test]
+    fn only_what_is_a_secret_is_said_to_be_exposed() {
+        for (line, expected) in [
+            ("npx -y @modelcontextprotocol/server-everything@2025.11.25", &[][..]),
+            ("docker run -i -e LOG_LEVEL=debug -e TOKEN x", &[]),
+            ("node /u/.npm/_npx/0123456789abcdef0123456789/node_modules/.bin/x-mcp", &[]),
+            ("x --repo-id 0b7e1a52-6a8a-4f2b-9c1f-000000000000", &[]),
+            ("x --api-key s3cret --verbose", &["--api-key …"]),
+            ("x --token=s3cret", &["--token=…"]),
+            ("docker run -e API_TOKEN=s3cret x", &["API_TOKEN=…"]),
+            ("x postgres://me:s3cret@db/name", &["postgres://…@db/name"]),
+            ("x https://example.invalid/mcp?page=2", &[]),
+            ("x ghp_0123456789abcdefghijABCDEFGHIJ", &["…"]),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(exposed_secrets(&words), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn secrets_inside_of_a_word_are_masked_and_named() {
+        for (words, shown, expected) in [
+            (["sh", "-c", "x --api-key s3cret"], "sh -c x --api-key …", "--api-key …"),
+            (["npm exec x --token=s3cret", "", ""], "npm exec x --token=…  ", "--token=…"),
+            (
+                ["npm exec x --header Authorization: Bearer s3cret", "", ""],
+                "npm exec x --header Authorization:… Bearer …  ",
+                "Bearer …",
+            ),
+            (
+                ["x", "--header", "Authorization: Bearer s3cret"],
+                "x --header Authorization:…",
+                "Authorization:…",
+            ),
+        ] {
+            let words = words.map(str::to_owned);
+            assert_eq!(masked_command(&words).join(" "), shown);
+            assert_eq!(exposed_secrets(&words), [expected]);
         }
     }
 

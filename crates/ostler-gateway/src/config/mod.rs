@@ -49,6 +49,7 @@ pub use entry::{File, Launch, OAuth, PinnedIssuer, Reach, Remote, ServerEntry, T
 pub use env_file::EnvFileError;
 pub use find::{Asker, NotFound, Search};
 pub(crate) use mask::masked_line;
+pub use mask::{exposed_secrets, masked_command};
 pub use problem::{Problem, Problems};
 pub use remote::resolve_remote;
 pub use resolve::{Disabled, Identity, Resolved, resolve};

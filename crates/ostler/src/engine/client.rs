@@ -9,7 +9,9 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::call::{CallError, EngineResponse, call, escaped};
-use super::responses::{ContainerDetails, Exec, ImageDetails, ListedContainer, Network};
+use super::responses::{
+    ContainerDetails, EngineVersion, Exec, ImageDetails, ListedContainer, Network, Stats,
+};
 use crate::containers::Endpoint;
 use crate::engine::label::{self, LabelMap};
 use crate::id::InstanceId;
@@ -61,6 +63,27 @@ impl Client {
     /// Lists the containers with any instance's label, of all owners.
     pub(crate) async fn all_containers(&self) -> Result<Vec<ListedContainer>, CallError> {
         self.containers("label", label::INSTANCE).await
+    }
+
+    /// Lists the containers with this label (`name=value`), of any program.
+    pub(crate) async fn labelled(&self, label: &str) -> Result<Vec<ListedContainer>, CallError> {
+        self.containers("label", label).await
+    }
+
+    /// Lists all running containers, of any program.
+    pub(crate) async fn running(&self) -> Result<Vec<ListedContainer>, CallError> {
+        self.get("containers/json").await
+    }
+
+    /// The version of the engine.
+    pub(crate) async fn version_text(&self) -> Result<String, CallError> {
+        Ok(self.get::<EngineVersion>("version").await?.version)
+    }
+
+    /// Memory that a running container uses, in bytes.
+    pub(crate) async fn memory_of(&self, id: &str) -> Result<Option<u64>, CallError> {
+        let path = format!("containers/{}/stats?stream=0&one-shot=1", escaped(id));
+        Ok(self.get::<Stats>(&path).await?.memory())
     }
 
     /// Lists all containers on a network, running or not, with or without labels of ours.

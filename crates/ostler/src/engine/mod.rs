@@ -27,6 +27,7 @@ mod resolve;
 mod responses;
 pub(crate) mod stream;
 
+pub(crate) use client::Client;
 pub(crate) use invocation::Tool;
 pub(crate) use responses::{ContainerDetails, ImageDetails, ListedContainer};
 

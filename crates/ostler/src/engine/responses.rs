@@ -39,6 +39,27 @@ impl ListedContainer {
         self.labels.as_ref()?.get(name).map(String::as_str)
     }
 
+    /// All labels.
+    pub(crate) fn labels(&self) -> &LabelMap {
+        const NONE: &LabelMap = &LabelMap::new();
+        self.labels.as_ref().unwrap_or(NONE)
+    }
+
+    /// Its names without the slash that engines put before them.
+    pub(crate) fn plain_names(&self) -> Vec<String> {
+        let names = self.names.iter().flatten();
+        names.map(|name| name.trim_start_matches('/').to_owned()).collect()
+    }
+
+    pub(crate) fn image(&self) -> &str {
+        self.image.as_deref().unwrap_or_default()
+    }
+
+    /// When it was created, in seconds since 1970.
+    pub(crate) fn created(&self) -> i64 {
+        self.created.unwrap_or_default()
+    }
+
     pub(crate) fn state(&self) -> &str {
         self.state.as_deref().unwrap_or_default()
     }
@@ -55,10 +76,10 @@ impl ListedContainer {
         let instance = self.instance()?;
         let owner = self.labels.as_ref().and_then(|labels| labels.get(label::OWNER));
         let owner = owner.and_then(|owner| owner.parse().ok());
-        let names = self.names.unwrap_or_default();
+        let names = self.plain_names();
         Some(ContainerView {
             id: self.id,
-            names: names.iter().map(|name| name.trim_start_matches('/').to_owned()).collect(),
+            names,
             image: self.image.unwrap_or_default(),
             command: self.command.unwrap_or_default(),
             state: self.state.unwrap_or_default(),
@@ -152,6 +173,32 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn instance(&self) -> Option<InstanceId> {
         instance_in(self.labels.as_ref())
+    }
+}
+
+/// Version of an engine.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct EngineVersion {
+    pub(crate) version: String,
+}
+
+/// Resource usage of a container.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Stats {
+    #[serde(default)]
+    memory_stats: MemoryStats,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct MemoryStats {
+    usage: Option<u64>,
+}
+
+impl Stats {
+    /// Memory in use, in bytes.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        self.memory_stats.usage
     }
 }
 

@@ -1,5 +1,7 @@
 //! `ostler reap`: shows or ends what dead owners left.
 
+mod chosen;
+
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -13,20 +15,27 @@ use ostler_gateway::front::remove_stale;
 use serde::Serialize;
 
 use crate::backends::BlockingBackends;
+use crate::doctor::{self, Audit, Certainty, Find, FindId, engines};
 use crate::gateways::AskError;
 use crate::page::Page;
 use crate::{exit, out, render};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Touches only what a dead owner left, and only if the guardian is dead too: a living guardian ends it by itself. An owner is dead when the kernel has released its lock. Without a cgroup leaf, only processes that still carry the instance's mark in their environment are found. Containers are found by the label of their instance, never by name or image.
+Certain finds are what a dead owner of ostler left. `--yes` without an id ends only these, and only if the guardian is dead too: a living guardian ends them by itself. An owner is dead when the kernel has released its lock. Without a cgroup leaf, only processes that still carry the instance's mark in their environment can be found. Containers are found by the label of their instance, never by name or image.
+
+Likely finds are what other hosts seem to have left. They end only by their id: SIGTERM to the process and all below it, SIGKILL after a grace, each only while pid and start time are the same; containers through their engine, by id. `ostler doctor` shows the same finds.
 
 Exit status: 4 if something is left, or may be because a container engine does not answer.
 
 Examples:
-  ostler reap          show what would be ended, and the evidence
-  ostler reap --yes    end it")]
+  ostler reap                      show what would be ended, and the evidence
+  ostler reap --yes                end certain finds
+  ostler reap p4711-1xk2f --yes    end one find of another host")]
 pub(crate) struct ReapArguments {
+    /// Finds of other hosts to end
+    #[arg(value_name = "FIND-ID")]
+    finds: Vec<FindId>,
     /// End it, instead of only showing it
     #[arg(long)]
     yes: bool,
@@ -38,6 +47,7 @@ pub(crate) struct ReapArguments {
 /// Evidence of one instance, and its outcome.
 #[derive(Debug, Serialize)]
 struct Finding {
+    certainty: Certainty,
     instance: InstanceId,
     name: String,
     program: String,
@@ -80,7 +90,19 @@ enum Fate {
     Left,
 }
 
+/// A line of the JSON: both kinds say how certain they are.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Shown<'f> {
+    Certain(&'f Finding),
+    Likely(&'f Find),
+}
+
 pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
+    if !arguments.finds.is_empty() {
+        let act = if arguments.yes { chosen::Act::End } else { chosen::Act::Show };
+        return chosen::run(&arguments.finds, act, arguments.json);
+    }
     if arguments.yes {
         remove_stale();
     }
@@ -94,15 +116,23 @@ pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
         .into_iter()
         .flat_map(|owner| treat(&backends, owner, &census, arguments.yes))
         .collect();
+    let likely = if arguments.yes { Vec::new() } else { likely() };
     let written = if arguments.json {
-        out::json(&findings)
+        let certain = findings.iter().map(Shown::Certain);
+        out::json(&certain.chain(likely.iter().map(Shown::Likely)).collect::<Vec<_>>())
     } else {
-        out::print(&report(&findings, arguments.yes))
+        out::print(&report(&findings, &likely, arguments.yes))
     };
     if findings.iter().any(Finding::is_owed) {
         return exit::LEFT_OVER.into();
     }
     written
+}
+
+/// What other hosts seem to have left.
+fn likely() -> Vec<Find> {
+    let finds = Audit::take(&engines()).finds;
+    finds.into_iter().filter(|find| find.certainty == Certainty::Likely).collect()
 }
 
 fn treat(
@@ -124,6 +154,7 @@ fn treat(
         Outcome::Unverified(residue) => Some(residue.to_string()),
     };
     let finding = |(instance, evidence): (InstanceId, Evidence)| Finding {
+        certainty: Certainty::Certain,
         instance,
         outcome: fate(instance, &evidence),
         name: evidence.entry.intent.name,
@@ -146,8 +177,8 @@ fn fate_of(outcomes: &BTreeMap<InstanceId, Outcome>, id: InstanceId) -> Fate {
     }
 }
 
-fn report(findings: &[Finding], acted: bool) -> Page {
-    if findings.is_empty() {
+fn report(findings: &[Finding], likely: &[Find], acted: bool) -> Page {
+    if findings.is_empty() && likely.is_empty() {
         return Page::of("nothing to reap: no dead owner has left anything");
     }
     let mut page = Page::new();
@@ -157,6 +188,15 @@ fn report(findings: &[Finding], acted: bool) -> Page {
     if !acted && findings.iter().any(|finding| finding.outcome == Fate::Found) {
         page.line("");
         page.line("Nothing was touched. To end it: ostler reap --yes");
+    }
+    if !likely.is_empty() {
+        if !findings.is_empty() {
+            page.line("");
+        }
+        page.line("Likely left behind by other hosts; each ends only by its id:");
+        for find in likely {
+            doctor::describe(&mut page, find);
+        }
     }
     page
 }

@@ -1,0 +1,109 @@
+//! Agent hosts: how a running one is recognised, and what an environment says about the one that is gone.
+
+use super::table::Seen;
+
+/// Programs that start MCP servers, by the name of the process, its program or its script.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("claude", "Claude Code"),
+    ("claude-code", "Claude Code"),
+    ("claude-desktop", "Claude Desktop"),
+    ("codex", "Codex"),
+    ("opencode", "OpenCode"),
+    ("gemini", "Gemini CLI"),
+    ("gemini-cli", "Gemini CLI"),
+    ("openclaw", "OpenClaw"),
+    ("openclaw-gateway", "OpenClaw"),
+    ("cursor", "Cursor"),
+    ("cursor-agent", "Cursor"),
+    ("code", "VS Code"),
+    ("code-insiders", "VS Code"),
+    ("code-server", "VS Code"),
+    ("vscode", "VS Code"),
+    ("codium", "VS Code"),
+    ("zed", "Zed"),
+    ("zed-editor", "Zed"),
+    ("goose", "goose"),
+    ("goosed", "goose"),
+    ("windsurf", "Windsurf"),
+    ("copilot", "Copilot CLI"),
+    ("qwen", "Qwen Code"),
+    ("qwen-code", "Qwen Code"),
+    ("amp", "Amp"),
+    ("crush", "Crush"),
+    ("kiro", "Kiro"),
+    ("kilocode", "Kilo Code"),
+    ("hermes", "Hermes"),
+    ("docker-mcp", "Docker's MCP gateway"),
+    ("mcp-gateway", "Docker's MCP gateway"),
+    ("thv", "ToolHive"),
+    ("toolport", "Toolport"),
+];
+
+/// Variables that hosts set for what they start, the more specific host first: an agent may run in an editor's terminal.
+pub(crate) const MARKS: &[(&str, &str)] = &[
+    ("CLAUDECODE", "Claude Code"),
+    ("CLAUDE_CODE_ENTRYPOINT", "Claude Code"),
+    ("CLAUDE_PROJECT_DIR", "Claude Code"),
+    ("CLAUDE_PLUGIN_ROOT", "Claude Code"),
+    ("CODEX_THREAD_ID", "Codex"),
+    ("CODEX_SANDBOX", "Codex"),
+    ("CODEX_HOME", "Codex"),
+    ("GEMINI_CLI", "Gemini CLI"),
+    ("OPENCODE", "OpenCode"),
+    ("OPENCLAW_SHELL", "OpenClaw"),
+    ("OPENCLAW_STATE_DIR", "OpenClaw"),
+    ("QWEN_CODE", "Qwen Code"),
+    ("GOOSE_TERMINAL", "goose"),
+    ("HERMES_MCP_PARENT_PID", "Hermes"),
+    ("CURSOR_TRACE_ID", "Cursor"),
+    ("ZED_TERM", "Zed"),
+    ("ZED_ENVIRONMENT", "Zed"),
+    ("VSCODE_PID", "VS Code"),
+    ("VSCODE_IPC_HOOK", "VS Code"),
+    ("VSCODE_CWD", "VS Code"),
+];
+
+/// The variable in which npx passes on the command that it runs, to everything below it.
+pub(crate) const NPX_SCRIPT: &str = "npm_lifecycle_script";
+
+/// The host that a living process is, if it is one.
+pub(crate) fn host_of(process: &Seen) -> Option<&'static str> {
+    if process.is_zombie {
+        return None;
+    }
+    let first = process.words.first().map(String::as_str).unwrap_or_default();
+    let known = |name: &str| {
+        let name = name.rsplit('/').next().unwrap_or(name).to_lowercase();
+        let name = name.split('.').next().unwrap_or_default();
+        PROGRAMS.iter().find(|(program, _)| *program == name).map(|(_, host)| *host)
+    };
+    // `codex mcp-server` and `claude mcp serve` are servers themselves.
+    let serves = process.words.get(1).is_some_and(|word| word == "mcp" || word == "mcp-server");
+    if serves && !first.ends_with("docker-mcp") {
+        return None;
+    }
+    let script = process.words.get(1).filter(|word| word.contains('/') || known(word).is_some());
+    let package = script.and_then(|path| path.split('/').rev().find_map(known));
+    known(&process.name).or_else(|| known(first)).or(package).or_else(|| docker_gateway(process))
+}
+
+/// `docker mcp gateway run`, and the plugin that it becomes.
+fn docker_gateway(process: &Seen) -> Option<&'static str> {
+    let words = process.words.iter().map(String::as_str);
+    let tail: Vec<&str> = words.skip_while(|word| *word != "mcp").take(3).collect();
+    (tail == ["mcp", "gateway", "run"]).then_some("Docker's MCP gateway")
+}
+
+/// Whether this is a process of ostler's own: what is below one is not judged here.
+pub(crate) fn is_ostler(process: &Seen) -> bool {
+    let first = process.words.first().map(String::as_str).unwrap_or_default();
+    let program = first.rsplit('/').next().unwrap_or(first);
+    let own = ["ostler", "ostler-guardian", "ostler-init", "ostler-porter"];
+    own.contains(&program) || own.contains(&process.name.as_str())
+}
+
+/// The host that has set a variable in this environment, and the variable.
+pub(crate) fn marked_by(process: &Seen) -> Option<(&'static str, &'static str)> {
+    let mark = MARKS.iter().find(|(variable, _)| process.variables.contains_key(variable));
+    mark.map(|(variable, host)| (*host, *variable))
+}

@@ -167,7 +167,7 @@ impl Calls {
         }
         let batch = self.batches.remove(&number);
         let requests = batch.as_ref().map_or(0, |batch| batch.size);
-        Delivery::Now { line: batch.and_then(|batch| batch.line()), stream, requests }
+        Delivery::Now { line: batch.and_then(Batch::line), stream, requests }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -68,7 +68,7 @@ impl Session {
         }
         let id = id_of(&frame, counted);
         if self.client.calls().open(id.clone(), address) {
-            return self.request(frame, id, counted);
+            return self.request(frame, &id, counted);
         }
         let line = message::error(&id, code::INVALID_REQUEST, IN_FLIGHT, None);
         self.client.refuse(address, 1, line);
@@ -86,7 +86,7 @@ impl Session {
             match frame.kind() {
                 Kind::Request => {
                     let id = id_of(&frame, counted);
-                    self.request(frame, id, counted);
+                    self.request(frame, &id, counted);
                 }
                 Kind::Notification => self.notification(&frame),
                 Kind::Answer => self.answer(&frame),
@@ -95,15 +95,15 @@ impl Session {
     }
 
     /// A request whose call was opened.
-    fn request(&mut self, frame: Frame, id: Bytes, counted: &Counted) {
+    fn request(&mut self, frame: Frame, id: &Bytes, counted: &Counted) {
         let charge = match counted {
             Ok(charge) => Arc::clone(charge),
             Err(denied) => {
-                return self.client.fail(&id, code::INTERNAL, &denied.to_string(), Some("busy"));
+                return self.client.fail(id, code::INTERNAL, &denied.to_string(), Some("busy"));
             }
         };
-        let refuse = |text: &str| self.client.fail(&id, code::INVALID_REQUEST, text, None);
-        if !message::is_whole(&id) {
+        let refuse = |text: &str| self.client.fail(id, code::INVALID_REQUEST, text, None);
+        if !message::is_whole(id) {
             return refuse("an id is a text or a whole number");
         }
         if message::is_misnamed(&frame) {
@@ -113,17 +113,17 @@ impl Session {
             Ok(parcel) => parcel,
             Err(unclear) => {
                 let text = unclear.to_string();
-                return self.client.fail(&id, code::INVALID_PARAMS, &text, None);
+                return self.client.fail(id, code::INVALID_PARAMS, &text, None);
             }
         };
         match parcel.frame.method() {
-            b"ping" => self.client.reply(&id, message::answer(&id, b"{}")),
-            b"initialize" => self.initialize(parcel, &id),
+            b"ping" => self.client.reply(id, message::answer(id, b"{}")),
+            b"initialize" => self.initialize(parcel, id),
             _ if self.client.initialize().is_none() => refuse("the handshake comes first"),
-            b"logging/setLevel" => self.set_level(&parcel.frame, &id),
+            b"logging/setLevel" => self.set_level(&parcel.frame, id),
             _ => match self.route.clone() {
-                Route::One(server) => self.request_of(&server, parcel, &id),
-                Route::All => self.request_of_all(parcel, &id),
+                Route::One(server) => self.request_of(&server, parcel, id),
+                Route::All => self.request_of_all(parcel, id),
             },
         }
     }

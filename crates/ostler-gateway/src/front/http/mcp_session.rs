@@ -218,7 +218,9 @@ impl McpSession {
         let mut routing = lock(&self.routing);
         let attached = Routing::Attached(Arc::clone(handle));
         if let Routing::Detached(queue) = mem::replace(&mut *routing, attached) {
-            queue.into_iter().for_each(|admitted| admitted.hand_to(handle));
+            for admitted in queue {
+                admitted.hand_to(handle);
+            }
         }
     }
 

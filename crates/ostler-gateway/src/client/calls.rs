@@ -155,6 +155,21 @@ impl Calls {
         self.open.remove(id)
     }
 
+    /// Closes a call that is with a server. Any other call stays open: its server has ended before it got the request,
+    /// and the session sends the request to the next instance.
+    pub(crate) fn close_in_flight(&mut self, id: &Bytes) -> Option<(Call, InFlight)> {
+        let mut call = self.open.remove(id)?;
+        if let Some(in_flight) = call.take_back() {
+            return Some((call, in_flight));
+        }
+        self.open.insert(id.clone(), call);
+        None
+    }
+
+    pub(crate) fn is_open(&self, id: &[u8]) -> bool {
+        self.open.contains_key(id)
+    }
+
     /// What to send because a closed call has this response, or was withdrawn without one.
     pub(crate) fn deliver(&mut self, call: &Call, line: Option<Bytes>) -> Delivery {
         let stream = call.stream;
@@ -258,6 +273,10 @@ mod tests {
         let mut address = ReturnAddress::stream(7);
         assert!(calls.open(id("1"), &mut address));
         assert!(!calls.open(id("1"), &mut address), "the id is taken");
+        assert!(
+            calls.close_in_flight(&id("1")).is_none() && calls.is_open(b"1"),
+            "no server has it"
+        );
         let now = Delivery::Now { line: Some(LINE), stream: 7, requests: 1 };
         assert_eq!(respond(&mut calls, "1", Some(LINE)), now);
         assert!(calls.is_empty() && calls.open(id("1"), &mut address));

@@ -253,8 +253,7 @@ impl Client {
 
     /// Handles the response of a server to a call, or the end of the server without one.
     pub(crate) fn answered(&self, id: &Bytes, answer: Result<Frame, Arc<Ending>>) {
-        let Some(mut open) = self.calls().close(id) else { return };
-        let Some(call) = open.take_back() else { return };
+        let Some((open, call)) = self.calls().close_in_flight(id) else { return };
         if let (Ok(answer), Some((_, uri))) = (&answer, call.subscribes.as_deref())
             && !answer.is_error()
         {

@@ -306,6 +306,10 @@ impl Session {
             Ok(()) => {}
             // It was not sent, so that the next instance can have it.
             Err(CallError::Closed) => {
+                // Unless the client has already heard that the instance ended.
+                if !self.client.calls().is_open(&parcel.id()) {
+                    return;
+                }
                 self.enqueue(server, parcel);
                 if leased.lease.ending().is_some() {
                     self.ask_for_lease(server);

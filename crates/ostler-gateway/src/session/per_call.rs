@@ -38,7 +38,12 @@ impl Session {
         match leased.send(&parcel, turn) {
             Ok(()) => {}
             // It was not sent, so that the next instance can have it.
-            Err(CallError::Closed) => self.forward_per_call(server, parcel),
+            Err(CallError::Closed) => {
+                // Unless the client has already heard that the instance ended.
+                if self.client.calls().is_open(&parcel.id()) {
+                    self.forward_per_call(server, parcel);
+                }
+            }
             Err(error) => {
                 let text = error.to_string();
                 self.client.fail(&parcel.id(), code::INTERNAL, &text, Some("unavailable"));

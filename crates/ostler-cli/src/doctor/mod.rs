@@ -1,7 +1,7 @@
 //! The audit of this machine: what other hosts have left, what runs more often than it must, and what ostler can do here.
 //!
 //! [`scan`](scan::scan) reads the process table into a value, [`leftovers`] and [`advice`] make finds of it without touching
-//! anything, [`containers`] asks engines. An orphan is a find only if two looks half a second apart both show it: a server
+//! anything, [`mod@containers`] asks engines. An orphan is a find only if two looks half a second apart both show it: a server
 //! whose host has just ended may be about to leave by itself. A false find is worse than a missed one, so every rule needs
 //! a combination of facts, and each find lists those that it rests on.
 

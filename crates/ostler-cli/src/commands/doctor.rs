@@ -10,20 +10,18 @@ use crate::doctor::{Audit, Machine, Report, engines};
 use crate::gateways::{AskError, Which};
 use crate::{exit, out};
 
-/// What `ostler doctor` is told.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Shows what ostler can do on this machine, and what other hosts left on it: MCP servers whose host is gone, helpers of such servers, containers of Docker's MCP gateway without a client; also copies of one server that could be shared, zombies under living hosts, and secrets on command lines. Each find has an id, evidence, host, age and memory.
+
+Changes nothing: it runs only the programs whose version it shows, and ends none. It never judges processes of other users.
+
+Exit status: 0 if nothing was left behind, 4 if something was.
+
 Examples:
   ostler doctor
   ostler doctor --json | jq '.finds[] | select(.kind == \"orphaned_server\")'
-  ostler reap p4711-1xk2f --yes    end one find
-
-It shows what ostler can do on this machine, and what other hosts have left on it: MCP servers whose
-host is gone, helpers of such servers, containers of Docker's MCP gateway without a client; also
-copies of one server that could be shared, zombies under living hosts, and secrets on command lines.
-Each find has an id, the evidence for it, its host, age and memory. Nothing is started but the programs
-whose version is shown, and nothing is ended. Processes of other users are never judged.
-Exit status: 0 if nothing was left behind, 4 if something was.")]
+  ostler reap p4711-1xk2f --yes    end one find")]
 pub(crate) struct DoctorArguments {
     /// Print JSON
     #[arg(long)]

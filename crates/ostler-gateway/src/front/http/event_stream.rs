@@ -45,7 +45,7 @@ pub(super) struct EventStream {
     waker: Option<Waker>,
     /// Whether the client receives event ids, and so can resume the stream.
     is_streamed: bool,
-    /// When the last event was pushed, once no other will follow.
+    /// When the stream was finished; `None` while more events may follow.
     finished: Option<Instant>,
 }
 

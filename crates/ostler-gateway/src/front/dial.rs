@@ -82,7 +82,7 @@ impl GatewayConnection {
         pidfd_open(peer.pid, PidfdFlags::empty()).ok()
     }
 
-    /// Gives up the wrapper for the bare connection.
+    /// Returns the underlying connection.
     pub fn into_stream(self) -> UnixStream {
         self.stream
     }

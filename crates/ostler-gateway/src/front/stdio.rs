@@ -82,7 +82,7 @@ fn reopen(fd: &OwnedFd, access: OFlags) -> Option<OwnedFd> {
 /// hung up.
 pub(crate) async fn hung_up(connection: impl AsFd) {
     let Ok(own) = connection.as_fd().try_clone_to_owned() else { return };
-    // The only readiness of interest is the hang-up, which epoll reports always: neither data nor buffer space is.
+    // Asks for neither readable data nor buffer space, so that epoll reports only the hang-up.
     let Ok(watched) = watch(own, Interest::PRIORITY) else { return };
     while let Ok(mut ready) = watched.ready(Interest::PRIORITY).await {
         if ready.ready().is_read_closed() {

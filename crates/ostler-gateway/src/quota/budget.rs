@@ -4,7 +4,7 @@
 //! when it is dropped. A charge must fit the limit of the session, the limit of the principal and the pool of the
 //! gateway. The first bytes of a session (`FREE`) count for the session only, so most small calls touch no counter
 //! that sessions share. Requests above `LARGE` have to leave an eighth of each limit free for small ones. A large
-//! request is charged until a server has read its line; a small one is charged until it is answered.
+//! request is charged until its line is written to a server; a small one is charged until it is answered.
 
 use std::sync::{Arc, Mutex};
 

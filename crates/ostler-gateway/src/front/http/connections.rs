@@ -24,6 +24,7 @@ use crate::quota::Account;
 
 /// Number of checks for unused connections within the time that a connection may be unused.
 const LOOKS: u32 = 8;
+/// Shortest and longest interval between two checks.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// Number of connections above the limit that were told to close but have not closed yet.

@@ -64,7 +64,7 @@ pub(super) fn parse<T>(
         Err(_) => return Err(Refusal::Head),
     };
     let target = request.path.unwrap_or_default();
-    // Clients never send fragments, and HTTP parsers disagree about which part of such a target is the path.
+    // A valid request has no fragment, and HTTP parsers disagree about which part of such a target is the path.
     if memchr::memchr(b'#', target.as_bytes()).is_some() {
         return Err(Refusal::Head);
     }

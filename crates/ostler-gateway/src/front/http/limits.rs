@@ -15,7 +15,7 @@ pub struct Limits {
     pub body: Duration,
     /// Deadline for a client to read the end of the last response, and for input that the gateway discards.
     pub last_words: Duration,
-    /// A connection closes after this time with sent data unacknowledged (`TCP_USER_TIMEOUT`).
+    /// A connection closes if the client does not acknowledge or read data for this long (`TCP_USER_TIMEOUT`).
     pub stalled: Duration,
     /// Interval of keep-alive comments on an idle event stream, and of TCP keep-alive probes.
     pub keep_alive: Duration,

@@ -59,7 +59,7 @@ pub(super) struct Event {
 pub(super) enum FirstMessage {
     /// The response, and no other message will follow.
     Response(Bytes),
-    /// More than one message, or a response that is late: the client gets an event stream.
+    /// A message that others will follow, or no message in time: the client gets an event stream.
     Stream,
     /// No response: all requests were cancelled.
     Nothing,

@@ -20,7 +20,7 @@ use super::refusal::Refusal;
 use crate::gateway::{Credential, Gateway};
 use crate::mutex::lock;
 
-/// Registry of all sessions by id.
+/// All sessions of the HTTP front, by id.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     state: Mutex<State>,

@@ -1,4 +1,4 @@
-//! Many clients, many servers: one pool of instances for all of them.
+//! MCP gateway: many clients share one pool of server instances.
 #![warn(missing_docs)]
 
 pub mod admin;

@@ -1,4 +1,4 @@
-//! The token that clients need, and where it is kept.
+//! Bearer token of the HTTP front, and the file that keeps it.
 
 use std::fmt::{self, Write as _};
 use std::fs::{self, File, OpenOptions};
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Where somebody may give one.
+/// Environment variable with a token.
 pub const VARIABLE: &str = "OSTLER_TOKEN";
-/// One that is shorter could be guessed.
+/// Shortest token in characters: a shorter one could be guessed.
 const SHORTEST: usize = 16;
 const LONGEST: usize = 4096;
-/// Of one that we draw, in bytes.
+/// Random bytes of a generated token.
 const DRAWN: usize = 32;
 const NAME: &str = "token";
 
-/// A token, and where it is from.
+/// Bearer token and its origin.
 pub struct Token {
     /// The token itself.
     pub secret: String,
-    /// The file that it is in, unless it was given.
+    /// File that contains the token; `None` if the user passed it.
     pub file: Option<PathBuf>,
 }
 
@@ -34,24 +34,24 @@ impl fmt::Debug for Token {
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It is no token.
+    /// The text is too short for a token, or contains other characters than visible ASCII.
     #[error("a token has at least {SHORTEST} characters, and no spaces")]
     Unfit,
-    /// Others may know it.
+    /// Other users can access the file, so they may know the token.
     #[error("other users can read {}; remove it, and the next start creates another", .0.display())]
     Open(PathBuf),
-    /// It can't be read or made.
+    /// The file can't be read or created.
     #[error("the token in {} can't be used", path.display())]
     Failed {
-        /// This file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
 impl Token {
-    /// The one that was given, or the one in this directory. If there is none it is made.
+    /// Token that the user passed, or the one in this directory, which is generated if it is missing.
     pub fn take(given: Option<String>, directory: &Path) -> Result<Self, TokenError> {
         if let Some(secret) = given {
             check(&secret)?;
@@ -62,7 +62,7 @@ impl Token {
         let secret = match read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(&path).map_err(failed)?;
-                // Somebody else may have been faster.
+                // Another process may have created the file first.
                 read(&path).map_err(failed)?
             }
             read => read.map_err(failed)?,
@@ -73,13 +73,13 @@ impl Token {
     }
 }
 
-/// Whether a text can be a token.
+/// Checks that a text can be a token.
 pub(crate) fn check(secret: &str) -> Result<(), TokenError> {
     let is_fit = secret.len() >= SHORTEST && secret.bytes().all(|byte| byte.is_ascii_graphic());
     if is_fit { Ok(()) } else { Err(TokenError::Unfit) }
 }
 
-/// The token in a file; none if it is not this user's alone.
+/// Token in a file; `None` if other users can access the file or own it.
 fn read(path: &Path) -> io::Result<Option<String>> {
     let file = File::open(path)?;
     let found = file.metadata()?;
@@ -92,7 +92,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(text.trim().to_owned()))
 }
 
-/// Under another name first: whoever finds the real one finds all of it.
+/// Generates a token. Writes a temporary file and links it, so that a reader of the file sees all of it.
 fn make(path: &Path) -> io::Result<()> {
     let mut bytes = [0; DRAWN];
     getrandom(&mut bytes, GetRandomFlags::empty())?;

@@ -1,4 +1,8 @@
-//! The seam to a client: where what it says comes from, and where what it is told goes.
+//! Interface between a client session and the transport of its client.
+//!
+//! A transport has a `Source` of the client's messages and a `ClientSink` for messages to the client. A pipe
+//! transport implements both on one pair of byte streams. The HTTP front hands messages to the session itself
+//! (`NoSource`), and its sink is the `Outbound` of an MCP session, which has several event streams.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,12 +15,12 @@ use crate::quota::{Charge, RequestPermits};
 
 pub(crate) mod pipe;
 
-/// Where the responses to a message go.
+/// Destination of the responses to a message.
 #[derive(Debug, Default)]
 pub(crate) struct ReturnAddress {
-    /// The event stream that the message came with; 0 on a pipe, which has only one way back.
+    /// Event stream that the message came with; 0 on a pipe, which has only one way back.
     pub(crate) stream: u64,
-    /// What its requests count against until they are closed, if the transport counts them.
+    /// Permits that its requests hold until they are closed, if the transport limits them.
     pub(crate) permits: Option<RequestPermits>,
 }
 
@@ -27,50 +31,50 @@ impl ReturnAddress {
     }
 }
 
-/// Which event stream gets a message. A pipe is all of them.
+/// Event stream that gets a message. A pipe carries all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// The stream that this many requests came with, which the message completes.
+    /// The stream that the requests came with; the message answers this many of them.
     Response { stream: u64, requests: usize },
-    /// The stream of the request that the message relates to, or where the session listens if nobody reads that.
+    /// The stream of the request that the message relates to, or a stream of the session if the client can't read
+    /// that one.
     Related { stream: u64 },
-    /// Where the session listens.
+    /// A stream that is not bound to a request.
     Session,
 }
 
-/// Whether a message may be left out when its reader does not keep up.
+/// Whether the sink may drop a message when the client does not keep up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// It may not.
+    /// The sink delivers the message or ends the stream.
     Required,
-    /// It may.
+    /// The sink may drop the message.
     Droppable,
 }
 
-/// Where a client is told something.
+/// Sends messages to a client.
 pub(crate) trait ClientSink: fmt::Debug + Send + Sync {
-    /// Takes a message, as a line with its end. Never waits: a client that does not take what it is told
-    /// loses notices first, then its session.
+    /// Queues a message, which is a line with its end. Never waits: a client that does not read loses droppable
+    /// messages first, then responses or its session.
     fn send(&self, line: Bytes, to: Destination, priority: Priority);
 
-    /// Requests that came with this stream will have no response.
+    /// These requests of a stream will have no response.
     fn withdraw(&self, _stream: u64, _requests: usize) {}
 
-    /// Waits until all of it has been taken.
+    /// Waits until the transport has written all messages.
     fn drained(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// Nothing more will be told. These are the streams of requests that have no response.
+    /// Ends the output of a session. `unanswered` are the streams of requests without a response.
     fn close(&self, unanswered: &[u64]);
 }
 
-/// Where a client says something.
+/// Receives messages from a client.
 pub(crate) trait Source {
-    /// Gives each message that is there to `each`, and waits for one if there is none. May be dropped while
-    /// it waits.
+    /// Passes each message that has arrived to `each`, and waits for one if there is none. Cancel safe.
     async fn receive(&mut self, each: impl FnMut(ClientMessage)) -> Result<(), End>;
 }
 
-/// A client whose words are brought to its session by somebody else.
+/// Source of a client whose front hands messages to the session itself.
 #[derive(Debug)]
 pub(crate) struct NoSource;
 
@@ -80,22 +84,22 @@ impl Source for NoSource {
     }
 }
 
-/// What a client says.
+/// Input from a client.
 #[derive(Debug)]
 pub(crate) enum ClientMessage {
-    /// As it came.
+    /// Line that is not parsed yet.
     Line(Bytes),
-    /// One message, by a front that had to look into it, and has counted its bytes.
+    /// Message that the front has parsed, with the charge for its bytes.
     Message(Frame, Arc<Charge>),
-    /// Several that came as one, by a front that had to look into them, and has counted their bytes.
+    /// Batch that the front has parsed, with the charge for its bytes.
     Batch(Vec<Frame>, Arc<Charge>),
 }
 
-/// Why a client says nothing more.
+/// Why a source has no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It has nothing more to say.
+    /// The client closed its output.
     Input,
-    /// It is not there any more, or does not listen.
+    /// The client disconnected, or does not read.
     Gone,
 }

@@ -1,4 +1,4 @@
-//! The other end: how a command of ours speaks with a gateway. It blocks, and needs no runtime.
+//! Client side of the unix socket: connects a command to a gateway. It blocks, and needs no async runtime.
 
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -17,36 +17,36 @@ use super::hello::{Greeting, Hello};
 use super::line::{DESCRIPTORS, IncomingLine, LineError};
 use super::socket::GatewaySocket;
 
-/// For a gateway that lives to say so.
+/// Deadline for the gateway's greeting.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why a gateway can't be spoken with.
+/// Why a command can't talk to a gateway.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// Nobody listens, or it is about to end.
+    /// No gateway listens there, or it is about to exit.
     #[error("no gateway runs there")]
     Nobody,
-    /// It is somebody else's.
+    /// The gateway belongs to another user.
     #[error("the gateway there belongs to another user")]
     Foreign,
-    /// It does not answer as it should.
+    /// The greeting is missing, late or malformed.
     #[error("the gateway there does not answer")]
     Silent(#[source] LineError),
-    /// The connection failed.
+    /// A system call on the connection failed.
     #[error("the gateway can't be reached")]
     Failed(#[from] io::Error),
 }
 
-/// A connection to a gateway that has greeted.
+/// Connection to a gateway that has sent its greeting.
 #[derive(Debug)]
 pub struct GatewayConnection {
     stream: UnixStream,
-    /// What it said.
+    /// Greeting of the gateway.
     pub greeting: Greeting,
 }
 
 impl GatewayConnection {
-    /// Connects.
+    /// Connects to the gateway at this socket and reads its greeting.
     pub fn to(socket: &GatewaySocket) -> Result<Self, DialError> {
         let stream = UnixStream::connect(socket.path()).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => DialError::Nobody,
@@ -65,23 +65,24 @@ impl GatewayConnection {
         Ok(Self { stream, greeting })
     }
 
-    /// Says what is wanted, with descriptors beside it.
+    /// Sends the first line, along with these file descriptors.
     pub fn say(&self, hello: &Hello, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         send(&self.stream, hello, descriptors)
     }
 
-    /// Waits for the next line. Without a limit: an answer may take as long as what it is about.
+    /// Waits for the next line. It has no deadline: an operator's request may take long to answer.
     pub fn receive<T: DeserializeOwned>(&self) -> Result<T, LineError> {
         receive(&self.stream)
     }
 
-    /// The gateway's process; `None` if it can't be seen from here. It becomes readable when the process has ended.
+    /// Pidfd of the gateway, which becomes readable when the gateway exits. `None` if it is not visible in this PID
+    /// namespace.
     pub fn process(&self) -> Option<OwnedFd> {
         let peer = socket_peercred(&self.stream).ok()?;
         pidfd_open(peer.pid, PidfdFlags::empty()).ok()
     }
 
-    /// The connection itself.
+    /// Returns the underlying connection.
     pub fn into_stream(self) -> UnixStream {
         self.stream
     }
@@ -105,7 +106,7 @@ fn send(
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(Errno::INVAL.into());
     }
-    // They travel with the first byte; the rest is text.
+    // The descriptors travel with the first byte, so the rest can be written without them.
     let sent = loop {
         match sendmsg(stream, &[IoSlice::new(&line)], &mut ancillary, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}

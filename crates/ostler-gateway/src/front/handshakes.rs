@@ -1,4 +1,9 @@
-//! Connections on the unix socket whose peers have not said yet what they want.
+//! Connections on the unix socket that have not sent their first line.
+//!
+//! Each of them costs a file descriptor, and its peer has said nothing yet that would justify it. So their number is
+//! limited: when it is reached, the next connection makes the oldest one close. The gateway also closes the oldest
+//! one when it has no descriptor left to accept a connection. A connection that has sent its first line is no longer
+//! counted.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -6,18 +11,18 @@ use std::sync::{Arc, Weak};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 
-/// At most this many, or this part of the gateway's file descriptors. The oldest is closed for the next one.
+/// Limit on these connections: this many, or an eighth of `RLIMIT_NOFILE` if that is less.
 const MOST: usize = 64;
 const PART_OF_DESCRIPTORS: u64 = 8;
 
-/// The connections that still wait for their first line, the oldest first.
+/// Connections that still wait for their first line, oldest first.
 #[derive(Debug)]
 pub(super) struct Handshakes {
     most: usize,
     waiting: VecDeque<Weak<Notify>>,
 }
 
-/// Held by a connection until its first line has come.
+/// Held by a connection until it has received its first line.
 #[derive(Debug)]
 pub(super) struct Handshake(Arc<Notify>);
 
@@ -28,7 +33,7 @@ impl Handshakes {
         Self { most: part.clamp(1, MOST), waiting: VecDeque::new() }
     }
 
-    /// One more. If there are too many the oldest is told to leave.
+    /// Adds a connection. At the limit, tells the oldest one to close.
     pub(super) fn add(&mut self) -> Handshake {
         self.waiting.retain(|one| one.strong_count() > 0);
         if self.waiting.len() >= self.most {
@@ -39,7 +44,7 @@ impl Handshakes {
         Handshake(told)
     }
 
-    /// Tells the one that has waited for the longest to leave.
+    /// Tells the connection that has waited longest to close.
     pub(super) fn dismiss_oldest(&mut self) {
         while let Some(oldest) = self.waiting.pop_front() {
             if let Some(told) = oldest.upgrade() {
@@ -50,7 +55,7 @@ impl Handshakes {
 }
 
 impl Handshake {
-    /// Waits until the connection has to leave.
+    /// Waits until this connection has to close.
     pub(super) async fn told(&self) {
         self.0.notified().await;
     }

@@ -1,52 +1,52 @@
-//! What is said on a connection before, or instead of, a session: lines of JSON.
+//! Lines of JSON that the gateway and its peers exchange outside of a session.
 
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Request;
 use crate::gateway::ClientHello;
 
-/// Beyond that a line is no hello.
+/// Longest line in bytes.
 pub(super) const LONGEST: usize = 4 << 20;
 
-/// What the gateway says first.
+/// First line of the gateway.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Greeting {
-    /// Its version.
+    /// Version of the gateway.
     pub ostler: String,
-    /// Its process.
+    /// Process id of the gateway.
     pub pid: u32,
-    /// The variables, or patterns of them, that its configuration names. A client sends no other.
+    /// Environment variables, or patterns of their names, that the configuration uses. A client sends no others.
     pub variables: Vec<String>,
 }
 
-/// What is asked for.
+/// First line of the peer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hello {
-    /// A session.
+    /// Opens a session.
     Client(ClientHello),
-    /// Something about the gateway itself.
+    /// Carries a request of an operator.
     Admin(Request),
 }
 
-/// Whether there will be a session.
+/// Answer of the gateway to a client's hello.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Admission {
-    /// On the client's own descriptors. The connection shows that both live.
+    /// The session runs on the client's own file descriptors. The connection only shows that both sides live.
     Direct,
-    /// On this connection.
+    /// The session runs on this connection.
     Bridge,
-    /// No, for this reason.
+    /// The gateway refuses the client for this reason.
     Refused(String),
 }
 
-/// How a session on the client's own descriptors has ended.
+/// Last line of the gateway, after a session on the client's own file descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionEnd {
-    /// The client has closed its input, or does not read its output any more.
+    /// The client has closed its stdin, or no longer reads its stdout.
     Over,
-    /// The gateway ends.
+    /// The gateway shuts down.
     Closing,
 }

@@ -1,8 +1,9 @@
-//! The configuration of the gateway that was started last.
+//! Path of the configuration of the gateway that was started last.
 //!
-//! A gateway at its usual place leaves the path of its configuration beside its socket. A client that finds no
-//! configuration of its own follows it: hosts strip the variables that lead to one, and without this file such a client
-//! would get the example server although its user has a gateway with real ones.
+//! A gateway at its default socket writes the path of its configuration to a file beside that socket. A client that
+//! finds no configuration of its own uses that path. MCP hosts strip the environment variables that lead to a
+//! configuration; without this file, their clients would get the example server although the user has a gateway with
+//! real ones.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -17,45 +18,45 @@ use rustix::process::getuid;
 
 use super::socket::GatewaySocket;
 
-/// The file with the path.
+/// Name of the file with the path.
 const FILE: &str = "configuration";
-/// What the kernel takes as a path.
+/// Longest path in bytes: `PATH_MAX` of the kernel.
 const LONGEST: u64 = 4096;
 
-/// Why the path is not followed.
+/// Why the client does not use the recorded path.
 #[derive(Debug, thiserror::Error)]
 pub enum LastError {
-    /// Another user may have written it.
+    /// The file belongs to another user, who may have written it.
     #[error("{} belongs to another user, and is not followed", .0.display())]
     Foreign(PathBuf),
-    /// The same.
+    /// The file's mode lets other users read or write it.
     #[error("{} can be read or written by others, and is not followed", .0.display())]
     Open(PathBuf),
-    /// It holds something else.
+    /// The file does not contain an absolute path.
     #[error("{} does not name a configuration", .0.display())]
     Strange(PathBuf),
-    /// What it names has been removed.
+    /// The configuration that the file names does not exist, or can't be resolved.
     #[error("{} is not there any more", path.display())]
     Gone {
-        /// The configuration.
+        /// Path of the configuration.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system call.
         source: io::Error,
     },
-    /// It can't be read.
+    /// The file can't be opened or read.
     #[error("{} can't be read", path.display())]
     Failed {
-        /// This file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
-/// Leaves the path of the configuration that the gateway at this place has.
+/// Records the path of the configuration of the gateway at this socket.
 pub fn leave_configuration(socket: &GatewaySocket, configuration: &Path) -> io::Result<()> {
     let directory = socket.path().parent().ok_or(io::ErrorKind::InvalidInput)?;
-    // As a whole, and under a name that no other gateway uses at the same time.
+    // Written aside and renamed, so that readers see all of it; the pid keeps other gateways off the temporary file.
     let aside = directory.join(format!("{FILE}.{}", std::process::id()));
     let _ = fs::remove_file(&aside);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
@@ -65,7 +66,7 @@ pub fn leave_configuration(socket: &GatewaySocket, configuration: &Path) -> io::
     })
 }
 
-/// The real path of the configuration of the gateway that was started last. `None` if no gateway has left one.
+/// Canonical path of the configuration of the gateway that was started last. `None` if no gateway has recorded one.
 pub fn last_configuration() -> Result<Option<PathBuf>, LastError> {
     let places = Places::of_session();
     let mut found = places.ours().map(|directory| read(&directory.join(FILE)));
@@ -74,7 +75,7 @@ pub fn last_configuration() -> Result<Option<PathBuf>, LastError> {
 
 fn read(file: &Path) -> Result<Option<PathBuf>, LastError> {
     let failed = |source| LastError::Failed { path: file.to_owned(), source };
-    // Follows no link, and does not block on a FIFO.
+    // Follows no symbolic link, and does not block on a FIFO.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut opened = match OpenOptions::new().read(true).custom_flags(flags).open(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -93,7 +94,7 @@ fn read(file: &Path) -> Result<Option<PathBuf>, LastError> {
     }
 }
 
-/// Only this user can have written it.
+/// Checks that only this user can have written the file.
 fn check(path: &Path, file: &File) -> Result<(), LastError> {
     let found =
         file.metadata().map_err(|source| LastError::Failed { path: path.to_owned(), source })?;

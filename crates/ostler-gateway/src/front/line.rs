@@ -1,4 +1,4 @@
-//! The first line of a connection, and the descriptors that came with it.
+//! Reads one line from a connection, with the file descriptors that came along.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,27 +12,27 @@ use tokio::net::UnixStream;
 
 use super::hello::LONGEST;
 
-/// stdin and stdout.
+/// Number of file descriptors that a client sends: stdin and stdout.
 pub(super) const DESCRIPTORS: usize = 2;
 
 /// Why a line could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// The other end is gone.
+    /// The peer closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// It goes on and on.
+    /// The line exceeds the limit.
     #[error("a line of more than {LONGEST} bytes")]
     Long,
-    /// It is not what was expected.
+    /// The line is not the expected JSON.
     #[error("it is not understood")]
     Strange(#[from] serde_json::Error),
-    /// The connection failed.
+    /// A system call failed.
     #[error(transparent)]
     Failed(#[from] io::Error),
 }
 
-/// A line that arrives in pieces.
+/// Line that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct IncomingLine {
     text: Vec<u8>,
@@ -40,13 +40,13 @@ pub(super) struct IncomingLine {
 }
 
 impl IncomingLine {
-    /// The line as a value, once it is whole.
+    /// Parses the line; `None` until all of it has arrived.
     pub(super) fn parse<T: DeserializeOwned>(&self) -> Option<Result<T, LineError>> {
         let end = memchr::memchr(b'\n', &self.text)?;
         Some(serde_json::from_slice(&self.text[..end]).map_err(Into::into))
     }
 
-    /// Takes what has arrived. Never beyond the end of the line: what follows is somebody else's.
+    /// Reads the bytes that have arrived, up to the end of the line: the bytes behind it belong to the session.
     pub(super) fn take(&mut self, from: impl AsFd, flags: RecvFlags) -> Result<(), LineError> {
         let peeked = peek(&from, flags)?;
         let length = memchr::memchr(b'\n', &peeked).map_or(peeked.len(), |end| end + 1);
@@ -81,7 +81,7 @@ fn error(errno: Errno) -> LineError {
     }
 }
 
-/// Reads one line of a connection.
+/// Reads one line from a connection.
 pub(super) async fn receive<T: DeserializeOwned>(
     from: &UnixStream,
 ) -> Result<(T, Vec<OwnedFd>), LineError> {

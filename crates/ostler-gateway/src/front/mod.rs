@@ -1,14 +1,16 @@
-//! The unix socket of a gateway.
+//! The gateway's unix socket, for clients and operators of the same user.
 //!
 //! # Theory of operation
 //!
-//! The gateway greets, and says which variables it wants to know. Then one line of JSON says what a connection is
-//! for: a session of a client, or a question of an operator. A client's stdin and stdout come with that line, and the
-//! gateway uses them as they are: not a byte passes through the process that has sent them, which only holds the
-//! connection, so that each sees the end of the other. Where that can't be done, the connection itself carries the
-//! session.
+//! The gateway sends a greeting that lists the environment variables it wants to know. The peer answers with one line
+//! of JSON, a `Hello`: it opens a client session, or it carries an operator's request.
 //!
-//! Whoever is not the gateway's own user is not answered.
+//! A client passes its stdin and stdout as file descriptors along with that line (`SCM_RIGHTS`), and the gateway
+//! reads and writes them directly. The client process then only holds the connection open, so that each side notices
+//! when the other exits. If the gateway can't use the descriptors, the connection itself carries the session
+//! (`Admission::Bridge`).
+//!
+//! The gateway closes connections of other users without a greeting.
 
 mod dial;
 mod handshakes;
@@ -47,19 +49,19 @@ use handshakes::{Handshake, Handshakes};
 pub(crate) use stdio::hung_up;
 use stdio::{Input, Output, open_both};
 
-/// For whoever connects to say what for.
+/// Deadline for the first line of a new connection.
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
-/// For whoever is told something short to take it.
+/// Deadline for a peer to accept one short line.
 const WORD_LIMIT: Duration = Duration::from_secs(5);
-/// After a connection could not be taken, for want of descriptors.
+/// Pause after `accept` failed for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Why a client is not served when only the reserve for operators is left.
+/// Reason given to a client when only the descriptors reserved for operators are left.
 const NO_DESCRIPTORS: &str = "the gateway has no file descriptors left for another client; \
                               raise its limit (`ulimit -n`) or end some clients or servers";
-/// For what was said last to be read.
+/// Deadline at shutdown for open connections to finish, after the gateway has closed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
+/// Accepts connections until the gateway shuts down; returns when all of them have ended, or after `LAST_WORDS`.
 pub async fn serve(bound: &BoundSocket, gateway: &Arc<Gateway>) -> std::io::Result<()> {
     let listener = UnixListener::from_std(bound.listener.try_clone()?)?;
     let mut connections = JoinSet::new();
@@ -87,7 +89,7 @@ pub async fn serve(bound: &BoundSocket, gateway: &Arc<Gateway>) -> std::io::Resu
             }
         }
     }
-    // Who comes now finds nobody, and starts the next one.
+    // A client that starts now finds no socket, and starts the next gateway.
     bound.hide();
     drop(listener);
     gateway.closed().cancelled().await;
@@ -132,7 +134,7 @@ async fn receive(
     }
 }
 
-/// Greets a peer and reads its first line. None if it is gone or says nothing in time.
+/// Greets a peer and reads its first line. `None` if the peer disconnects or misses a deadline.
 async fn greet(
     stream: &mut UnixStream,
     gateway: &Gateway,
@@ -148,7 +150,8 @@ async fn greet(
     timeout(HELLO_LIMIT, line::receive(stream)).await.ok()
 }
 
-/// Whether a client is no part of the only instance that is served. One in another PID namespace has no pid here.
+/// Whether a client is outside of the only instance that this gateway serves. The gateway has no pid for a client in
+/// another PID namespace, and counts it as outside.
 fn is_stranger(pid: Option<i32>, only_for: Option<InstanceId>) -> bool {
     only_for.is_some_and(|id| !pid.is_some_and(|pid| instances_around(pid).contains(&id)))
 }
@@ -174,7 +177,7 @@ async fn admit(
     }
 }
 
-/// A session on the client's own descriptors.
+/// Runs a session on the client's own file descriptors; the connection reports its end.
 async fn directly(
     mut stream: UnixStream,
     (input, output): (Input, Output),
@@ -189,7 +192,7 @@ async fn directly(
     say(&mut stream, if is_closing { &SessionEnd::Closing } else { &SessionEnd::Over }).await;
 }
 
-/// A session on the connection.
+/// Runs a session on the connection itself.
 async fn bridged(mut stream: UnixStream, spec: SessionSpec, gateway: &Gateway) {
     let watched = stream.as_fd().try_clone_to_owned();
     if let (Ok(watched), true) = (watched, say(&mut stream, &Admission::Bridge).await) {
@@ -198,7 +201,7 @@ async fn bridged(mut stream: UnixStream, spec: SessionSpec, gateway: &Gateway) {
     }
 }
 
-/// Waits until the other end is gone, or the gateway has ended all that it could be served with.
+/// Waits until the peer closes the connection, or the gateway has closed.
 async fn end_of(connection: &impl AsFd, gateway: &Gateway) {
     tokio::select! {
         () = hung_up(connection) => {}
@@ -206,7 +209,7 @@ async fn end_of(connection: &impl AsFd, gateway: &Gateway) {
     }
 }
 
-/// Says one line. Whether it was taken.
+/// Sends a message as one line of JSON. False if the peer did not accept it in time.
 pub(crate) async fn say(stream: &mut UnixStream, message: &impl Serialize) -> bool {
     let Ok(mut line) = serde_json::to_vec(message) else { return false };
     line.push(b'\n');

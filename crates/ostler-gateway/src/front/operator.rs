@@ -1,4 +1,4 @@
-//! Doing what an operator asks.
+//! Requests of operators on the unix socket.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::admin::{InstanceLine, Overview, Reloaded, Reply, Request, SessionLine
 use crate::gateway::{Gateway, is_same};
 use crate::variant;
 
-/// Answers one request; the connection ends with it.
+/// Answers one request, then closes the connection.
 pub(super) async fn answer(mut stream: UnixStream, request: Request, gateway: &Arc<Gateway>) {
     if let Request::Events { follow } = request {
         return tell_events(stream, follow, gateway).await;
@@ -55,7 +55,7 @@ fn stop(instances: &[InstanceId], gateway: &Gateway) -> Reply {
         .filter_map(|view| Some((view.number, view.id?)))
         .filter(|(_, id)| instances.contains(id))
         .collect();
-    // Who asks looks for itself whether they are gone.
+    // Not waited for: the caller checks by itself whether the instances have ended.
     drop(keeper.stop_if(|number, _| meant.iter().any(|(one, _)| *one == number)));
     Reply::Stopping(meant.into_iter().map(|(_, id)| id).collect())
 }

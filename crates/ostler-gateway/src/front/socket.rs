@@ -1,9 +1,13 @@
-//! Where a gateway is reached.
+//! Path of a gateway's unix socket, and the lock that makes its gateway the only one.
 //!
-//! A gateway is shared by all clients of its user, and has the usual place for its configuration. Inside of an
-//! instance that would be wrong: the gateway ends with the instance, and must not take other clients with it. So a
-//! gateway that is started there has a place of its own, in a directory where no other client looks, and serves
-//! only processes of that instance.
+//! All clients of a user share one gateway for each configuration; the name of its socket contains a hash of the
+//! configuration's path. A gateway that is started inside of an instance ends with that instance and must not take
+//! other clients with it. So it has a socket of its own, in the directory `inside` where other clients don't look,
+//! and serves only processes of that instance.
+//!
+//! Beside the socket is a lock file, which the gateway holds as long as it lives. Under that lock it binds a socket
+//! with a temporary name and renames it, so a client that finds the socket can connect. A killed gateway leaves files
+//! behind: the next one with the same path replaces them, and `remove_stale` deletes those of instances.
 
 use std::fs;
 use std::io;
@@ -16,50 +20,50 @@ use ostler::{InstanceId, Places};
 
 use crate::file_lock::Lock;
 
-/// What the kernel takes as the name of a socket, with room for the name that it has while it is made.
+/// Limit on the length of a path in bytes: `sun_path` has 108, and the temporary name needs some of them.
 const LONGEST: usize = 100;
-/// Of the hash of a configuration's path.
+/// Hex digits of the hash of a configuration's path.
 const HASH: usize = 8;
 const SUFFIX: &str = "sock";
 const LOG: &str = "log";
 const LOCK: &str = "lock";
 const NEW: &str = "new";
-/// The directory for gateways that serve one instance.
+/// Directory for gateways that serve one instance.
 const INSIDE: &str = "inside";
-/// How much of an instance's id is in the name of its gateway's socket.
+/// Hex digits of an instance id in the name of its gateway's socket.
 const ID: usize = 16;
 
-/// Where a gateway is, or would be, reached.
+/// Path of the socket at which a gateway listens, or would listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewaySocket {
     path: PathBuf,
-    /// The only instance whose processes are served there.
+    /// The gateway there serves only processes of this instance.
     instance: Option<InstanceId>,
 }
 
-/// Why there is no socket.
+/// Why the gateway has no socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The name is longer than the kernel takes.
+    /// The path is too long for a unix socket.
     #[error("{} is too long for a socket: give a path of less than {LONGEST} bytes", .0.display())]
     TooLong(PathBuf),
-    /// No directory is this user's alone.
+    /// No runtime directory is accessible to this user alone.
     #[error("no directory can hold the socket; set OSTLER_RUNTIME_DIR to one that can")]
     NoDirectory(#[source] io::Error),
-    /// A gateway is there already.
+    /// A running gateway holds the lock.
     #[error("a gateway already runs at {}", .0.display())]
     Taken(PathBuf),
-    /// It could not be made.
+    /// The lock or the socket could not be created.
     #[error("the socket {} can't be made", path.display())]
     Failed {
-        /// This one.
+        /// Path of the socket.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
-/// A socket that this process alone listens at. It goes with it.
+/// Listening socket with its lock. The drop removes the socket.
 #[derive(Debug)]
 pub struct BoundSocket {
     pub(super) listener: UnixListener,
@@ -68,7 +72,7 @@ pub struct BoundSocket {
 }
 
 impl GatewaySocket {
-    /// At this path.
+    /// Socket at this path.
     pub fn at(path: &Path) -> Result<Self, SocketError> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         if path.as_os_str().len() >= LONGEST {
@@ -77,7 +81,7 @@ impl GatewaySocket {
         Ok(Self { path, instance: None })
     }
 
-    /// The place for processes of this instance, of a gateway that would be here if it were for everybody.
+    /// Socket of the gateway that serves only this instance, in place of the gateway at this path.
     pub fn inside(&self, instance: InstanceId) -> Result<Self, SocketError> {
         let places = inside_places();
         let directory = places.private().map_err(SocketError::NoDirectory)?;
@@ -86,18 +90,18 @@ impl GatewaySocket {
         Ok(socket.only_for(Some(instance)))
     }
 
-    /// The same place, for processes of this instance alone.
+    /// The same path, restricted to processes of this instance.
     #[must_use]
     pub fn only_for(self, instance: Option<InstanceId>) -> Self {
         Self { instance, ..self }
     }
 
-    /// The only instance whose processes are served there.
+    /// The only instance whose processes the gateway there serves.
     pub fn instance(&self) -> Option<InstanceId> {
         self.instance
     }
 
-    /// The usual one for a gateway with the configuration at this real path, or with none.
+    /// Default socket of a gateway with the configuration at this canonical path, or without one.
     pub fn usual(configuration: Option<&Path>) -> Result<Self, SocketError> {
         let name = match configuration {
             None => format!("gateway.{SUFFIX}"),
@@ -105,40 +109,41 @@ impl GatewaySocket {
         };
         let places = Places::of_session();
         let best = places.private().map_err(SocketError::NoDirectory)?.join(&name);
-        // A gateway that was started before its user logged in is in another one.
+        // A gateway that was started before its user logged in is in another runtime directory.
         let others = || places.ours().map(|directory| directory.join(&name));
         let running = || others().find(|path| UnixStream::connect(path).is_ok());
         let path = if best.exists() { None } else { running() };
         Self::at(&path.unwrap_or(best))
     }
 
-    /// Whether this is the default place of a gateway with this configuration.
+    /// Whether this is the default socket of a gateway with this configuration.
     pub fn is_usual_for(&self, configuration: &Path) -> bool {
         Self::usual(Some(configuration)).is_ok_and(|usual| usual == *self)
     }
 
-    /// The usual ones where there is a socket, whether or not anybody listens.
+    /// All default sockets that exist, with or without a running gateway.
     pub fn all() -> Vec<Self> {
         sockets_in(&Places::of_session(), "")
     }
 
-    /// The same for gateways that serve this instance.
+    /// All sockets that exist for gateways of this instance.
     pub fn all_inside(instance: InstanceId) -> Vec<Self> {
         let all = sockets_in(&inside_places(), &prefix(instance)).into_iter();
         all.map(|socket| socket.only_for(Some(instance))).collect()
     }
 
-    /// The path of the socket.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The name for what belongs to this gateway elsewhere.
+    /// File name without its extension, the base of the names of related files elsewhere.
     pub fn stem(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Where a gateway in the background writes what it has to say. That of an instance ends with its gateway.
+    /// Log file of a gateway in the background. The log of an instance's gateway is beside its socket, and is removed
+    /// with it.
     pub fn log(&self) -> io::Result<PathBuf> {
         match self.instance {
             Some(_) => Ok(self.path.with_extension(LOG)),
@@ -146,17 +151,17 @@ impl GatewaySocket {
         }
     }
 
-    /// Held by the gateway for as long as it lives.
+    /// Lock file that the gateway holds as long as it lives.
     fn lock(&self) -> PathBuf {
         self.path.with_extension(LOCK)
     }
 
-    /// Held by whoever starts a gateway, until that answers.
+    /// Lock file that a client holds while it starts a gateway, until that gateway answers.
     pub fn start_lock(&self) -> PathBuf {
         self.path.with_extension("start")
     }
 
-    /// Listens there. A socket that was left behind is replaced; a gateway that lives is not.
+    /// Listens on the socket. Replaces a socket that a dead gateway left behind; fails if a gateway runs.
     pub fn take(&self) -> Result<BoundSocket, SocketError> {
         let failed = |source| SocketError::Failed { path: self.path.clone(), source };
         let lock = Lock::take(&self.lock()).map_err(failed)?;
@@ -165,7 +170,8 @@ impl GatewaySocket {
         Ok(BoundSocket { listener, socket: self.clone(), _lock: lock })
     }
 
-    /// Under another name first: whoever finds the real one can connect, and nobody else can.
+    /// Binds a temporary name and renames it when it is ready and private: a client that finds the socket can
+    /// connect, and no other user can.
     fn listen(&self) -> io::Result<UnixListener> {
         let aside = self.path.with_extension(NEW);
         match fs::remove_file(&aside) {
@@ -181,12 +187,12 @@ impl GatewaySocket {
 }
 
 impl BoundSocket {
-    /// Where it is.
+    /// Path of the socket.
     pub fn socket(&self) -> &GatewaySocket {
         &self.socket
     }
 
-    /// From now on nobody finds it, although it is held.
+    /// Removes the socket, so that clients no longer find it. The lock stays held.
     pub fn hide(&self) {
         let _ = fs::remove_file(&self.socket.path);
         if self.socket.instance.is_some() {
@@ -201,13 +207,13 @@ impl Drop for BoundSocket {
     }
 }
 
-/// Removes what gateways of instances have left that were killed.
+/// Removes the files of instances' gateways that were killed.
 pub fn remove_stale() {
     let places = inside_places();
     let files = places.directories().filter_map(|socket| fs::read_dir(socket).ok()).flatten();
     let is_lock = |path: &PathBuf| path.extension().is_some_and(|end| end == LOCK);
     for path in files.flatten().map(|file| file.path()).filter(is_lock) {
-        // A gateway that lives holds it, and one that starts takes it first.
+        // A running gateway holds this lock, and a starting one takes it before anything else.
         if let Ok(Some(_held)) = Lock::take(&path) {
             for end in [SUFFIX, LOG, NEW] {
                 let _ = fs::remove_file(path.with_extension(end));

@@ -1,8 +1,9 @@
-//! A client's own descriptors, used without changing anything for those who share them.
+//! Client stdin and stdout as file descriptors of another process.
 //!
-//! Whether a descriptor waits is a flag of what it refers to, which the client shares. A pipe is opened anew, so
-//! that the flag is our own; a socket can't be, and is told with each call not to wait. Whatever else it may be
-//! has to be copied by its owner.
+//! `O_NONBLOCK` belongs to the open file description, which the client and its parent share, so the gateway must not
+//! set it there. It reopens a pipe through `/proc/self/fd` and gets a description of its own. A socket can't be
+//! reopened, so each `recv` and `send` on it carries `MSG_DONTWAIT`. The gateway can't use other kinds of files, such
+//! as terminals or regular files; the client then copies the bytes over its connection.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,21 +16,21 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::unix::pipe;
 
-/// Where a client's messages come from.
+/// Source of a client's messages.
 #[derive(Debug)]
 pub(super) enum Input {
     Pipe(pipe::Receiver),
     Socket(Socket),
 }
 
-/// Where its answers go to.
+/// Destination of the responses.
 #[derive(Debug)]
 pub(super) enum Output {
     Pipe(pipe::Sender),
     Socket(Socket),
 }
 
-/// A socket whose flags are not ours to change.
+/// Stream socket whose file status flags stay as the client set them.
 #[derive(Debug)]
 pub(super) struct Socket(AsyncFd<OwnedFd>);
 
@@ -39,7 +40,7 @@ enum Kind {
     Other,
 }
 
-/// Both, if they can be used as they are.
+/// Opens both descriptors without blocking; `None` if either of them is neither a pipe nor a stream socket.
 pub(super) fn open_both(stdin: OwnedFd, stdout: OwnedFd) -> Option<(Input, Output)> {
     let input = match kind(&stdin) {
         Kind::Pipe => {
@@ -58,7 +59,7 @@ pub(super) fn open_both(stdin: OwnedFd, stdout: OwnedFd) -> Option<(Input, Outpu
     Some((input, output))
 }
 
-/// Whether a descriptor is one that the gateway may be able to use as it is.
+/// Whether a descriptor is a pipe or a stream socket, which the gateway can use directly.
 pub fn is_usable(fd: impl AsFd) -> bool {
     !matches!(kind(fd), Kind::Other)
 }
@@ -77,11 +78,11 @@ fn reopen(fd: &OwnedFd, access: OFlags) -> Option<OwnedFd> {
     open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// Waits until the other end of a connection is closed, or its holder is dead. That it says nothing more is
-/// not enough.
+/// Waits until the peer closes its end of a connection, or dies. A peer that only shuts down its writing side has not
+/// hung up.
 pub(crate) async fn hung_up(connection: impl AsFd) {
     let Ok(own) = connection.as_fd().try_clone_to_owned() else { return };
-    // Neither data nor room is of interest, so that only the end remains.
+    // Asks for neither readable data nor buffer space, so that epoll reports only the hang-up.
     let Ok(watched) = watch(own, Interest::PRIORITY) else { return };
     while let Ok(mut ready) = watched.ready(Interest::PRIORITY).await {
         if ready.ready().is_read_closed() {
@@ -98,8 +99,8 @@ impl Socket {
 }
 
 fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the descriptor belongs to the `AsyncFd` alone, stays open as long as that lives, and an
-    // `OwnedFd` always refers to the same file.
+    // SAFETY: the `AsyncFd` alone owns the descriptor and keeps it open as long as it lives, and an `OwnedFd` always
+    // refers to the same file.
     #[expect(unsafe_code, reason = "the runtime asks for a promise that the types can't give")]
     let watched = unsafe { AsyncFd::register_with_interest(fd, interest) }?;
     Ok(watched)

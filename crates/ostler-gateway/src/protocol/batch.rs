@@ -1,7 +1,8 @@
-//! Several messages that came as one, which only one version of the protocol has.
+//! JSON-RPC batches, which only protocol version 2025-03-26 has.
 //!
-//! A batch is read message by message, and no further than its limit: a client that sends more is refused before the
-//! rest is looked at.
+//! A batch is parsed message by message, and refused at the first message above the limit: the rest is not parsed. A
+//! batch must not contain `initialize`, nor two requests with the same id. The frames share the memory of the line
+//! that they came in.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,7 +16,7 @@ use serde_json::value::RawValue;
 use super::message::{self, code};
 use super::version;
 
-/// Messages in one batch.
+/// Most messages in one batch.
 const MOST: usize = 256;
 
 /// Why a batch is refused.
@@ -38,18 +39,18 @@ pub(crate) enum InvalidBatch {
 }
 
 impl InvalidBatch {
-    /// What it is called in JSON-RPC.
+    /// JSON-RPC error code.
     pub(crate) fn code(&self) -> i32 {
         if matches!(self, Self::NotJson) { code::PARSE } else { code::INVALID_REQUEST }
     }
 }
 
-/// Whether this is several messages instead of one.
+/// Whether a line is a batch: an array instead of an object.
 pub(crate) fn is_batch(line: &[u8]) -> bool {
     line.trim_ascii_start().first() == Some(&b'[')
 }
 
-/// The messages of a batch, if a client with this version may send one.
+/// Parses a batch, if this protocol version has batches.
 pub(crate) fn parse(line: &Bytes, version: &str) -> Result<Vec<Frame>, InvalidBatch> {
     if version != version::WITH_BATCHES {
         return Err(InvalidBatch::Version);
@@ -65,7 +66,7 @@ pub(crate) fn parse(line: &Bytes, version: &str) -> Result<Vec<Frame>, InvalidBa
     }
 }
 
-/// The requests among some messages.
+/// Requests among these messages.
 pub(crate) fn requests(frames: &[Frame]) -> impl Iterator<Item = &Frame> {
     frames.iter().filter(|frame| frame.kind() == Kind::Request)
 }
@@ -73,9 +74,9 @@ pub(crate) fn requests(frames: &[Frame]) -> impl Iterator<Item = &Frame> {
 struct Reader<'a> {
     line: &'a Bytes,
     frames: Vec<Frame>,
-    /// Of the requests among them.
+    /// Ids of the requests in `frames`, in a form that can be compared.
     ids: HashSet<Bytes>,
-    /// Why reading has stopped before the end.
+    /// Why parsing stopped early.
     refused: Option<InvalidBatch>,
 }
 

@@ -1,4 +1,4 @@
-//! The handshake: what a client says of itself, and what a server is told.
+//! The `initialize` handshake: parameters of a client, and the request that the gateway sends to a server.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use super::message;
 use super::roots::RootList;
 use super::version;
 
-/// The longest name of a client that is shown, in characters.
+/// Longest client name that is shown, in characters.
 const LONGEST_NAME: usize = 64;
 
-/// The largest capabilities and client information, together, in bytes. They become part of an instance's key;
-/// icons in them may be whole pictures.
+/// Limit in bytes on capabilities and client information together. They become part of an instance's key, and may
+/// contain whole images as icons.
 const LARGEST: usize = 256 << 10;
-/// The name of the capability, and where a profile has the roots themselves.
+/// Name of the roots capability, and key of the roots in a profile.
 const ROOTS: &str = "roots";
 
-/// What a client says of itself in its handshake.
+/// Parameters of a client's `initialize` request.
 #[derive(Clone, Debug)]
 pub(crate) struct Initialize {
     pub(crate) version: String,
-    /// Its capabilities, as it has written them: an object.
+    /// Client capabilities as written: an object.
     pub(crate) capabilities: Bytes,
-    /// Its name and version, as it has written them: an object with a name.
+    /// Client information as written: an object with a name.
     pub(crate) info: Bytes,
-    /// What it must have in common with others to share an instance of an agent with them.
+    /// Profile for instances that are shared within an agent: the capabilities.
     of_agent: Arc<str>,
-    /// What an instance of its own is told of it.
+    /// Profile for instances of one session: capabilities and client information.
     of_session: Arc<str>,
 }
 
-/// Why a handshake is refused before any server hears of it.
+/// Why an `initialize` request is refused before a server sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MalformedInitialize {
     #[error("the parameters of initialize are not an object")]
@@ -50,13 +50,13 @@ pub(crate) enum MalformedInitialize {
 }
 
 impl Initialize {
-    /// Reads a client's handshake. What is left out has a default; what is there has to have the right type.
+    /// Parses an `initialize` request. Missing members have defaults; present ones must have the right type.
     pub(crate) fn read(frame: &Frame) -> Result<Self, MalformedInitialize> {
         if !frame.body().is_empty() && !is_object(frame.body()) {
             return Err(MalformedInitialize::Params);
         }
         let part = |name: &str| message::param(frame, &[name]);
-        // Copied, because a part of the message would keep all of it for as long as the session lasts.
+        // Copied, because a slice would keep the whole message in memory for as long as the session lasts.
         let bytes = |edges: Range<usize>| Bytes::copy_from_slice(&frame.bytes()[edges]);
         let version = match part("protocolVersion").map(bytes) {
             Some(text) => {
@@ -88,13 +88,13 @@ impl Initialize {
         Self { version, capabilities, info, of_agent, of_session }
     }
 
-    /// What the client calls itself.
+    /// Name of the client.
     pub(crate) fn client_name(&self) -> Option<String> {
         message::text_at(std::str::from_utf8(&self.info).ok()?, &["name"])
     }
 
-    /// Servers build their lists from what they are told of their client, so those who share one have
-    /// told the same.
+    /// Profile that clients have in common if they share an instance. Servers may build their lists from what they
+    /// know about their client, so clients with different profiles share no instance.
     pub(crate) fn profile(&self, sharing: Sharing) -> Arc<str> {
         match sharing {
             Sharing::All => Arc::from(""),
@@ -105,13 +105,13 @@ impl Initialize {
 }
 
 impl Initialize {
-    /// Whether the client has roots that it can be asked for.
+    /// Whether the client has the roots capability.
     pub(crate) fn has_roots(&self) -> bool {
         has_roots(&self.of_agent)
     }
 
-    /// What a client with these roots demands of an instance of its agent. The first one gets an instance that was
-    /// started before any client had told its roots.
+    /// Demand of a client with these roots on an instance of its agent. The first such client also gets an instance
+    /// that was started before any client had told its roots.
     pub(crate) fn demand_with(&self, roots: &RootList) -> Demand {
         let said = self.of_agent.strip_suffix('}').unwrap_or_default();
         let profile = format!(r#"{said},"{ROOTS}":{roots}}}"#);
@@ -119,19 +119,19 @@ impl Initialize {
         Demand { unsettled, ..Demand::profile(profile) }
     }
 
-    /// What a client demands that has not told its roots: an instance of its own.
+    /// Demand of a client that has not told its roots: an instance of its own.
     pub(crate) fn demand_alone(&self) -> Demand {
         Demand { is_alone: true, ..Demand::profile(Arc::clone(&self.of_session)) }
     }
 }
 
-/// Whether clients with this profile have roots that they can be asked for.
+/// Whether clients with this profile have the roots capability.
 pub(crate) fn has_roots(profile: &str) -> bool {
     let path = ["capabilities", ROOTS];
     message::find(profile.as_bytes(), 0..profile.len(), &path).is_some()
 }
 
-/// The roots of all clients with this profile, as far as it says.
+/// Roots of all clients with this profile, if it contains them.
 pub(crate) fn roots(profile: &str) -> Option<RootList> {
     let edges = message::find(profile.as_bytes(), 0..profile.len(), &[ROOTS])?;
     profile.get(edges).map(Into::into)
@@ -141,9 +141,10 @@ fn is_object(json: &[u8]) -> bool {
     json.first() == Some(&b'{')
 }
 
-/// Our handshake with a server, as the profile says: as the only client that will use the instance, or as ourselves.
+/// The gateway's `initialize` request to a server. It uses the client information of the profile, or the gateway's
+/// own.
 pub(crate) fn to_server(profile: &str) -> Bytes {
-    // A server is told its clients' roots when it asks for them.
+    // A server gets the roots of its clients when it asks for them.
     let said = message::without(Bytes::copy_from_slice(profile.as_bytes()), &[], ROOTS);
     let said = String::from_utf8_lossy(&said);
     let said = said.strip_prefix('{').and_then(|said| said.strip_suffix('}'));
@@ -158,7 +159,7 @@ pub(crate) fn to_server(profile: &str) -> Bytes {
     ))
 }
 
-/// The name that a client gave in its handshake, cut to a length that people read.
+/// Client name, cut to `LONGEST_NAME` characters for display.
 pub(crate) fn client_name(info: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Info {

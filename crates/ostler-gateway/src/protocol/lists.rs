@@ -1,11 +1,11 @@
-//! The lists that a server may have.
+//! List methods of MCP.
 
 use std::time::Duration;
 
-/// For a server to list what it has.
+/// Deadline for a server to answer a list request.
 pub(crate) const LIST_LIMIT: Duration = Duration::from_mins(1);
 
-/// The lists that a server may have, with what it has to declare for each.
+/// List methods, with the server capability that each of them needs.
 pub(crate) const LISTS: [(&str, &str); 4] = [
     ("tools/list", "tools"),
     ("prompts/list", "prompts"),

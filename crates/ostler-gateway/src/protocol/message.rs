@@ -1,5 +1,6 @@
-//! What the gateway looks at in a message, and what it changes: tokens, spliced into the bytes as
-//! they came. Everything else stays as it is.
+//! Reads and edits single values of a message in its bytes.
+//!
+//! The gateway replaces ids, tokens and names where they are, and forwards all other bytes unchanged.
 
 use std::ops::Range;
 
@@ -8,45 +9,45 @@ use ostler::json::{self, Likeness};
 use ostler::{Frame, Kind};
 use serde_json::Value;
 
-/// JSON-RPC and MCP: what may go wrong.
+/// Error codes of JSON-RPC and MCP.
 pub(crate) mod code {
     pub(crate) const INVALID_REQUEST: i32 = -32600;
     pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
     pub(crate) const INVALID_PARAMS: i32 = -32602;
     pub(crate) const INTERNAL: i32 = -32603;
     pub(crate) const PARSE: i32 = -32700;
-    /// Something has to be done elsewhere first.
+    /// The client has to open a URL first (URL elicitation required).
     pub(crate) const ELSEWHERE: i32 = -32042;
 }
 
-/// Where the value under `path` is, counted from the start of `bytes`, of which `within` is part. `None` if there is none,
-/// or if some parser could find another one under that path.
+/// Range in `bytes` of the value under `path`, looked up in the object at `within`. `None` if there is no value, or
+/// if some parser could find another one under that path.
 pub(crate) fn find(bytes: &[u8], within: Range<usize>, path: &[&str]) -> Option<Range<usize>> {
     path.iter().try_fold(within, |edges, name| json::find(bytes, edges, name))
 }
 
-/// Where a parameter of a message is.
+/// Range of a parameter of a message.
 pub(crate) fn param(frame: &Frame, path: &[&str]) -> Option<Range<usize>> {
     find(frame.bytes(), frame.body_edges(), path)
 }
 
-/// A parameter that is a text.
+/// Parameter that is a string.
 pub(crate) fn text_param(frame: &Frame, path: &[&str]) -> Option<String> {
     serde_json::from_slice(frame.bytes().get(param(frame, path)?)?).ok()
 }
 
-/// A text under this path of an object.
+/// String under this path of an object.
 pub(crate) fn text_at(object: &str, path: &[&str]) -> Option<String> {
     let edges = find(object.as_bytes(), 0..object.len(), path)?;
     serde_json::from_str(&object[edges]).ok()
 }
 
-/// The id of a request, under which its answer is waited for.
+/// Id of a request, in the form under which its response is awaited.
 pub(crate) fn request_id(frame: &Frame) -> Bytes {
     same_id(frame.bytes().slice(frame.id_edges()))
 }
 
-/// An id in one of the forms that mean the same: a text may be written with escapes or without.
+/// Normal form of an id: a string may be written with escapes or without.
 pub(crate) fn same_id(id: Bytes) -> Bytes {
     if memchr::memchr(b'\\', &id).is_none() {
         return id;
@@ -55,7 +56,7 @@ pub(crate) fn same_id(id: Bytes) -> Bytes {
     text.map_or(id, |text| Value::from(text).to_string().into())
 }
 
-/// Whether a message is named like a notification although it is a request, or the other way round.
+/// Whether a request has the name of a notification, or the other way round.
 pub(crate) fn is_misnamed(frame: &Frame) -> bool {
     let is_named_notification = frame.method().starts_with(b"notifications/");
     match frame.kind() {
@@ -65,7 +66,7 @@ pub(crate) fn is_misnamed(frame: &Frame) -> bool {
     }
 }
 
-/// The same without one part of the object under `path`, however that is spelled.
+/// Removes one member of the object under `path`, however its key is spelled.
 pub(crate) fn without(bytes: Bytes, path: &[&str], name: &str) -> Bytes {
     let Some(edges) = find(&bytes, 0..bytes.len(), path) else { return bytes };
     let (mut kept, mut is_there) = (Vec::new(), false);
@@ -84,7 +85,7 @@ pub(crate) fn without(bytes: Bytes, path: &[&str], name: &str) -> Bytes {
     line.slice(..line.len() - 1)
 }
 
-/// The bytes with these parts replaced, as a line. The parts may not overlap.
+/// Replaces these ranges, which must not overlap, and appends a line end.
 pub(crate) fn splice(bytes: &[u8], mut edits: Vec<(Range<usize>, Bytes)>) -> Bytes {
     edits.sort_unstable_by_key(|(edges, _)| edges.start);
     let added: usize = edits.iter().map(|(_, new)| new.len()).sum();
@@ -100,17 +101,17 @@ pub(crate) fn splice(bytes: &[u8], mut edits: Vec<(Range<usize>, Bytes)>) -> Byt
     line.freeze()
 }
 
-/// Whether an id is a text or a whole number.
+/// Whether an id is a string or a whole number.
 pub(crate) fn is_whole(id: &[u8]) -> bool {
     id.first() == Some(&b'"') || !id.iter().any(|byte| b".eE".contains(byte))
 }
 
-/// A number as it is written in JSON.
+/// JSON form of a number.
 pub(crate) fn number(number: impl std::fmt::Display) -> Bytes {
     Bytes::from(number.to_string())
 }
 
-/// An answer with this result, which is JSON already.
+/// Response with this result, which is JSON already.
 pub(crate) fn answer(id: &[u8], result: &[u8]) -> Bytes {
     let mut line = BytesMut::with_capacity(id.len() + result.len() + 40);
     line.put_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -121,7 +122,7 @@ pub(crate) fn answer(id: &[u8], result: &[u8]) -> Bytes {
     line.freeze()
 }
 
-/// An answer that says what went wrong. `reason` is for programs.
+/// Error response. `reason` is a code for programs.
 pub(crate) fn error(id: &[u8], code: i32, message: &str, reason: Option<&str>) -> Bytes {
     let mut error = serde_json::json!({ "code": code, "message": message });
     if let Some(reason) = reason {
@@ -136,7 +137,7 @@ pub(crate) fn error(id: &[u8], code: i32, message: &str, reason: Option<&str>) -
     line.freeze()
 }
 
-/// A notification; `params` is JSON already.
+/// Notification; `params` is JSON already.
 pub(crate) fn notification(method: &str, params: Option<&[u8]>) -> Bytes {
     let mut line = BytesMut::from(&br#"{"jsonrpc":"2.0","method":""#[..]);
     line.put_slice(method.as_bytes());

@@ -1,4 +1,4 @@
-//! The rules of the protocol, for single messages: no module here knows a client, a server or a connection.
+//! Protocol rules for single messages. No module here knows a client, a server or a connection.
 
 pub(crate) mod batch;
 pub(crate) mod initialize;

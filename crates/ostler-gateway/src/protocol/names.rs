@@ -1,23 +1,24 @@
-//! Names that say which server they belong to, for clients that see all servers as one.
+//! Qualified names of tools and prompts, for clients that see all servers as one.
 //!
-//! A name is `server__thing`, or the same with a hash where that could mean something else, or where clients would refuse
-//! it. Which of both depends on nothing but the two names: a plain one has no `__` before the one that separates them, and
-//! does not look like a hashed one. So no server can have a name that another one has, or would have.
+//! A name is `server__thing`. It gets a hash at its end where the plain form would be ambiguous, too long, or contain
+//! characters that clients refuse. The choice depends on the two names alone, and not on other servers: a plain name
+//! has no `__` before the one that separates its parts, and does not look like a hashed one. So no server can take a
+//! name that another one has, or would have.
 
 use std::collections::{BTreeSet, HashMap};
 
 use ostler::keeper::Fingerprint;
 
-/// Between the server's name and its own name for a thing.
+/// Separator between the server's name and its own name for a thing.
 const BETWEEN: &str = "__";
-/// What clients accept.
+/// Longest name in characters that clients accept.
 const LONGEST: usize = 64;
-/// Digits of the hash of the server's name; as many are of the hash of both names. A server that looks for things whose
-/// hash is that of others finds only its own.
+/// Hex digits of the hash of the server's name, and of the hash of both names. A server that searches for hash
+/// collisions can only collide with its own names, because the first hash is not under its control.
 const DIGITS: usize = 8;
 const HASH: usize = 2 * DIGITS;
 
-/// Both ways between our names for the things of one server and its own.
+/// Translation between qualified names and the own names of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     ours: HashMap<String, String>,
@@ -25,7 +26,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Names for all of these.
+    /// Assigns names to all of these.
     pub(crate) fn of(server: &str, things: BTreeSet<String>) -> Self {
         let mut names = Self::default();
         for thing in things {
@@ -36,25 +37,25 @@ impl Names {
         names
     }
 
-    /// Our name for the server's own.
+    /// Qualified name for the server's own name.
     pub(crate) fn ours(&self, thing: &str) -> Option<&str> {
         self.ours.get(thing).map(String::as_str)
     }
 
-    /// The server's own name.
+    /// Server's own name for a qualified name.
     pub(crate) fn theirs(&self, name: &str) -> Option<&str> {
         self.theirs.get(name).map(String::as_str)
     }
 }
 
-/// Whether something of this server may be called like this.
+/// Whether a name can be a qualified name of this server, by its beginning.
 pub(crate) fn may_be_of(name: &str, server: &str) -> bool {
     let beginning = format!("{}{BETWEEN}", clean(server));
     let kept = beginning.len().min(LONGEST - HASH - 1);
     name.starts_with(&beginning[..kept])
 }
 
-/// With nothing in it that clients refuse.
+/// Replaces characters that clients refuse.
 fn clean(name: &str) -> String {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     name.chars().map(|c| if is_fine(c) { c } else { '_' }).collect()

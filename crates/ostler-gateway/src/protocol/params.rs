@@ -1,22 +1,22 @@
-//! The parameters of a message, as far as a rule of the gateway reads them.
+//! Checks the parameters that rules of the gateway depend on.
 //!
-//! Parameters travel as text, and the JSON parser of their receiver decides what they mean: it may ignore the case of a
-//! key, or take the first of two equal ones where we take the last. A rule that reads a parameter would then be about
-//! something else than what happens. So each key that a rule depends on has to be there at most once and in no other
-//! spelling, or the message is refused. What no rule reads is never looked into: `arguments`, results, and whatever we
-//! don't know.
+//! Parameters are forwarded as text, and the receiver's JSON parser decides what they mean: it may ignore the case of
+//! a key, or take the first of two equal keys where the gateway takes the last. A rule would then apply to another
+//! value than the one that is used. So each key that a rule depends on must be there at most once and in no other
+//! spelling; the gateway refuses other messages. It never looks into parameters that no rule reads, such as
+//! `arguments`, results and unknown ones.
 
 use std::ops::Range;
 
 use ostler::Frame;
 use ostler::json::{self, Likeness};
 
-/// What the rules need to know of every request.
+/// Parameters of a request that rules need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Where it says by which token it wants to hear of its progress.
+    /// Range of the progress token.
     pub(crate) token: Option<Range<usize>>,
-    /// Whether it wants to be run as a task.
+    /// Whether the request asks to be run as a task.
     pub(crate) has_task: bool,
 }
 
@@ -29,20 +29,20 @@ pub(crate) enum Unclear {
     NotAnObject,
 }
 
-/// A key that a rule depends on.
+/// Key that a rule depends on.
 struct Watched {
     key: &'static str,
     role: Role,
-    /// Keys that a rule depends on in its value.
+    /// Keys in its value that a rule depends on.
     within: &'static [Watched],
 }
 
-/// What is noted when a key is there.
+/// Field of `Found` that a key sets.
 #[derive(Clone, Copy)]
 enum Role {
     Token,
     Task,
-    /// Nothing: the rule looks for it by itself.
+    /// None: the rule looks the key up by itself.
     Plain,
 }
 
@@ -56,7 +56,7 @@ const TASK: Watched = Watched { role: Role::Task, ..watch("task") };
 const REF: Watched =
     Watched { within: &[watch("type"), watch("name"), watch("uri")], ..watch("ref") };
 
-/// What is watched in the parameters of a method.
+/// Keys that rules depend on in the parameters of a method.
 fn watched(method: &[u8]) -> &'static [Watched] {
     match method {
         b"tools/call" | b"prompts/get" => {
@@ -83,7 +83,7 @@ fn watched(method: &[u8]) -> &'static [Watched] {
     }
 }
 
-/// Reads the parameters of a request or notification.
+/// Checks the parameters of a request or notification.
 pub(crate) fn check(frame: &Frame) -> Result<Found, Unclear> {
     let mut found = Found::default();
     if matches!(frame.body(), b"" | b"null") {
@@ -96,7 +96,7 @@ pub(crate) fn check(frame: &Frame) -> Result<Found, Unclear> {
     Ok(found)
 }
 
-/// Goes over one object; `None` if it is none.
+/// Checks the keys of one object; `None` if the value is no object.
 fn scan(
     text: &[u8],
     within: Range<usize>,
@@ -122,14 +122,14 @@ fn scan(
             Role::Plain => {}
         }
         if !watched.within.is_empty() {
-            // What is no object has no key that a rule reads.
+            // A value that is no object has no key that a rule reads.
             clear = scan(text, member.value, watched.within, found).map(|_| ());
         }
     });
     clear.map(|()| walked)
 }
 
-/// Which of these keys one is, or is like.
+/// Index of the watched key that equals this one, or is similar to it.
 fn which(key: &str, watched: &[Watched]) -> Option<(usize, Likeness)> {
     let same = watched.iter().position(|one| one.key == key).map(|index| (index, Likeness::Same));
     same.or_else(|| {

@@ -1,5 +1,10 @@
-//! A client's roots: the directories that it works in. They decide with which other clients of its agent it shares
-//! servers, so that no server is told the directories of one client and used by another.
+//! Roots of a client: the directories that it works in.
+//!
+//! The roots are part of the key under which clients of one agent share instances, so that no server learns the
+//! directories of one client and serves another one. The gateway asks the client for its roots with a deadline, and
+//! calls that need a server of the agent wait for the answer (`settled`). A client that does not answer in time, or
+//! not with a list of roots, gets instances of its own. When the client announces a change, the gateway asks again,
+//! and only the answer to the last request counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,33 +16,34 @@ use tokio::time::{Instant, timeout_at};
 
 use super::message;
 
-/// The longest list of roots, in bytes: it becomes part of an instance's key. A client with a longer one shares nothing.
+/// Longest list of roots in bytes, because it becomes part of an instance's key. A client with a longer one shares no
+/// instance.
 const LONGEST: usize = 64 << 10;
 
-/// What is known of the roots of one client.
+/// Roots of one client, as far as they are known.
 #[derive(Debug, Default)]
 pub(crate) struct Roots(watch::Sender<State>);
 
-/// A list of roots as JSON, written in the one way in which lists are compared.
+/// List of roots as JSON, in a normal form that can be compared.
 pub(crate) type RootList = Arc<str>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// The client was not asked yet.
+    /// The gateway has not asked the client yet.
     #[default]
     Unasked,
-    /// The client has this time to answer the request with this number.
+    /// The client has until this time to answer the request with this number.
     Asked {
         number: u64,
         until: Instant,
     },
     Told(RootList),
-    /// The client has not answered in time, or not with a list of roots.
+    /// The client did not answer in time, or its answer was not a list of roots.
     Untold,
 }
 
 impl Roots {
-    /// Those of a client that has told them before.
+    /// Starts from the roots that the client told in an earlier router session.
     pub(crate) fn known(list: Option<RootList>) -> Self {
         Self(watch::Sender::new(list.map_or(State::Unasked, State::Told)))
     }
@@ -46,12 +52,12 @@ impl Roots {
         *self.0.borrow() != State::Unasked
     }
 
-    /// The client is asked now, under this number. What it has told before does not count any more.
+    /// Notes that the gateway asks now, with a request of this number. Earlier answers no longer count.
     pub(crate) fn expect(&self, number: u64, limit: Duration) {
         self.0.send_replace(State::Asked { number, until: Instant::now() + limit });
     }
 
-    /// The client has answered a request. Returns whether it was the one for its roots.
+    /// Takes a response of the client. Returns whether it answers the request for roots.
     pub(crate) fn hear(&self, answer: &Frame) -> bool {
         let number = std::str::from_utf8(answer.id()).ok().and_then(|id| id.parse().ok());
         self.0.send_if_modified(|state| match state {
@@ -64,7 +70,7 @@ impl Roots {
         })
     }
 
-    /// The list, as far as the client has told it.
+    /// List of roots; `None` if the client has not told it.
     pub(crate) fn told(&self) -> Option<RootList> {
         match &*self.0.borrow() {
             State::Told(list) => Some(Arc::clone(list)),
@@ -72,7 +78,7 @@ impl Roots {
         }
     }
 
-    /// Waits until the client has told its roots or its time is over. None if it has not told them.
+    /// Waits for the client's answer or its deadline. `None` if the client has not told its roots.
     pub(crate) async fn settled(&self) -> Option<RootList> {
         loop {
             let asked = self.0.borrow().clone();
@@ -90,7 +96,7 @@ impl Roots {
         }
     }
 
-    /// Whether these are still the roots that are known, or still none.
+    /// Whether these are still the known roots, or there are still none. False while an answer is pending.
     pub(crate) fn are(&self, list: Option<&RootList>) -> bool {
         match &*self.0.borrow() {
             State::Told(told) => Some(told) == list,
@@ -100,7 +106,7 @@ impl Roots {
     }
 }
 
-/// The list of roots in an answer.
+/// List of roots in a response, if it is well formed and not too long.
 fn read(answer: &Frame) -> Option<RootList> {
     if answer.is_error() {
         return None;
@@ -129,7 +135,7 @@ mod tests {
         assert!(one.is_some());
         let same = r#"{"_meta":{}, "roots": [{"name":"\u0061","uri":"file:///a"}, {"uri":"b:"}]}"#;
         assert_eq!(list(same), one);
-        // A server may take the first one for the most important.
+        // The order counts: a server may take the first root for the most important.
         assert_ne!(list(r#"{"roots":[{"uri":"b:"},{"uri":"file:///a","name":"a"}]}"#), one);
         assert_eq!(list(r#"{"roots":[]}"#).as_deref(), Some("[]"));
         let long = format!(r#"{{"roots":[{{"uri":"{}"}}]}}"#, "x".repeat(LONGEST));

@@ -1,4 +1,4 @@
-//! What of a server a client can use, given with whom it shares it.
+//! Server capabilities that a client can't use, because of how its instance is shared.
 
 use bytes::Bytes;
 use ostler::Frame;
@@ -7,18 +7,18 @@ use ostler::keeper::Sharing;
 use super::message;
 use super::params::Found;
 
-/// What a server says that it can do, and what is not to be had of it.
+/// Capability that the gateway removes from a server's answer.
 struct Withheld {
-    /// Where it is said.
+    /// Path of the object that contains it.
     within: &'static [&'static str],
     name: &'static str,
     from: fn(Sharing) -> bool,
 }
 
 const WITHHELD: [Withheld; 2] = [
-    // Everybody who shares a server would see them.
+    // All clients of a shared instance would see each other's tasks.
     Withheld { within: &["capabilities"], name: "tasks", from: |how| how != Sharing::Session },
-    // There is nobody who could be subscribed at.
+    // An instance for a single call is gone before it could send an update.
     Withheld {
         within: &["capabilities", "resources"],
         name: "subscribe",
@@ -26,7 +26,7 @@ const WITHHELD: [Withheld; 2] = [
     },
 ];
 
-/// The answer to a handshake, without what can't be had.
+/// Result of a server's `initialize`, without the capabilities that are withheld.
 pub(crate) fn offered(sharing: Sharing, result: &Bytes) -> Bytes {
     let mut result = result.clone();
     for withheld in WITHHELD.iter().filter(|withheld| (withheld.from)(sharing)) {
@@ -35,12 +35,12 @@ pub(crate) fn offered(sharing: Sharing, result: &Bytes) -> Bytes {
     result
 }
 
-/// Whether a request is for something that is not offered.
+/// Whether a request needs a capability that is withheld.
 pub(crate) fn is_withheld(sharing: impl Fn() -> Sharing, frame: &Frame, found: &Found) -> bool {
     let method = frame.method();
     let subscribes = matches!(method, b"resources/subscribe" | b"resources/unsubscribe");
     let has_task = found.has_task || method.starts_with(b"tasks/");
-    // Nearly every call is neither, and need not wait for the lock behind which the sharing is.
+    // Sharing is behind a lock, so it is read only for the few calls that need it.
     (subscribes && sharing() == Sharing::Call) || (has_task && sharing() != Sharing::Session)
 }
 

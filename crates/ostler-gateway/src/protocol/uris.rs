@@ -1,8 +1,8 @@
-//! URIs that say which server they belong to, for clients that see all servers as one.
+//! Qualified resource URIs, for clients that see all servers as one.
 //!
-//! A resource keeps the URI that its server has given it, because other servers and results may link to it. Only where
-//! that URI belongs to another server it gets a qualified one: `ostler:SERVER/URI`, with the server's name
-//! percent-encoded and its URI, or its URI template, as it is. So a template can be expanded in its qualified form. A
+//! A resource keeps the URI that its server gave it, because other servers and results may link to it. It gets a
+//! qualified URI only where that URI already belongs to another server: `ostler:SERVER/URI`, with the server's name
+//! percent-encoded and its URI, or URI template, unchanged. So a template can be expanded in its qualified form. A
 //! server's own URI that begins with `ostler:` is always qualified, so that none can be mistaken for a qualified one.
 
 use std::sync::Arc;
@@ -11,46 +11,46 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 const SCHEME: &str = "ostler:";
 
-/// All that RFC 3986 does not call unreserved.
+/// Every character that is not unreserved in RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// How a client calls the resources of one server.
+/// Form in which a client refers to the resources of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// What is before the server's own URI in a qualified one; none for a client that sees one server only.
+    /// Part of a qualified URI before the server's own URI; `None` for a client that sees one server only.
     pub(crate) prefix: Option<Arc<str>>,
-    /// Whether the client has used the qualified one.
+    /// Whether the client used the qualified form.
     pub(crate) is_qualified: bool,
 }
 
 impl Style {
-    /// What the client calls what it has subscribed to, or a part of it.
+    /// URI in the form that the client used to subscribe to it, if that differs from the server's own.
     pub(crate) fn own(&self, uri: &str) -> Option<String> {
         if self.is_qualified { self.foreign(uri) } else { None }
     }
 
-    /// What the client calls what it has not subscribed to.
+    /// Qualified form of a URI that the client has not subscribed to.
     pub(crate) fn foreign(&self, uri: &str) -> Option<String> {
         self.prefix.as_ref().map(|prefix| format!("{prefix}{uri}"))
     }
 }
 
-/// What is before a server's own URI in a qualified one.
+/// Part of a qualified URI before the server's own URI.
 pub(crate) fn prefix(server: &str) -> String {
     format!("{SCHEME}{}/", utf8_percent_encode(server, ENCODED))
 }
 
-/// A server's own URI, or template, as a qualified one.
+/// Qualified form of a server's URI or URI template.
 pub(crate) fn qualify(server: &str, uri: &str) -> String {
     prefix(server) + uri
 }
 
-/// Whether it can only be a qualified one. Case does not matter in the scheme of a URI.
+/// Whether a URI has the scheme of qualified ones. Case does not matter in a scheme.
 pub(crate) fn is_qualified(uri: &str) -> bool {
     uri.as_bytes().get(..SCHEME.len()).is_some_and(|s| s.eq_ignore_ascii_case(SCHEME.as_bytes()))
 }
 
-/// The server and its own URI.
+/// Splits a qualified URI into the server's name and the server's own URI.
 pub(crate) fn split(uri: &str) -> Option<(String, &str)> {
     let rest = if is_qualified(uri) { &uri[SCHEME.len()..] } else { return None };
     let (server, own) = rest.split_once('/')?;

@@ -1,4 +1,10 @@
-//! Bytes of requests that wait: to arrive, for a server to start, or for a server to read them.
+//! Bytes of waiting requests: those that arrive, that wait for a server to start, or that a server has not read yet.
+//!
+//! Every session has a `ByteBudget`, and every waiting request holds a `Charge` on it, which gives the bytes back
+//! when it is dropped. A charge must fit the limit of the session, the limit of the principal and the pool of the
+//! gateway. The first bytes of a session (`FREE`) count for the session only, so most small calls touch no counter
+//! that sessions share. Requests above `LARGE` have to leave an eighth of each limit free for small ones. A large
+//! request is charged until its line is written to a server; a small one is charged until it is answered.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,33 +16,33 @@ use crate::mutex::lock;
 
 /// Bytes of one session's requests that may wait. A request that waits alone may be larger.
 const BYTES_OF_SESSION: usize = 64 << 20;
-/// Of these, so many count for the session only. Small calls then change no counter that other sessions change as
-/// well, which would make processors wait for each other.
+/// Bytes that count for the session only. Small calls then write to no counter that other sessions write to as well,
+/// which would make processors wait for each other's cache lines.
 const FREE: usize = 16 << 10;
-/// What it takes to keep a request, beside its bytes.
+/// Bytes that are charged for each request beside its own.
 const OVERHEAD: usize = 1 << 10;
-/// A request that is larger has to leave room for others.
+/// Largest request in bytes that need not leave room for others.
 const LARGE: usize = 16 << 10;
-/// The longest id that is copied so that it does not keep the request it came with.
+/// Longest id in bytes that is copied so that it does not keep its whole request in memory.
 const LONG_ID: usize = 1 << 10;
 
-/// The bytes of one session.
+/// Byte budget of one session.
 #[derive(Debug)]
 pub(crate) struct ByteBudget {
     account: Arc<Account>,
-    /// The account has what is beyond the free bytes: both change together.
+    /// Bytes in use. The account holds those above `FREE`; both change under this lock.
     used: Mutex<usize>,
 }
 
-/// Bytes that count as long as this is held.
+/// Bytes of one request, which count until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     budget: Arc<ByteBudget>,
-    /// With the overhead.
+    /// Bytes, with the overhead.
     amount: usize,
 }
 
-/// A line whose bytes count until it is dropped.
+/// Line whose bytes count until it is dropped.
 struct Charged {
     line: Bytes,
     #[expect(dead_code, reason = "held until it is dropped")]
@@ -52,12 +58,12 @@ impl ByteBudget {
         &self.account
     }
 
-    /// Whether there could be room for a request with so many bytes if nothing else waits.
+    /// Whether a request of this size would fit if no other request waited.
     pub(crate) fn consider(&self, bytes: usize) -> Result<(), QuotaExceeded> {
         self.account.bytes.consider(bytes.saturating_add(OVERHEAD), spare(bytes))
     }
 
-    /// Counts so many bytes of a request.
+    /// Charges a request of this size.
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, QuotaExceeded> {
         self.consider(bytes)?;
         let amount = bytes.saturating_add(OVERHEAD);
@@ -95,7 +101,7 @@ fn beyond_free(bytes: usize) -> usize {
 }
 
 impl Charge {
-    /// Counts so many bytes in all, if that is more than before.
+    /// Raises the charge to this size of the request, if it is larger than before.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), QuotaExceeded> {
         let amount = bytes.saturating_add(OVERHEAD);
         if let Some(more) = amount.checked_sub(self.amount).filter(|more| *more > 0) {
@@ -106,12 +112,14 @@ impl Charge {
         Ok(())
     }
 
-    /// The id of a request that came with these bytes, for as long as the request is not answered.
+    /// Id or progress token that is kept until the response: a copy if the request is large, so that it does not keep
+    /// the request in memory.
     pub(crate) fn detached(&self, id: Bytes) -> Bytes {
         if self.is_large() && id.len() <= LONG_ID { Bytes::copy_from_slice(&id) } else { id }
     }
 
-    /// Has the bytes of a line count until it is written, if there are many. Then the request itself need not count.
+    /// Moves the charge of a large request to its line, so that it ends when the line is written. A small one keeps
+    /// its charge.
     pub(crate) fn carry(self: Arc<Self>, line: Bytes, id: &[u8]) -> (Bytes, Option<Arc<Self>>) {
         if !self.is_large() || id.len() > LONG_ID {
             return (line, Some(self));
@@ -149,7 +157,7 @@ mod tests {
 
     const BODY: usize = 16 << 20;
 
-    /// Charges of so many bytes until there is no room.
+    /// Charges of this size until one is denied.
     fn fill(budget: &Arc<ByteBudget>, bytes: usize) -> (Vec<Charge>, QuotaExceeded) {
         let mut charges = Vec::new();
         loop {

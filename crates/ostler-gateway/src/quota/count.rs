@@ -1,11 +1,11 @@
-//! A number of things that one principal has, with a limit.
+//! Counter of one principal with a limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Account;
 
-/// So many, and how many there may be.
+/// Number in use, and the limit.
 #[derive(Debug)]
 pub(super) struct Count {
     used: AtomicUsize,
@@ -46,7 +46,7 @@ impl Count {
     }
 }
 
-/// The right of a principal to have this many requests open, until it is dropped.
+/// Permits of a principal for this many requests in flight, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPermits {
     account: Arc<Account>,
@@ -59,7 +59,7 @@ impl RequestPermits {
         is_granted.then(|| Self { account: Arc::clone(account), count })
     }
 
-    /// Takes the permit of one request out of these.
+    /// Splits off the permit for one request.
     pub(crate) fn take_one(permits: &mut Option<Self>) -> Option<Self> {
         match permits {
             Some(several) if several.count > 1 => {

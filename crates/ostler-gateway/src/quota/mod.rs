@@ -1,14 +1,14 @@
-//! What each principal uses of the gateway, and how much it may use.
+//! Quotas: the use that each principal makes of the gateway, and its limits.
 //!
 //! # Theory of operation
 //!
-//! Every principal has an [`Account`], with a counter for each thing that clients can make more of. Counting is a few
-//! atomic operations, so that it costs calls next to nothing; every counted thing is given back by the drop of the
-//! guard that stands for it.
+//! Every principal has an [`Account`] with a counter for each resource that clients can use more of: sessions,
+//! requests in flight, requests per minute, bytes and connections. Counting takes a few atomic operations, so it
+//! costs a call next to nothing. A guard stands for each counted use, and its drop gives the use back.
 //!
-//! Bytes and connections are shared by all principals, out of a [`Pool`]. The last quarter of a pool is divided among
-//! the principals that use it: a principal that has more than its share gets nothing out of that quarter, and others
-//! do. So no principal can keep another one from being served.
+//! All principals share bytes and connections, out of a [`Pool`]. The last quarter of a pool is divided among the
+//! principals that use it: a principal above its share gets nothing out of that quarter, and the others do. So no
+//! principal can keep another one from being served.
 //!
 //! `tokens.NAME.limits` of the configuration sets further limits. A reload changes them in place.
 
@@ -31,32 +31,32 @@ pub(crate) use count::RequestPermits;
 use pool::{Part, Pool, Spare};
 use rate::Rate;
 
-/// Bytes of requests that may wait in the whole gateway, with what it takes to keep them; answers have as many.
+/// Bytes of requests that may wait in the whole gateway, with their overhead. Responses have as many.
 const BYTES: usize = 256 << 20;
-/// The same for one principal, if the configuration does not say it.
+/// The same for one principal, unless the configuration sets it.
 const BYTES_OF_PRINCIPAL: usize = 128 << 20;
-/// The most that a configuration can allow one principal: a pool gives nobody more.
+/// Most bytes that a configuration can allow one principal: the pool grants no principal more.
 pub(crate) const MOST_BYTES: usize = BYTES - BYTES / pool::RESERVED;
-/// Less could not hold a request of a usual size.
+/// Fewest bytes that a configuration can allow: less could not hold a request of usual size.
 pub(crate) const LEAST_BYTES: usize = 64 << 10;
 
-/// Sessions on HTTP at one time, of all principals together.
+/// HTTP sessions at the same time, of all principals together.
 pub(crate) const MOST_SESSIONS: usize = 4096;
 
-/// The limits of one principal; what is not set has none of its own.
+/// Limits of one principal; `None` is no limit of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaLimits {
-    /// Sessions on HTTP at one time.
+    /// HTTP sessions at the same time.
     pub sessions: Option<usize>,
-    /// Requests on HTTP that are not answered yet.
+    /// HTTP requests in flight.
     pub requests: Option<usize>,
-    /// Requests on HTTP in a minute.
+    /// HTTP requests per minute.
     pub requests_per_minute: Option<u32>,
-    /// Bytes of requests that wait.
+    /// Bytes of waiting requests.
     pub waiting_bytes: Option<usize>,
 }
 
-/// Why a principal does not get more of something that it shares with others.
+/// Why a principal gets no more of a shared resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuotaExceeded {
     #[error(
@@ -73,7 +73,7 @@ pub(crate) enum QuotaExceeded {
     Shared,
 }
 
-/// All accounts.
+/// Accounts of all principals, and the pools that they share.
 #[derive(Debug)]
 pub(crate) struct Quotas {
     bytes: Arc<Pool>,
@@ -88,7 +88,7 @@ struct State {
     accounts: HashMap<Principal, Arc<Account>>,
 }
 
-/// What one principal uses.
+/// Use and limits of one principal.
 #[derive(Debug)]
 pub(crate) struct Account {
     most_sessions: AtomicUsize,
@@ -111,7 +111,7 @@ impl Default for Quotas {
 }
 
 impl Quotas {
-    /// The account of a principal.
+    /// Account of a principal, created at its first use.
     pub(crate) fn account(&self, principal: &Principal) -> Arc<Account> {
         let mut state = lock(&self.state);
         if let Some(account) = state.accounts.get(principal) {
@@ -131,10 +131,10 @@ impl Quotas {
         account
     }
 
-    /// Sets the limits of all principals; one that is not named has none of its own.
+    /// Sets the limits of all principals; those not named get the defaults.
     pub(crate) fn configure(&self, limits: BTreeMap<Principal, QuotaLimits>) {
         let mut state = lock(&self.state);
-        // An account that nobody uses any more has nothing to remember.
+        // An account that only this map holds has nothing in use, and need not be kept.
         state.accounts.retain(|_, account| Arc::strong_count(account) > 1);
         for (principal, account) in &state.accounts {
             account.set(limits.get(principal).copied().unwrap_or_default());
@@ -142,7 +142,7 @@ impl Quotas {
         state.limits = limits;
     }
 
-    /// Sets how many connections on HTTP there may be.
+    /// Sets the limit on HTTP connections.
     pub(crate) fn allow_connections(&self, most: usize) {
         self.connections.allow(most);
     }
@@ -157,27 +157,27 @@ impl Account {
         self.unread.allow(BYTES_OF_PRINCIPAL);
     }
 
-    /// How many sessions it may have.
+    /// Limit on sessions.
     pub(crate) fn most_sessions(&self) -> usize {
         self.most_sessions.load(Ordering::Relaxed)
     }
 
-    /// How many requests it may have in flight.
+    /// Limit on requests in flight.
     pub(crate) fn most_requests(&self) -> usize {
         self.requests.most()
     }
 
-    /// Permits for this many requests, if the principal may have so many more open.
+    /// Permits for this many requests; `None` if they exceed the limit on requests in flight.
     pub(crate) fn begin_requests(self: &Arc<Self>, count: usize) -> Option<RequestPermits> {
         RequestPermits::take(self, count)
     }
 
-    /// Counts so many requests towards those of a minute. In how many seconds to try again if they are too many.
+    /// Counts requests towards the rate limit, or returns the number of seconds after which to try again.
     pub(crate) fn pace(&self, requests: u32) -> Result<(), u64> {
         self.rate.count(requests)
     }
 
-    /// Counts one more connection in use, which has to be given back. False if others need the rest.
+    /// Counts a busy connection, which the caller has to give back. False if the rest is reserved for others.
     pub(crate) fn use_connection(&self) -> bool {
         self.connections.take(1, Spare::Nothing).is_ok()
     }

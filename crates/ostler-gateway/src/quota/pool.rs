@@ -1,23 +1,30 @@
-//! Something that all principals share, and one principal's part of it.
+//! Resource that all principals share, and the part that one principal uses.
+//!
+//! Three quarters of a pool go to the principals that come first. The last quarter is reserved: a principal may draw
+//! on it only while its total use is within its share, which is the quarter divided by the number of other principals
+//! that use the pool. So a principal with heavy use always leaves room for others.
+//!
+//! All counters are relaxed atomics. `take` adds first and checks then, and subtracts again if it is denied; under
+//! contention it may deny a use that would fit, but never grants more than the limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::QuotaExceeded;
 
-/// This part of a pool is divided among the principals that use it.
+/// One in this many parts of a pool is divided among the principals that use it.
 pub(super) const RESERVED: usize = 4;
 
-/// Something of which all principals together may use so much.
+/// Resource with a limit for all principals together.
 #[derive(Debug)]
 pub(super) struct Pool {
     most: AtomicUsize,
     used: AtomicUsize,
-    /// How many principals use some of it.
+    /// Number of principals that use some of it.
     users: AtomicUsize,
 }
 
-/// What one principal uses of a pool.
+/// Use and limit of one principal.
 #[derive(Debug)]
 pub(super) struct Part {
     pool: Arc<Pool>,
@@ -34,7 +41,7 @@ impl Pool {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// Whether a principal that uses `own` of it may do so, with `used` in all.
+    /// Whether a principal may use `own` of the pool when all principals together use `used`.
     fn permits(&self, own: usize, used: usize) -> bool {
         let most = self.most.load(Ordering::Relaxed);
         let reserved = most / RESERVED;
@@ -52,7 +59,7 @@ impl Part {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// Takes so much more, which has to be given back, and leaves `spare` of the principal's own limit.
+    /// Takes `amount`, which the caller has to give back, and leaves `spare` of the principal's own limit.
     pub(super) fn take(&self, amount: usize, spare: Spare) -> Result<(), QuotaExceeded> {
         let own = self.add(amount);
         let used = self.pool.used.fetch_add(amount, Ordering::Relaxed) + amount;
@@ -67,7 +74,7 @@ impl Part {
         Err(denied)
     }
 
-    /// Whether so much could be taken if nothing else was.
+    /// Whether `amount` could be taken if the principal used nothing else.
     pub(super) fn consider(&self, amount: usize, spare: Spare) -> Result<(), QuotaExceeded> {
         let most = self.most.load(Ordering::Relaxed);
         if amount <= spare.of(most) { Ok(()) } else { Err(QuotaExceeded::Never(most)) }
@@ -85,7 +92,8 @@ impl Part {
         self.used.load(Ordering::Relaxed) == 0 && self.pool.used.load(Ordering::Relaxed) == 0
     }
 
-    /// Counts, and says how much it is then. Every change from and to nothing is one of the pool's users.
+    /// Adds to the principal's use, and returns the sum. The step from zero counts the principal as a user of the
+    /// pool.
     fn add(&self, amount: usize) -> usize {
         let before = self.used.fetch_add(amount, Ordering::Relaxed);
         if before == 0 {
@@ -95,11 +103,11 @@ impl Part {
     }
 }
 
-/// How much of a limit something has to leave to others.
+/// Part of a limit that has to stay free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spare {
     Nothing,
-    /// An eighth, so that small things find room beside large ones.
+    /// An eighth, so that small requests find room beside large ones.
     Some,
 }
 

@@ -1,23 +1,24 @@
-//! Requests in a minute.
+//! Rate limit on the requests of one principal.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// In microseconds.
+/// Times are in microseconds.
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
 static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// A limit on requests in a minute, of which all may come at once.
+/// Limit on requests per minute, all of which may come in one burst.
 ///
-/// It holds the time at which the requests so far would all be paid for if each of them took its part of a minute
-/// (GCRA): a single number, so that counting needs no lock.
+/// This is GCRA, the generic cell rate algorithm: each request costs its part of a minute, and `paid_until` is the
+/// time up to which the requests so far are paid for. A request is accepted if it moves that time no more than a
+/// minute ahead of now. The state is a single number, so counting needs no lock.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
-    /// 0 is any number.
+    /// Requests per minute; 0 is no limit.
     most: AtomicU32,
-    /// In microseconds since the beginning.
+    /// Time in microseconds since `BEGIN`.
     paid_until: AtomicU64,
 }
 
@@ -26,7 +27,7 @@ impl Rate {
         self.most.store(most.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Counts so many requests. In how many seconds to try again if they are too many.
+    /// Counts requests, or returns the number of seconds after which to try again.
     pub(super) fn count(&self, requests: u32) -> Result<(), u64> {
         match self.most.load(Ordering::Relaxed) {
             0 => Ok(()),
@@ -38,7 +39,7 @@ impl Rate {
     }
 
     fn count_at(&self, now: u64, requests: u32, most: u32) -> Result<(), u64> {
-        // More at once than a minute allows can only come alone.
+        // A batch of more requests than a minute allows costs one minute: it waits until all earlier ones are paid for.
         let cost = MINUTE * u64::from(requests.min(most)) / u64::from(most);
         let mut wait = 0;
         let paid = self.paid_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| {

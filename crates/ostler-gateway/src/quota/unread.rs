@@ -1,4 +1,4 @@
-//! Bytes of answers that wait for clients to read them.
+//! Bytes of responses that wait for clients to read them.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use bytes::Bytes;
 use super::Account;
 use super::pool::Spare;
 
-/// A smaller answer is not counted: there can be only one for each connection, and few in a session's queue.
+/// Largest response in bytes that is not counted: a connection has only one, and the queue of a session few of them.
 const LARGE: usize = 16 << 10;
 
-/// A line whose bytes count until it is dropped.
+/// Line whose bytes count until it is dropped.
 struct HeldBytes {
     line: Bytes,
     account: Arc<Account>,
 }
 
 impl Account {
-    /// Has the bytes of a line count until it is dropped, if there are many. None if too many wait already.
+    /// Counts the bytes of a large line until it is dropped. `None` if too many bytes wait already.
     pub(crate) fn hold(self: &Arc<Self>, line: Bytes) -> Option<Bytes> {
         if line.len() <= LARGE {
             return Some(line);

@@ -1,4 +1,4 @@
-//! A client at the other end of two pipes, or of a socket.
+//! Transport of a client with a pair of pipes, or with a socket.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{ClientMessage, ClientSink, Destination, End, Priority, Source};
 
-/// The longest message of a client.
+/// Longest message of a client, in bytes.
 const LARGEST: usize = 64 << 20;
-/// How much may wait for a client that does not read. Beyond half of it only what is needed is kept.
+/// Bytes that may wait for a client that does not read. Above half of it, droppable messages are dropped.
 const BACKLOG: usize = 16 << 20;
-/// A client that reads nothing for so long while something waits for it has gone.
+/// A client that reads nothing for this long while messages wait counts as gone.
 const STALLED: Duration = Duration::from_secs(30);
 
-/// What it says.
+/// Messages from the client.
 #[derive(Debug)]
 pub(crate) struct Input<I> {
     pipe: I,
     lines: Lines,
 }
 
-/// What it is told.
+/// Messages to the client.
 #[derive(Debug, Default)]
 pub(crate) struct Output(Outbox);
 
@@ -50,8 +50,7 @@ impl Output {
         Self(outbox)
     }
 
-    /// Writes what could not be written at once. Returns only if the client does not read it, or can't
-    /// any more.
+    /// Writes the messages that wait. Returns only if the client stops reading, or its pipe is closed.
     pub(crate) async fn flush(&self) {
         self.0.flush(|| STALLED).await;
     }
@@ -63,7 +62,7 @@ impl ClientSink for Output {
             return;
         }
         if self.0.send(line, BACKLOG).is_err() {
-            // Its session ends when its task notices.
+            // The session ends when its task notices that the output is closed.
             self.0.close();
         }
     }

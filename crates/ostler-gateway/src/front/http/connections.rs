@@ -1,5 +1,12 @@
-//! The connections that there are: which of them has been unused for too long, and which gives way when there are too
-//! many.
+//! Limit on HTTP connections, and the choice of those that are closed.
+//!
+//! A connection is *busy* while it serves an admitted request, and *unused* otherwise. An unused connection is closed
+//! after `Limits::head`; at the limit on connections, a new one makes the one close that has been unused longest.
+//! Busy connections are never closed for others: if all are busy, the gateway drops the new one.
+//!
+//! The list of connections is ordered by when each became unused, but it is not updated with each request: a request
+//! only stores a time in its slot, without a lock. A search for the oldest corrects the entries that it finds to be
+//! out of date.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,14 +22,15 @@ use super::refusal::Refusal;
 use crate::mutex::lock;
 use crate::quota::Account;
 
-/// Of what a connection may be unused for: how often that is looked at.
+/// Number of checks for unused connections within the time that a connection may be unused.
 const LOOKS: u32 = 8;
+/// Shortest and longest interval between two checks.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// Connections above the limit that were told to end and have not ended yet.
+/// Number of connections above the limit that were told to close but have not closed yet.
 const LEAVING: usize = 16;
 
-/// All connections.
+/// All open connections of the HTTP front.
 #[derive(Debug)]
 pub(super) struct Connections {
     most: usize,
@@ -30,38 +38,38 @@ pub(super) struct Connections {
     list: Mutex<List>,
 }
 
-/// All of them, by when they were last known to be unused. They may have been used since: that is looked at only when
-/// it matters, and not noted with each request.
+/// Connections ordered by when they were last seen to become unused. An entry may be out of date; it is corrected
+/// only when a search reaches it.
 #[derive(Debug, Default)]
 struct List {
     last: u64,
-    /// By time and number.
+    /// By time and connection number.
     slots: BTreeMap<(Stamp, u64), Arc<Slot>>,
 }
 
-/// A time, in microseconds since the first connection could come.
+/// Time in microseconds since the start of the front, plus one.
 type Stamp = u64;
-/// No time: it is in use.
+/// Value of `unused_since` for a busy connection.
 const BUSY: Stamp = 0;
 
-/// What others know of a connection.
+/// State of a connection that the list shares with it.
 #[derive(Debug)]
 struct Slot {
     number: u64,
-    /// Where it is on the list.
+    /// Time under which the slot is in the list.
     listed: AtomicU64,
     unused_since: AtomicU64,
     told: Notify,
 }
 
-/// One of them.
+/// Registration of an open connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Connection {
     all: Arc<Connections>,
     slot: Arc<Slot>,
 }
 
-/// A connection on which something is answered, for one principal.
+/// Guard of a connection that serves a request of one principal.
 #[derive(Debug)]
 pub(super) struct Busy {
     connection: Arc<Connection>,
@@ -69,24 +77,25 @@ pub(super) struct Busy {
 }
 
 impl Connections {
-    /// This many, or as many as the descriptors of this process allow.
+    /// At most this many connections, or half of `RLIMIT_NOFILE` if that is less.
     pub(super) fn new(most: usize) -> Arc<Self> {
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let room = usize::try_from(descriptors / DESCRIPTORS).unwrap_or(usize::MAX);
         Arc::new(Self { most: most.min(room), begin: Instant::now(), list: Mutex::default() })
     }
 
-    /// How many there may be.
+    /// Limit on connections.
     pub(super) fn most(&self) -> usize {
         self.most
     }
 
-    /// Whether there may be one more than `count`, those included that were told to end and have not ended yet.
+    /// Whether another connection fits beside `count` open ones, which include those that were told to close.
     pub(super) fn has_room(&self, count: usize) -> bool {
         count < self.most.saturating_add(LEAVING)
     }
 
-    /// One more than there are. None if all are busy.
+    /// Registers a connection beside `count` open ones. At the limit, tells the longest unused one to close; `None`
+    /// if all are busy.
     pub(super) fn open(self: &Arc<Self>, count: usize) -> Option<Arc<Connection>> {
         if !self.has_room(count) {
             return None;
@@ -107,7 +116,7 @@ impl Connections {
         Some(Arc::new(Connection { all: Arc::clone(self), slot }))
     }
 
-    /// Ends those that have been unused for so long, for as long as it is polled.
+    /// Closes connections that have been unused for `limit`; runs until it is dropped.
     pub(super) async fn end_unused(&self, limit: Duration) {
         loop {
             sleep((limit / LOOKS).clamp(LOOK.0, LOOK.1)).await;
@@ -118,12 +127,12 @@ impl Connections {
         }
     }
 
-    /// The house closes: each hears of it.
+    /// Tells all connections to close, when the gateway shuts down.
     pub(super) fn tell_all(&self) {
         lock(&self.list).slots.values().for_each(|slot| slot.told.notify_one());
     }
 
-    /// The one that has been unused for the longest, if it was by then. It is off the list: nobody else finds it.
+    /// Takes the longest unused connection off the list, if it became unused no later than `by`.
     fn longest_unused(&self, by: Stamp) -> Option<Arc<Slot>> {
         let now = self.now();
         let mut list = lock(&self.list);
@@ -157,12 +166,13 @@ impl List {
 }
 
 impl Connection {
-    /// Waits until it has to end: it has been unused for too long, somebody else needs its place, or the house closes.
+    /// Waits until the connection has to close: unused for too long, replaced by another one, or because of a
+    /// shutdown.
     pub(super) async fn told(&self) {
         self.slot.told.notified().await;
     }
 
-    /// Something is answered on it, unless its principal has more connections in use than it may.
+    /// Marks the connection as busy, unless its principal has used up its share of connections.
     pub(super) fn work(self: &Arc<Self>, account: Arc<Account>) -> Result<Busy, Refusal> {
         if !account.use_connection() {
             return Err(Refusal::Connections);
@@ -199,7 +209,7 @@ mod tests {
     use super::*;
     use crate::quota::Quotas;
 
-    /// Whether it has been told to end.
+    /// Whether the connection was told to close.
     fn is_told(connection: &Connection) -> bool {
         let told = std::pin::pin!(connection.told());
         told.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
@@ -214,7 +224,7 @@ mod tests {
         while begin.elapsed() < Duration::from_micros(2) {}
     }
 
-    /// So many, each later than the one before, of which there may be no more.
+    /// Opens `count` connections one after the other, which is also the limit.
     fn full(count: usize) -> (Arc<Connections>, Vec<Arc<Connection>>) {
         let all = Connections::new(count);
         let open = |count| {

@@ -1,4 +1,10 @@
-//! One stream to a client: what was said on it, and how far its reader is.
+//! One event stream to a client: its events, and how far the reader is.
+//!
+//! `lines` holds delivered events followed by waiting ones; `taken` is the border between them. Delivered events stay
+//! so that a client which lost its connection can resume after the last event that it has seen (`rewind`); the oldest
+//! are forgotten above `KEPT` bytes. A stream is *finished* when no event will follow: a POST stream when all its
+//! requests are answered, a GET stream when its reader leaves. A POST stream is *streamed* only if the response
+//! became an event stream; before that the client knows no event id, and can't resume it.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -8,38 +14,38 @@ use bytes::Bytes;
 
 use super::limits::KEPT;
 
-/// What a stream is for.
+/// Purpose of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The answer to what the client has posted.
+    /// Responses to the requests of one POST.
     Post,
-    /// Whatever else there is to say.
+    /// All other messages, for a client that listens with GET.
     Listen,
 }
 
-/// One stream.
+/// Event stream with its buffered events.
 #[derive(Debug)]
 pub(super) struct EventStream {
     pub(super) kind: Kind,
     since: Instant,
-    /// Answers that are still to come.
+    /// Number of responses still to come.
     awaited: usize,
-    /// What was said, and can still be had; the oldest first.
+    /// Buffered events, oldest first.
     lines: VecDeque<Bytes>,
-    /// The number of the first of them.
+    /// Number of the first buffered event.
     first: u64,
-    /// How many of them its reader has taken.
+    /// Number of buffered events that the reader has taken.
     taken: usize,
-    /// How much that is.
+    /// Bytes of the events that were taken.
     kept: usize,
-    /// How much the rest is.
+    /// Bytes of the events that wait.
     waiting: usize,
-    /// Whoever reads it now.
+    /// Number of the current reader.
     reader: Option<u64>,
     waker: Option<Waker>,
-    /// Whether its client knows the numbers of what is said on it.
+    /// Whether the client receives event ids, and so can resume the stream.
     is_streamed: bool,
-    /// When the last was said on it.
+    /// When the stream was finished; `None` while more events may follow.
     finished: Option<Instant>,
 }
 
@@ -69,7 +75,7 @@ impl EventStream {
         }
     }
 
-    /// So many answers have come.
+    /// Counts this many requests as answered; the last one finishes a POST stream.
     pub(super) fn answered(&mut self, count: usize) {
         self.awaited = self.awaited.saturating_sub(count);
         if self.awaited == 0 && self.kind == Kind::Post {
@@ -82,7 +88,7 @@ impl EventStream {
         self.wake();
     }
 
-    /// Nothing more is said on it, nor what was said.
+    /// Finishes the stream, drops its events and detaches its reader.
     pub(super) fn discard(&mut self) {
         self.reader = None;
         self.lines.clear();
@@ -108,7 +114,7 @@ impl EventStream {
         self.is_streamed
     }
 
-    /// Whether anybody reads it, or could.
+    /// Whether the stream has a reader, or can get one.
     pub(super) fn is_wanted(&self) -> bool {
         self.reader.is_some() || self.is_streamed
     }
@@ -121,7 +127,7 @@ impl EventStream {
         self.reader == Some(reader)
     }
 
-    /// The next line for its reader.
+    /// Next event for this reader: its number and its line.
     pub(super) fn take(&mut self, reader: u64) -> Option<(u64, Bytes)> {
         if !self.is_read_by(reader) {
             return None;
@@ -135,7 +141,7 @@ impl EventStream {
         Some((number, line))
     }
 
-    /// Somebody else reads it from now on, who has what was said until `after`.
+    /// Hands the stream to a new reader, which has seen the events up to `after`.
     pub(super) fn rewind(&mut self, after: u64, reader: u64) {
         self.reader = Some(reader);
         self.wake();
@@ -149,7 +155,7 @@ impl EventStream {
         }
     }
 
-    /// Its reader has gone. Whether nobody can come back to it.
+    /// Detaches the reader. True if the stream can't be resumed, and so can be removed.
     pub(super) fn leave(&mut self) -> bool {
         self.reader = None;
         if self.kind == Kind::Listen {
@@ -158,13 +164,13 @@ impl EventStream {
         !self.is_streamed
     }
 
-    /// Whether it was finished so long ago, and nobody reads it.
+    /// Whether the stream was finished at least `limit` ago and has no reader.
     pub(super) fn is_over(&self, now: Instant, limit: Duration) -> bool {
         self.reader.is_none()
             && self.finished.is_some_and(|since| now.duration_since(since) >= limit)
     }
 
-    /// Whether somebody has waited for so long, and does not know that it will be a stream.
+    /// Whether the client has waited at least `limit` for a response that is not streamed yet.
     pub(super) fn is_late(&self, now: Instant, limit: Duration) -> bool {
         !self.is_streamed && now.duration_since(self.since) >= limit
     }
@@ -173,17 +179,17 @@ impl EventStream {
         self.lines.len() - self.taken
     }
 
-    /// How much its reader has not taken.
+    /// Bytes of the events that wait for the reader.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// How much its reader has taken and may ask for again.
+    /// Bytes of the events that were taken and can be sent again.
     pub(super) fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Forgets the oldest of what was taken, this much of it. How much that was.
+    /// Forgets the oldest taken events, until at least `enough` bytes are freed. Returns the number of bytes freed.
     pub(super) fn forget(&mut self, enough: usize) -> usize {
         let mut forgotten = 0;
         while self.taken > 0 && forgotten < enough {

@@ -1,4 +1,4 @@
-//! Entry points for fuzz targets: a front without servers, and the reader of HTTP/1 alone. Neither needs a network.
+//! Entry points for fuzz targets: an HTTP front without servers, and the HTTP/1 parser alone. Neither uses a network.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,10 +21,10 @@ use super::{Credential, Http, Limits, Settings};
 use crate::gateway::{Gateway, ServerSource};
 use crate::quota::{ByteBudget, Quotas};
 
-/// The token that lets everybody in.
+/// The only token that the front accepts.
 const TOKEN: &str = "0123456789abcdef";
 
-/// A front on HTTP.
+/// HTTP front without servers.
 #[derive(Debug)]
 pub struct Front {
     http: Arc<Http>,
@@ -32,11 +32,11 @@ pub struct Front {
 }
 
 impl Front {
-    /// One with so many sessions at most.
+    /// Creates a front with at most this many sessions.
     pub fn new(sessions: usize) -> io::Result<Self> {
         let owner = Owner::new(Places::new(["/nowhere".into()]), "fuzzing")?;
         let gateway = Gateway::new(owner, ServerSource::Fixed(BTreeMap::new()), None, None);
-        // Whoever has sent much behind a request for a stream is missed only when it is told something.
+        // Short, because the front notices only at a write that a client with a full input buffer has disconnected.
         let keep_alive = Duration::from_millis(200);
         let limits = Limits { keep_alive, sessions, ..Limits::default() };
         let credentials = vec![Credential::new("main", TOKEN.into())];
@@ -45,7 +45,7 @@ impl Front {
         Ok(Self { http: Http::new(settings, &gateway), connections })
     }
 
-    /// Serves a connection, to its end.
+    /// Serves a connection to its end.
     pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         if let Some(connection) = self.connections.open(0) {
             serve(stream, &connection, &self.http).await;
@@ -53,18 +53,18 @@ impl Front {
     }
 }
 
-/// A request as the gateway reads it.
+/// Request as the gateway parses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// As it is written.
+    /// Method as written.
     pub method: String,
-    /// What the gateway looks for, without its own name.
+    /// Path, without the scheme and authority of an absolute target.
     pub path: String,
-    /// What comes after the question mark.
+    /// Query, without the question mark.
     pub query: String,
-    /// Names and values in their order.
+    /// Header names and values in their order.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// Its content; empty if it did not arrive.
+    /// Body; empty if it did not arrive.
     pub body: Bytes,
 }
 
@@ -81,37 +81,37 @@ impl Request {
         }
     }
 
-    /// Whether the gateway has anything at this path.
+    /// Whether the path belongs to a transport of the gateway.
     pub fn is_served(&self) -> bool {
         path::parse(&self.path).is_ok()
     }
 }
 
-/// Why the gateway reads no further request of a connection.
+/// Why the gateway stops reading a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The client closed the connection, perhaps within a head.
+    /// The client disconnected, perhaps within a head.
     Closed,
-    /// The last request asked for the end of the connection.
+    /// The last request asked for the connection to be closed.
     Asked,
-    /// The client closed the connection within the body of this request.
+    /// The client disconnected within the body of this request.
     Gone,
-    /// The gateway refuses to read on, with this status.
+    /// The gateway refused the input, with this status.
     Refused(u16),
 }
 
-/// All that the gateway reads of one connection.
+/// All requests that the gateway parses from one connection.
 #[derive(Debug)]
 pub struct Reading {
-    /// Those whose bodies have arrived.
+    /// Requests with complete bodies.
     pub requests: Vec<Request>,
-    /// The request whose body did not arrive or was refused.
+    /// Request whose body did not arrive or was refused.
     pub without_body: Option<Request>,
-    /// Why there are no more.
+    /// Why no other request follows.
     pub end: End,
 }
 
-/// Reads requests with their bodies until there are no more, and answers none of them.
+/// Reads requests with their bodies to the end of the connection, and sends no responses.
 pub async fn read_all(stream: impl AsyncRead + AsyncWrite + Unpin) -> Reading {
     let (mut wire, limit) = (Wire::new(stream), Limits::default().body);
     let budget = ByteBudget::new(Quotas::default().account(&Principal::default()));

@@ -1,4 +1,10 @@
-//! Who may come in. Of a request nothing is looked at before this but whether it is one.
+//! Access check of HTTP requests.
+//!
+//! The guard runs on the head of every request, right after it was parsed. `Host` must be `localhost`, an IP address
+//! or a configured name, and `Origin`, if present, must name this machine: both keep web pages from using a browser
+//! to reach the gateway (DNS rebinding, cross-origin requests). The bearer token must be a known one; it decides the
+//! principal, the servers and perhaps the agent. A client may name its agent in a header, unless its token belongs to
+//! another agent.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,19 +16,19 @@ use super::refusal::Refusal;
 use crate::agents;
 use crate::gateway::Credential;
 
-/// Where a client says which agent it belongs to.
+/// Header in which a client names its agent.
 const AGENT_HEADER: &str = "ostler-agent";
 const LOCAL: &str = "localhost";
 
-/// What is known of those who may come in.
+/// Credentials and host names that the guard accepts.
 #[derive(Debug)]
 pub(super) struct Guard {
     credentials: Vec<Arc<Credential>>,
-    /// Names of this machine that clients may use, beside those that only mean itself.
+    /// Names of this machine, in lower case, beside `localhost`.
     names: Vec<String>,
 }
 
-/// Somebody who may come in.
+/// Authenticated sender of a request.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) credential: Arc<Credential>,
@@ -35,7 +41,7 @@ impl Guard {
         Self { credentials: credentials.into_iter().map(Arc::new).collect(), names }
     }
 
-    /// Who sends a request with this head; `more` may come in as well.
+    /// Authenticates the sender of a request. `more` are credentials beside the guard's own.
     pub(super) fn check(
         &self,
         head: &Head<'_>,
@@ -55,7 +61,8 @@ impl Guard {
         }
     }
 
-    /// A page that has made its own name mean this machine sends that name; an address is nobody's name.
+    /// Stops DNS rebinding: a page whose own name resolves to this machine sends that name as the host. An IP address
+    /// can't be rebound, so any is accepted.
     fn is_host(&self, host: &str) -> bool {
         let name = without_port(host);
         address(name).is_some() || self.is_name(name)
@@ -74,7 +81,7 @@ impl Guard {
         name == LOCAL || self.names.contains(&name)
     }
 
-    /// Looks at all of them, always.
+    /// Finds the credential of a bearer token. Compares all of them in constant time, so that timing tells nothing.
     fn credential(
         &self,
         head: &Head<'_>,
@@ -88,7 +95,7 @@ impl Guard {
         let token = token.trim().as_bytes();
         let is_it =
             |credential: &&Arc<Credential>| bool::from(credential.token.as_bytes().ct_eq(token));
-        // If a token has two passes, that of the configuration counts, which may be for less.
+        // If the same token is in both lists, the configuration's credential wins, because it may allow less.
         let all = more.iter().chain(&self.credentials).filter(is_it);
         all.fold(None, |found, credential| found.or(Some(credential)))
             .cloned()

@@ -1,4 +1,4 @@
-//! The head of a request: what is asked for, and how its body comes.
+//! Request heads: parsing, header access, and the framing of body and response.
 
 use std::mem::MaybeUninit;
 
@@ -8,48 +8,49 @@ use ostler::http::{self, Body};
 use super::limits::{HEAD, HEADERS};
 use super::refusal::Refusal;
 
-/// The head of a request, as it came.
+/// Request head that borrows from the input buffer.
 #[derive(Debug)]
 pub(super) struct Head<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) query: &'a str,
-    /// Of HTTP/1. The oldest one, 0, knows no chunks.
+    /// Minor version of HTTP/1; HTTP/1.0 has no chunked encoding.
     version: u8,
     pub(super) headers: &'a [Header<'a>],
 }
 
-/// How a request and its answer travel.
+/// How a request and its response are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
     pub(super) body: Body,
-    /// The body is not sent before we want it.
+    /// The client waits for `100 Continue` before it sends the body.
     pub(super) is_asked_for: bool,
-    /// The connection ends after the answer.
+    /// The connection closes after the response.
     pub(super) ends: bool,
     pub(super) form: Form,
 }
 
-/// What an answer may be made of.
+/// Framing of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Chunks, if need be.
+    /// Chunked encoding, if the length is not known.
     Chunks,
-    /// Plain bytes, up to the end of the connection.
+    /// Unframed bytes, ended by the close of the connection.
     Plain,
-    /// Nothing but its head.
+    /// No body, for a HEAD request.
     Head,
 }
 
-/// Whether a head can have ended in what was added to `known` bytes.
+/// Whether the bytes behind the first `known` ones may complete a head.
 pub(super) fn may_have_ended(bytes: &[u8], known: usize) -> bool {
-    // An end of a line, and the next one before anything else.
+    // A head ends with a line end that another one follows directly.
     let from = known.saturating_sub(3);
     let mut ends = memchr::memchr_iter(b'\n', &bytes[from..]).map(|at| &bytes[from + at + 1..]);
     ends.any(|rest| rest.starts_with(b"\n") || rest.starts_with(b"\r\n"))
 }
 
-/// Looks at the head at the beginning of these bytes, if all of it is there, and says how long it is.
+/// Parses the head at the start of `bytes` and passes it to `look`. Returns its length too, or `None` if it is
+/// incomplete.
 pub(super) fn parse<T>(
     bytes: &[u8],
     look: impl FnOnce(&Head<'_>) -> T,
@@ -63,7 +64,7 @@ pub(super) fn parse<T>(
         Err(_) => return Err(Refusal::Head),
     };
     let target = request.path.unwrap_or_default();
-    // Clients keep fragments to themselves, and readers of HTTP differ in which part of such a target is the path.
+    // A valid request has no fragment, and HTTP parsers disagree about which part of such a target is the path.
     if memchr::memchr(b'#', target.as_bytes()).is_some() {
         return Err(Refusal::Head);
     }
@@ -79,7 +80,7 @@ pub(super) fn parse<T>(
     Ok(Some((length, exchange, look(&head))))
 }
 
-/// The path and the query of a target, which may name the gateway as well.
+/// Path and query of a request target, which may be in absolute form (`http://host/path`).
 fn split(target: &str) -> (&str, &str) {
     let named = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
     let target = match named {
@@ -100,12 +101,12 @@ impl<'a> Head<'a> {
         self.all(name).next().is_some()
     }
 
-    /// The first value of a header. One that is no text is none that we know.
+    /// First value of a header; an empty string if it is not text.
     pub(super) fn first(&self, name: &'static str) -> Option<&'a str> {
         self.all(name).next().map(|value| text(value).unwrap_or_default())
     }
 
-    /// The value of a header that is there once, as text.
+    /// Value of a header that occurs exactly once, as text.
     pub(super) fn only(&self, name: &'static str) -> Option<&'a str> {
         let mut values = self.all(name);
         let value = values.next().filter(|_| values.next().is_none());
@@ -128,10 +129,10 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Characters that can be seen, and spaces.
+/// Header value as text: visible ASCII, spaces and tabs only.
 pub(super) fn text(value: &[u8]) -> Option<&str> {
     let is_plain = |byte: u8| byte == b'\t' || (b' '..=b'~').contains(&byte);
-    // Looks at all of them, because a loop that may end early can't look at several at once.
+    // Without an early exit, so that the compiler can vectorize the loop.
     let all_plain = value.iter().fold(true, |so_far, byte| so_far & is_plain(*byte));
     all_plain.then(|| std::str::from_utf8(value).ok()).flatten()
 }

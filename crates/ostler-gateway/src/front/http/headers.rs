@@ -1,25 +1,25 @@
-//! What the headers of a request say.
+//! Checks and values of MCP request headers.
 
 use super::head::{Head, text};
 use super::refusal::Refusal;
 use super::sse::place;
 use crate::protocol::version;
 
-/// Where the id of a session is.
+/// Header with the session id.
 pub(super) const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 const LAST_EVENT: &str = "last-event-id";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-/// Whether a message can be read, and its sender understands both kinds of answers.
+/// Checks that the body is JSON, and that the client accepts both JSON and an event stream.
 pub(super) fn check_post(head: &Head<'_>) -> Result<(), Refusal> {
     check_content(head)?;
     let Accepted { json, events } = accepted(head);
     if json && events { Ok(()) } else { Err(Refusal::Accept) }
 }
 
-/// Whether a message can be read.
+/// Checks that the body is JSON.
 pub(super) fn check_content(head: &Head<'_>) -> Result<(), Refusal> {
     let kind = head.first("content-type").unwrap_or_default();
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
@@ -28,28 +28,28 @@ pub(super) fn check_content(head: &Head<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether its sender understands a stream.
+/// Checks that the client accepts an event stream.
 pub(super) fn check_get(head: &Head<'_>) -> Result<(), Refusal> {
     if accepted(head).events { Ok(()) } else { Err(Refusal::AcceptStream) }
 }
 
-/// Whether it is written in a version that we know. One that says nothing is in that of its session.
+/// Checks that the protocol version is a known one. Without the header, the session's version applies.
 pub(super) fn check_version(head: &Head<'_>) -> Result<(), Refusal> {
     let is_known = |value: &[u8]| text(value).is_some_and(version::is_known);
     if head.all(VERSION).all(is_known) { Ok(()) } else { Err(Refusal::Version) }
 }
 
-/// The id of the session that it belongs to. One that can't be an id is nobody's.
+/// Session id of the request. A value that is not text becomes an id that no session has.
 pub(super) fn session<'a>(head: &Head<'a>) -> Option<&'a str> {
     head.first(SESSION)
 }
 
-/// The stream and the event that its sender has seen last.
+/// Stream number and event number of the last event that the client has received.
 pub(super) fn last_event(head: &Head<'_>) -> Option<(u64, u64)> {
     place(head.first(LAST_EVENT)?)
 }
 
-/// What a sender understands.
+/// Media types that the client accepts.
 #[derive(Default)]
 struct Accepted {
     json: bool,

@@ -1,5 +1,8 @@
-//! The way of speaking HTTP of 2024-11-05: a client opens one stream, on which it is told where to post, and then
-//! everything else. Its stay ends with that stream.
+//! HTTP+SSE transport of protocol version 2024-11-05.
+//!
+//! A client opens one event stream with GET. The first event names the path for its POSTs, which contains the session
+//! id; every POST is answered with 202, and all messages for the client go to that one stream. The session ends when
+//! the stream is closed, and can't be resumed.
 
 use std::sync::Arc;
 
@@ -14,7 +17,7 @@ use super::sessions::{Ending, written};
 use super::sse::SseBody;
 use crate::protocol::version;
 
-/// Where a client says which session it means.
+/// Query parameter with the session id.
 const SESSION: &str = "session=";
 
 impl Http {

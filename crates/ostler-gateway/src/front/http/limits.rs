@@ -1,33 +1,33 @@
-//! How much anybody may ask for, and how long anything may take.
+//! Limits of the HTTP front on numbers, sizes and times.
 
 use std::time::Duration;
 
 use crate::quota::MOST_SESSIONS;
 
-/// How long anything may take, and how many there may be of whatever a client can make more of.
+/// Timeouts, and limits on what clients can create.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// For both sides to agree upon TLS.
+    /// Deadline for the TLS handshake.
     pub handshake: Duration,
-    /// For a head to arrive; also how long a connection may be unused.
+    /// How long a connection may be unused, which is also the deadline for a request head.
     pub head: Duration,
-    /// For a body to arrive.
+    /// Deadline for a request body.
     pub body: Duration,
-    /// For what was said last to be read, and for what nobody wants any more to be sent.
+    /// Deadline for a client to read the end of the last response, and for input that the gateway discards.
     pub last_words: Duration,
-    /// What was sent and is not acknowledged, or not read, for so long ends its connection.
+    /// A connection closes if the client does not acknowledge or read data for this long (`TCP_USER_TIMEOUT`).
     pub stalled: Duration,
-    /// On a stream on which nothing else is said.
+    /// Interval of keep-alive comments on an idle event stream, and of TCP keep-alive probes.
     pub keep_alive: Duration,
-    /// A request that has no answer by then is answered with a stream, so that its client sees that we live.
+    /// A request without a response by then gets an event stream, whose keep-alives show that the gateway lives.
     pub patience: Duration,
-    /// How long a client may be away before its session's servers end, if the configuration does not say it.
+    /// How long a client may be absent before its router session closes, unless the configuration sets it.
     pub detach: Duration,
-    /// How long a session is kept for a client that is away.
+    /// How long the session id of an absent client stays valid.
     pub expiry: Duration,
-    /// Connections at one time. Whoever comes then takes the place of the one that has been unused for the longest.
+    /// Connections at the same time. At the limit, a new one replaces the one that has been unused longest.
     pub connections: usize,
-    /// Sessions at one time. The next one takes the place of one of the principal that has most of them.
+    /// Sessions at the same time. At the limit, a new one replaces one of the principal with the most sessions.
     pub sessions: usize,
 }
 
@@ -49,36 +49,36 @@ impl Default for Limits {
     }
 }
 
-/// Of the body of one request.
+/// Largest request body in bytes.
 pub(super) const BODY: u32 = 16 << 20;
-/// A body that is not larger has most often come together with its head.
+/// Largest body in bytes that is expected to arrive together with its head.
 pub(super) const SMALL_BODY: u64 = 16 << 10;
-/// Of everything before the body.
+/// Largest request head in bytes.
 pub(super) const HEAD: usize = 16 << 10;
-/// In one request.
+/// Most headers in one request.
 pub(super) const HEADERS: usize = 100;
-/// Connections that are not taken yet. More would have to try again, a second later.
+/// Backlog of connections that are not accepted yet. Clients beyond it retry, a second later.
 pub(super) const PENDING: i32 = 1024;
-/// The part of the descriptors of this process that connections may take.
+/// Connections may use `RLIMIT_NOFILE` divided by this number.
 pub(super) const DESCRIPTORS: u64 = 2;
 
-/// Messages of one client that its session has not taken yet.
+/// Most messages that wait for a detached session.
 pub(super) const INBOX: usize = 64;
-/// Requests of one session that are not answered yet.
+/// Most requests of one session in flight.
 pub(super) const REQUESTS: usize = 256;
-/// Streams of one client on which it only listens. The oldest gives way.
+/// Most GET streams of one client. A new one finishes the oldest.
 pub(super) const LISTENERS: usize = 8;
 
-/// What may wait for a client that does not read. Beyond half of it only what is needed is kept.
+/// Bytes that may wait for a client that does not read. Above half of it, droppable messages are dropped.
 pub(super) const BACKLOG: usize = 16 << 20;
-/// What is kept of what a client has taken, in case that it did not arrive.
+/// Bytes of delivered events that are kept for a client that resumes a stream.
 pub(super) const KEPT: usize = 256 << 10;
-/// For so long after all was said.
+/// How long a finished stream can be resumed.
 pub(super) const KEPT_FOR: Duration = Duration::from_mins(1);
-/// What waits for a client that does not listen to anything.
+/// Bytes of messages that wait for a client without a GET stream.
 pub(super) const UNCLAIMED: usize = 256 << 10;
-/// As a number of messages.
+/// Most messages that wait for a client without a GET stream.
 pub(super) const UNCLAIMED_COUNT: usize = 64;
 
-/// For a client whose stream was cut to come back, in milliseconds.
+/// Delay before a client reconnects a lost stream, in milliseconds.
 pub(super) const RETRY: u32 = 1000;

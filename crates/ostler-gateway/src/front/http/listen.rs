@@ -1,4 +1,4 @@
-//! Connections: who is taken, and what is done with them.
+//! Accepts TCP connections, sets up TLS, and closes all of them at shutdown.
 
 use std::io;
 use std::pin::pin;
@@ -17,10 +17,10 @@ use super::limits::Limits;
 use super::request_loop;
 use crate::gateway::TlsIdentity;
 
-/// After a connection could not be taken, for want of descriptors.
+/// Pause after a connection could not be accepted for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
+/// Accepts connections until the gateway shuts down; returns when all have ended, or after `Limits::last_words`.
 pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
     let connections = Connections::new(http.limits.connections);
     http.gateway.router().quotas().allow_connections(connections.most());
@@ -34,14 +34,14 @@ pub(super) async fn serve(listener: TcpListener, http: &Arc<Http>) {
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    // The last descriptors are for operators, not for clients on HTTP.
+                    // The last file descriptors are reserved for operators, and not for HTTP clients.
                     if !http.gateway.reserve().fill() {
                         drop(stream);
                         sleep(PAUSE).await;
                         continue;
                     }
                     if !connections.has_room(tasks.len()) {
-                        // Connections that were told to end have not ended yet.
+                        // Connections that were told to close have not closed yet.
                         let _ = timeout(PAUSE, tasks.join_next()).await;
                     }
                     if let Some(connection) = connections.open(tasks.len()) {
@@ -77,12 +77,12 @@ async fn receive(stream: TcpStream, connection: Arc<Connection>, http: &Arc<Http
         () = connection.told() => return,
     };
     if let Ok(Ok(stream)) = secured {
-        // On the heap, so that connections without TLS don't have room for it as well.
+        // Boxed, so that the future of a connection without TLS has no space for this one.
         Box::pin(request_loop::serve(stream, &connection, http)).await;
     }
 }
 
-/// Secures a connection once its client has sent something: a silent client costs no buffers for a handshake.
+/// Performs the TLS handshake, after the first byte has arrived: a silent client costs no handshake buffers.
 async fn secure(stream: TcpStream, identity: &TlsIdentity) -> io::Result<TlsStream<TcpStream>> {
     if stream.peek(&mut [0]).await? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -90,11 +90,11 @@ async fn secure(stream: TcpStream, identity: &TlsIdentity) -> io::Result<TlsStre
     Box::pin(identity.secure(stream)).await
 }
 
-/// An answer is sent at once, and an end that nobody tells us of is noticed.
+/// Disables Nagle's algorithm, and enables TCP keep-alive and a timeout for unacknowledged data.
 fn prepare(stream: &TcpStream, limits: &Limits) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
-    // It is counted in seconds.
+    // The socket options have a resolution of seconds.
     let keep_alive = limits.keep_alive.max(Duration::from_secs(1));
     sockopt::set_tcp_keepidle(stream, keep_alive)?;
     sockopt::set_tcp_keepintvl(stream, keep_alive)?;

@@ -1,8 +1,14 @@
-//! A client's stay: from its handshake until it says goodbye, or has been away for too long.
+//! MCP session of an HTTP client.
 //!
-//! While the client is there, its stay is a session of the gateway like any other. When it has been away for a while
-//! that session ends, with all that it holds; what the client has said of itself is kept, and the next thing that it
-//! says begins a session that knows it.
+//! HTTP has no connection that lasts as long as the session, so the gateway derives whether the client is present: it
+//! is while the gateway answers one of its requests or has an event stream open to it. A `PresenceGuard` marks each
+//! of these.
+//!
+//! The session is *attached* while it has a router session. Once the client has been absent for the detach timeout,
+//! the router session closes and releases its leases: the session is *detached*. It keeps its id and a `Memory` of
+//! the handshake. The next message is queued, opens a router session from that memory, and is delivered to it. A
+//! session ends when its client deletes it, its token is revoked, the gateway closes, or the client has been absent
+//! for `Limits::expiry`.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -24,33 +30,33 @@ use crate::router::SessionSpec;
 use crate::session::SessionHandle;
 use crate::transport::{ClientMessage, NoSource, ReturnAddress};
 
-/// Between two looks whether a client is there, at least.
+/// Shortest interval between two checks of the client's presence.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
-/// One client's stay.
+/// Session of one HTTP client, from its `initialize` request to its end.
 #[derive(Debug)]
 pub(super) struct McpSession {
     pub(super) id: u128,
     pub(super) credential: Arc<Credential>,
-    /// Counts the bytes of its requests that wait.
+    /// Counts the bytes of requests that wait.
     pub(super) budget: Arc<ByteBudget>,
-    /// The server that it wants, or all.
+    /// The only server of the session; `None` for all servers.
     pub(super) server: Option<String>,
-    /// The version that was agreed upon.
+    /// Negotiated protocol version.
     pub(super) version: String,
     pub(super) outbound: Arc<Outbound>,
     pub(super) limits: Limits,
-    /// The stream of a client that has only one, for all that it is told.
+    /// Event stream for all messages, of a client of the HTTP+SSE transport.
     pub(super) only: OnceLock<u64>,
     routing: Mutex<Routing>,
-    /// Something is for a session that has not begun.
+    /// Signals that a message was queued while the session is detached.
     inbound_ready: Notify,
     presence: Mutex<Presence>,
-    /// By its client, with the token that has let it in, or with the gateway.
+    /// Cancelled when the client deletes the session, when its token is revoked, or when the gateway closes.
     end: CancellationToken,
 }
 
-/// A client that begins its stay.
+/// Parameters of a session that is being opened.
 #[derive(Debug)]
 pub(super) struct NewSession {
     pub(super) credential: Arc<Credential>,
@@ -60,40 +66,40 @@ pub(super) struct NewSession {
     pub(super) spec: SessionSpec,
 }
 
-/// Where what a client says is heard.
+/// Destination of the client's messages.
 #[derive(Debug)]
 enum Routing {
-    /// Nowhere: it has no session, and this is for the next one.
+    /// The session has no router session; these messages wait for the next one.
     Detached(VecDeque<Admitted>),
     Attached(Arc<SessionHandle>),
-    /// There will be none any more.
+    /// The session has ended and accepts no messages.
     Closed,
 }
 
 #[derive(Debug)]
 struct Presence {
-    /// Requests that are answered, and streams that are read, at this moment.
+    /// Number of presence guards: requests being answered and event streams being read.
     count: usize,
-    /// When there was the last.
+    /// When the last guard was dropped, or when the session was opened.
     since: Instant,
 }
 
-/// Shows that a client is there.
+/// Guard that marks the client as present; the detach timer runs only while no guard is held.
 #[derive(Debug)]
 pub(super) struct PresenceGuard(Arc<McpSession>);
 
 /// A message of the client on its way to the router session.
 #[derive(Debug, Default)]
 pub(super) struct Inbound {
-    /// None if a request only shows that the client is there.
+    /// `None` only attaches the session, for a client that opens an event stream.
     pub(super) message: Option<ClientMessage>,
-    /// How many requests are in it.
+    /// Number of requests in the message.
     pub(super) requests: usize,
     /// The event stream for their responses.
     pub(super) stream: u64,
 }
 
-/// An [`Inbound`] whose requests count for their principal.
+/// An [`Inbound`] whose requests are counted in the account of the principal.
 #[derive(Debug)]
 struct Admitted {
     message: Option<ClientMessage>,
@@ -101,7 +107,7 @@ struct Admitted {
 }
 
 impl McpSession {
-    /// A stay of which nobody knows yet.
+    /// Creates a detached session. `Sessions` has to register and run it.
     pub(super) fn new(id: u128, new_session: NewSession, limits: Limits) -> Self {
         Self {
             id,
@@ -119,24 +125,24 @@ impl McpSession {
         }
     }
 
-    /// Its client is there, as long as this is held.
+    /// Marks the client as present until the guard is dropped.
     pub(super) fn presence_guard(self: &Arc<Self>) -> PresenceGuard {
         lock(&self.presence).count += 1;
         PresenceGuard(Arc::clone(self))
     }
 
-    /// What its principal uses of the gateway.
+    /// Quotas of the session's principal.
     pub(super) fn account(&self) -> &Arc<Account> {
         self.budget.account()
     }
 
-    /// Since when its client has been away, if it is.
+    /// When the client was last present; `None` if it is present.
     pub(super) fn away_since(&self) -> Option<Instant> {
         let (is_present, since) = self.presence();
         (!is_present).then_some(since)
     }
 
-    /// Whether its client is there, and when it was there last without that.
+    /// Whether the client is present, and when the last guard was dropped.
     pub(super) fn presence(&self) -> (bool, Instant) {
         let presence = lock(&self.presence);
         (presence.count > 0, presence.since)
@@ -165,13 +171,13 @@ impl McpSession {
         Ok(())
     }
 
-    /// Ends it.
+    /// Ends the session and its event streams.
     pub(super) fn end(&self) {
         self.outbound.end();
         self.end.cancel();
     }
 
-    /// Lives it, to its end.
+    /// Runs the session to its end: opens a router session for each period in which the client is present.
     pub(super) async fn run(&self, spec: SessionSpec, gateway: &Gateway) {
         let mut memory = Memory::default();
         while self.wait_for_request().await {
@@ -193,10 +199,10 @@ impl McpSession {
         self.outbound.end();
     }
 
-    /// Waits until its client says something. False if it never will.
+    /// Waits until a message is queued. False if the session ends or expires before.
     async fn wait_for_request(&self) -> bool {
         let inbound_ready = async {
-            // It may be from before, and answered already.
+            // The notification may be an old one, for messages that were delivered already.
             while !self.has_inbound() {
                 self.inbound_ready.notified().await;
             }
@@ -213,7 +219,7 @@ impl McpSession {
         matches!(&*lock(&self.routing), Routing::Detached(inbound) if !inbound.is_empty())
     }
 
-    /// From now on messages go to this router session, the queued ones first.
+    /// Routes messages to this router session from now on, the queued ones first.
     fn attach(&self, handle: &Arc<SessionHandle>) {
         let mut routing = lock(&self.routing);
         let attached = Routing::Attached(Arc::clone(handle));
@@ -224,9 +230,9 @@ impl McpSession {
         }
     }
 
-    /// Waits until its client has been away for so long; while it is there, whoever has waited for an answer for too
-    /// long gets a stream. Both are looked at from time to time, because nobody should
-    /// have to be woken whenever a request is answered.
+    /// Waits until the client has been absent for `limit`. While the client is present, also turns responses that are
+    /// late (`Limits::patience`) into event streams. Both are polled from time to time, so that answering a request
+    /// has to wake no task for them.
     async fn wait_detached(&self, limit: Duration) {
         let limit = limit.max(SHORTEST_LOOK);
         let look = (self.limits.patience / 2).clamp(SHORTEST_LOOK, limit);
@@ -252,12 +258,12 @@ impl Admitted {
 }
 
 impl PresenceGuard {
-    /// Whose client it is.
+    /// Session of the client that is present.
     pub(super) fn session(&self) -> &McpSession {
         &self.0
     }
 
-    /// How often its client is shown that we are there.
+    /// Interval between keep-alive comments on an idle event stream.
     pub(super) fn keep_alive(&self) -> Duration {
         self.0.limits.keep_alive
     }

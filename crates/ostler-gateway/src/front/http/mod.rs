@@ -1,15 +1,17 @@
-//! The gateway's door for clients on HTTP.
+//! HTTP front of the gateway: MCP over Streamable HTTP, and over HTTP+SSE of 2024-11-05.
 //!
 //! # Theory of operation
 //!
-//! A request is looked at by the guard before anything else of it is: what it calls this machine, whose page it comes
-//! from, and its token. A client's handshake begins a stay, whose id the client sends along from then on. What it posts
-//! goes to its session of the gateway as if it came from a pipe; what it is told goes into its mail, which knows
-//! the streams that it reads: one for each request that is not answered yet, and those on which it only listens. The
-//! answer to a request is plain JSON if nothing has to be said before it, and a stream of events otherwise.
+//! `listen` accepts connections and `RequestLoop` serves one of them. The guard checks the head of every request
+//! first: its `Host`, `Origin` and bearer token. An `initialize` request opens an `McpSession`, and the client sends
+//! that session's id with every later request. Messages that a client posts go to its router session, as those of a
+//! stdio client do. Messages for the client go through its `Outbound`, which has one event stream for each POST with
+//! open requests and one for each GET. The response to a POST is plain JSON if the first message is the last one, and
+//! an event stream otherwise.
 //!
-//! That a connection is cut cancels nothing: a client may come back and take up its streams. Only when it has been away
-//! for a while, with no connection and no request, all that it has is let go, and its id stays.
+//! A lost connection cancels no request: the client may reconnect and resume its streams. A client without a
+//! connection for the detach timeout loses its router session and the leases of that, but keeps its session id until
+//! that expires.
 
 mod connections;
 mod event_stream;
@@ -46,20 +48,20 @@ use guard::Guard;
 use limits::PENDING;
 use sessions::Sessions;
 
-/// Who is let in.
+/// Configuration of the HTTP front.
 #[derive(Debug)]
 pub struct Settings {
-    /// With these tokens.
+    /// Tokens that the gateway accepts, beside those of its configuration.
     pub credentials: Vec<Credential>,
-    /// The names that clients may use for this machine, beside `localhost` and addresses.
+    /// Host names that clients may use for this machine, beside `localhost` and IP addresses.
     pub names: Vec<String>,
-    /// What secures their connections, if they are.
+    /// Certificate and key for TLS; plain HTTP without them.
     pub identity: Option<Arc<TlsIdentity>>,
-    /// How much they may ask for, and how long that may take.
+    /// Limits on numbers, sizes and times.
     pub limits: Limits,
 }
 
-/// What all connections have in common.
+/// State that all connections share.
 #[derive(Debug)]
 struct Http {
     gateway: Arc<Gateway>,
@@ -69,7 +71,8 @@ struct Http {
     limits: Limits,
 }
 
-/// Serves everybody who comes, until the house closes; returns when all have left, or have had the time to.
+/// Serves HTTP clients until the gateway shuts down; returns when all connections have ended, or after
+/// `Limits::last_words`.
 pub async fn serve(
     listener: TcpListener,
     settings: Settings,

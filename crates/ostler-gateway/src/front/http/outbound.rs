@@ -1,8 +1,12 @@
-//! Which stream of a client gets a message.
+//! Messages for one HTTP client: which event stream carries each of them.
 //!
-//! Answers, and what came up because of a request, go to the stream of that request; all else to the newest
-//! stream on which the client only listens. What nobody listens to waits, as long as it is not much. A stream that was
-//! cut can be taken up again: what its client may not have got is kept for a while.
+//! A response, and a notification or request that relates to a client's request, goes to the event stream of the POST
+//! that carried the request. Other messages go to the newest stream that the client opened with GET. Messages for
+//! which no stream is open wait in `unclaimed`, within limits; the oldest are dropped first.
+//!
+//! A client may resume a stream after a lost connection: delivered events are kept for a while and within a limit, so
+//! that they can be sent again. `StreamReader` is the reading end of a stream. A stream has one reader at a time, and
+//! resuming it takes it away from the previous reader.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
@@ -17,24 +21,24 @@ use super::limits::{BACKLOG, KEPT, KEPT_FOR, LISTENERS, UNCLAIMED, UNCLAIMED_COU
 use crate::mutex::lock;
 use crate::transport::{ClientSink, Destination, Priority};
 
-/// All that is to be told to one client.
+/// Outbound messages and event streams of one client.
 #[derive(Debug, Default)]
 pub(super) struct Outbound(Mutex<Streams>);
 
 #[derive(Debug, Default)]
 struct Streams {
-    /// Every stream that somebody reads, or may take up again.
+    /// Every stream that has a reader, or that the client can resume.
     by_id: BTreeMap<u64, Box<EventStream>>,
-    /// The streams on which it only listens, the newest last.
+    /// Streams that the client opened with GET, newest last.
     listeners: Vec<u64>,
-    /// What is for a listener, while there is none.
+    /// Messages that arrived while no GET stream was open.
     unclaimed: VecDeque<Bytes>,
-    /// Of streams and of readers.
+    /// Last number that was given to a stream or a reader.
     last: u64,
     has_ended: bool,
 }
 
-/// Somebody who reads a stream, until somebody else does.
+/// Reading end of an event stream, until another reader takes the stream over.
 #[derive(Debug)]
 pub(super) struct StreamReader {
     outbound: Arc<Outbound>,
@@ -42,7 +46,7 @@ pub(super) struct StreamReader {
     number: u64,
 }
 
-/// A message with its place in its stream.
+/// Message with its number in its stream.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) stream: u64,
@@ -50,14 +54,14 @@ pub(super) struct Event {
     pub(super) line: Bytes,
 }
 
-/// What comes first in answer to a request.
+/// First message on the stream of a POST, which decides the form of the response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FirstMessage {
-    /// Its answer, and nothing else.
+    /// The response, and no other message will follow.
     Response(Bytes),
-    /// Something else, so that there will be several.
+    /// A message that others will follow, or no message in time: the client gets an event stream.
     Stream,
-    /// It was taken back.
+    /// No response: all requests were cancelled.
     Nothing,
     /// The session has ended.
     End,
@@ -72,7 +76,7 @@ impl Outbound {
         streams.open(self, Kind::Post, requests, now)
     }
 
-    /// A stream to listen to.
+    /// Opens a stream for messages that are no response to a POST.
     pub(super) fn listen(self: &Arc<Self>) -> StreamReader {
         let now = Instant::now();
         let mut streams = self.streams();
@@ -82,7 +86,7 @@ impl Outbound {
         reader
     }
 
-    /// Takes a stream up again after this event, if it is still there.
+    /// Resumes a stream after this event. `None` if the stream is forgotten, or never had event ids.
     pub(super) fn resume(self: &Arc<Self>, stream: u64, after: u64) -> Option<StreamReader> {
         let mut streams = self.streams();
         streams.tidy(Instant::now());
@@ -95,7 +99,7 @@ impl Outbound {
         Some(StreamReader { outbound: Arc::clone(self), stream, number })
     }
 
-    /// Whoever has waited for an answer for so long gets a stream, on which it sees that we live.
+    /// Turns responses that are later than `limit` into event streams, on which the client sees keep-alive comments.
     pub(super) fn stream_late(&self, limit: Duration) {
         let now = Instant::now();
         let mut streams = self.streams();
@@ -106,7 +110,7 @@ impl Outbound {
         });
     }
 
-    /// Nothing will be said any more, on any stream.
+    /// Ends all streams, after the messages that wait on them.
     pub(super) fn end(&self) {
         let mut streams = self.streams();
         streams.has_ended = true;
@@ -153,7 +157,7 @@ impl Streams {
         }
     }
 
-    /// Forgets what nobody will ask for any more.
+    /// Drops streams that can no longer be resumed, and the oldest delivered events above the limit.
     fn tidy(&mut self, now: Instant) {
         if self.by_id.is_empty() {
             return;
@@ -168,7 +172,7 @@ impl Streams {
         }
     }
 
-    /// The stream of a request, or the newest listener if nobody reads that stream.
+    /// Stream of a request, or the newest GET stream if the client can't read that one.
     fn related(&mut self, stream: u64) -> Option<&mut Box<EventStream>> {
         if self.by_id.get(&stream).is_some_and(|stream| stream.is_wanted()) {
             return self.by_id.get_mut(&stream);
@@ -188,7 +192,8 @@ impl Streams {
         }
     }
 
-    /// Whether so much may wait for this client.
+    /// Whether this many more bytes may wait for the client. A required message may exceed the backlog if it waits
+    /// alone.
     fn has_room(&self, length: usize, priority: Priority) -> bool {
         let waiting: usize = self.by_id.values().map(|stream| stream.waiting()).sum();
         match priority {
@@ -219,7 +224,7 @@ impl ClientSink for Outbound {
         if has_room {
             stream.push(line);
         } else {
-            // A client that does not read the responses it asked for loses them.
+            // A client that does not read the responses to its requests loses them.
             stream.discard();
         }
         if let Destination::Response { requests, .. } = to {
@@ -237,7 +242,7 @@ impl ClientSink for Outbound {
         Box::pin(std::future::ready(()))
     }
 
-    /// Listening streams stay open: the client may come back.
+    /// GET streams stay open: the session may attach again.
     fn close(&self, unanswered: &[u64]) {
         let mut streams = self.streams();
         for stream in unanswered {
@@ -253,7 +258,7 @@ impl StreamReader {
         self.stream
     }
 
-    /// Waits until it is known what comes first.
+    /// Waits until the form of the response is decided.
     pub(super) async fn first(&self) -> FirstMessage {
         std::future::poll_fn(|cx| self.poll_first(cx)).await
     }
@@ -280,14 +285,14 @@ impl StreamReader {
         }
     }
 
-    /// The stream can be taken up again from now on.
+    /// Makes the stream resumable: from now on its events have ids.
     pub(super) fn upgrade(&self) {
         if let Some(stream) = self.outbound.streams().by_id.get_mut(&self.stream) {
             stream.upgrade();
         }
     }
 
-    /// The next message; none if there will be none.
+    /// Next event; `None` at the end of the stream.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let mut streams = self.outbound.streams();
         let has_ended = streams.has_ended;

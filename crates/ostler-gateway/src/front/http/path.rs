@@ -1,24 +1,24 @@
-//! Where a request goes.
+//! Request paths: transport and server name.
 
 use std::borrow::Cow;
 
 use super::refusal::Refusal;
 
-/// Which of the two ways of speaking HTTP a path is for.
+/// HTTP transport that a path belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
-    /// That of today.
+    /// Streamable HTTP.
     Streamable,
-    /// That of 2024-11-05: one stream for all answers.
+    /// HTTP+SSE of 2024-11-05: one event stream for all responses.
     LegacySse,
 }
 
-/// The paths of all servers; those of single ones are below them.
+/// Paths for all servers together; a server's own path is below them.
 const ALL: [(&str, Transport); 2] = [("/mcp", Transport::Streamable), (OLD, Transport::LegacySse)];
-/// Where clients of the old way begin.
+/// Path at which clients of the HTTP+SSE transport open their event stream.
 pub(super) const OLD: &str = "/sse";
 
-/// The way that a path is for, and the server that it names; none if it is that of all.
+/// Transport of a path, and the server that it names; `None` for all servers.
 pub(super) fn parse(path: &str) -> Result<(Transport, Option<Cow<'_, str>>), Refusal> {
     let is_below = |rest: &&str| rest.is_empty() || rest.starts_with('/');
     let mut found =

@@ -1,4 +1,4 @@
-//! What a client has posted.
+//! Bodies of POST requests, and the messages in them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +17,23 @@ use crate::protocol::batch::{self, InvalidBatch};
 use crate::quota::{Account, ByteBudget, Charge};
 use crate::transport::ClientMessage;
 
-/// The body of a request, and the count of its bytes.
+/// Body of a request, with the charge for its bytes.
 #[derive(Debug)]
 pub(super) struct PostBody {
     pub(super) body: Bytes,
     charge: Charge,
 }
 
-/// One or several messages that came as one.
+/// Message, or batch of messages, of one POST.
 #[derive(Debug)]
 pub(super) struct ParsedPost {
-    /// All of it.
     pub(super) message: ClientMessage,
-    /// How many requests are in it.
+    /// Number of requests in the message.
     pub(super) requests: usize,
 }
 
-/// Reads a body. Its bytes count from when they arrive, so that a slow sender takes no room that others could use.
+/// Reads a body before the deadline. Bytes are charged as they arrive, so that a slow sender reserves no budget that
+/// others could use.
 pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
     wire: &mut Wire<S>,
     exchange: &Exchange,
@@ -57,7 +57,7 @@ pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 impl ParsedPost {
-    /// What it says, if a client with this version may say it.
+    /// Parses a body; a batch is allowed only in the protocol version that has batches.
     pub(super) fn parse(posted: PostBody, version: &str) -> Result<Self, Refusal> {
         let PostBody { body, charge } = posted;
         let line = flat(&body);
@@ -75,7 +75,8 @@ impl ParsedPost {
         Ok(Self { message: ClientMessage::Message(frame, Arc::new(charge)), requests })
     }
 
-    /// Counts the requests beside the first one, which was counted when its head was read.
+    /// Counts the requests of a batch towards the rate limit, except the first, which was counted with the request
+    /// head.
     pub(super) fn pace(&self, account: &Account) -> Result<(), Refusal> {
         match u32::try_from(self.requests).unwrap_or(u32::MAX) {
             0 | 1 => Ok(()),
@@ -83,7 +84,7 @@ impl ParsedPost {
         }
     }
 
-    /// The beginning of a session, if it is one.
+    /// The message, if it is an `initialize` request.
     pub(super) fn initialize(&self) -> Option<&Frame> {
         match &self.message {
             ClientMessage::Message(one, _) if one.kind() == Kind::Request => {
@@ -101,8 +102,8 @@ fn wrong(line: &[u8], error: &ostler::InvalidFrame) -> Refusal {
     }
 }
 
-/// On one line, as servers read it: outside of strings the ends of lines mean nothing, and inside of them they
-/// are written otherwise.
+/// Replaces line ends by spaces, because servers read one message per line. JSON has raw line ends only between
+/// tokens.
 fn flat(body: &Bytes) -> Bytes {
     let body = body.slice_ref(body.trim_ascii());
     if memchr::memchr2(b'\r', b'\n', &body).is_none() {

@@ -1,4 +1,4 @@
-//! Requests that are not served, and what their senders are told.
+//! HTTP error responses.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use crate::gateway::AdmissionError;
 use crate::protocol::message::{self, code};
 use crate::quota::QuotaExceeded;
 
-/// When to try again, in seconds.
+/// Header with the number of seconds after which to try again.
 const RETRY_AFTER: &str = "retry-after";
 
-/// Why a request is not served.
+/// Why the gateway refuses a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("the head of the request is malformed")]
@@ -115,7 +115,7 @@ impl Refusal {
         }
     }
 
-    /// What a program may want to know beside the status.
+    /// Header that tells a program how to go on.
     fn header(&self) -> Option<(&'static str, Cow<'static, str>)> {
         match self {
             Self::NoToken | Self::Token => Some(("www-authenticate", "Bearer".into())),

@@ -1,4 +1,11 @@
-//! One connection: requests and answers, in turns.
+//! Serves one HTTP connection: reads a request, sends its response, and repeats.
+//!
+//! The head of a request decides whether it is admitted and what it asks for. An admitted request marks the
+//! connection as busy, so that it is not closed in favour of another one; only then is the body read. A refused
+//! request leaves the connection idle, and the gateway may close it at any time. The connection stays open after a
+//! response, unless the client or the framing of the request demands its end. If the client may still be sending when
+//! the gateway closes, the gateway reads and discards input for a while: closing a socket with unread input resets
+//! the connection, and the client may lose the response.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,32 +25,32 @@ use super::requests::{Action, Admitted};
 use super::response::Response;
 use super::wire::{NoBody, Request, Wire};
 
-/// How an answer is sent after which nothing can be understood.
+/// Framing of the response to a request that could not be parsed: nothing behind it can be parsed either.
 const LAST: Exchange =
     Exchange { body: Body::NONE, is_asked_for: false, ends: true, form: Form::Plain };
 
-/// What has come on a connection: a request, its end, or something that is no request.
+/// Input of a connection: a request, the end (`None`), or bytes that are no request.
 type Incoming = Result<Option<Request<Result<Action, Refusal>>>, Refusal>;
 
-/// Whether a connection goes on after an answer.
+/// State of the connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Continue,
-    /// It ends, and its client knows.
+    /// The response announced the end, and the client has sent all of its request.
     End,
-    /// The same, but the client may still send what nobody reads.
+    /// The response announced the end, and the client may still be sending.
     CloseAfterDrain,
-    /// Nobody is there any more.
+    /// The client has gone.
     Drop,
 }
 
-/// A connection, and what is known to answer its requests.
+/// Loop over the requests of one connection.
 struct RequestLoop<'a, S> {
     http: &'a Http,
     wire: Wire<S>,
 }
 
-/// Answers all requests of a connection.
+/// Serves all requests of a connection.
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     connection: &Arc<Connection>,
@@ -58,7 +65,7 @@ pub(super) async fn serve(
             () = &mut told => return requests.end_at_once().await,
         };
         let (request, busy) = begin(request, connection);
-        // A refused client has no use of its connection, and loses it to others.
+        // A refused request does not protect its connection, which may have to make room for another one.
         let is_admitted = busy.is_some();
         let goes_on = tokio::select! {
             biased;
@@ -71,7 +78,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Marks the connection of an admitted request as busy, if its principal may use one more.
+/// Marks the connection of an admitted request as busy, unless its principal has used up its share of connections.
 fn begin(
     request: Result<Option<Request<Result<Admitted, Refusal>>>, Refusal>,
     connection: &Arc<Connection>,
@@ -91,7 +98,7 @@ fn begin(
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> RequestLoop<'_, S> {
-    /// Answers a request. Whether there may be another one.
+    /// Sends the response to a request. False if the connection ends.
     async fn take(&mut self, request: Incoming) -> bool {
         let then = match request {
             Ok(Some(request)) => self.response(request).await,
@@ -110,12 +117,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestLoop<'_, S> {
         false
     }
 
-    /// Ends what is sent, unless the client does not take it.
+    /// Shuts down the sending side, with a deadline for a client that does not read.
     async fn end(&mut self) {
         let _ = timeout(self.http.limits.last_words, self.wire.end()).await;
     }
 
-    /// Ends what is sent without waiting for the client: another connection may need the place of this one.
+    /// Shuts down the sending side without waiting for the client: another connection may need the place of this one.
     async fn end_at_once(&mut self) {
         let _ = timeout(Duration::ZERO, self.wire.end()).await;
     }
@@ -150,9 +157,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestLoop<'_, S> {
         }
     }
 
-    /// Answers a request whose body nobody has read, nor will.
+    /// Sends the response to a request whose body is not needed, then skips the body or closes the connection.
     async fn respond_unread(&mut self, response: Response, exchange: Exchange) -> Next {
-        // What is short is on its way, unless its sender waits for our word.
+        // A short body is on its way already, unless the client waits for `100 Continue`.
         let is_short =
             matches!(exchange.body, Body::Length(..=SMALL_BODY)) && !exchange.is_asked_for;
         let ends = exchange.ends || !is_short;
@@ -168,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestLoop<'_, S> {
         }
     }
 
-    /// Answers what could not be understood.
+    /// Sends the response to a malformed request, and closes the connection.
     async fn respond_last(&mut self, refusal: Refusal) -> Next {
         match self.respond(refusal.into_response(), LAST).await {
             Next::Drop => Next::Drop,

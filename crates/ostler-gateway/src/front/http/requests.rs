@@ -1,4 +1,4 @@
-//! What clients ask for: to say something, to listen, to leave.
+//! MCP requests over HTTP: POST a message, GET an event stream, DELETE the session.
 
 use std::sync::Arc;
 
@@ -21,35 +21,35 @@ use crate::protocol::message;
 use crate::protocol::version;
 use crate::quota::{Account, ByteBudget};
 
-/// What a request asks for, as far as its head says it.
+/// Action that the head of a request asks for.
 #[derive(Debug)]
 pub(super) enum Action {
-    /// What it gets.
+    /// The response is known without the body.
     Respond(Response),
-    /// To say what its body holds.
+    /// The body holds a message for this target.
     PostTarget(PostTarget),
 }
 
-/// A request of a client that may come in.
+/// Request that has passed the guard and the rate limit.
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) asked: Action,
-    /// What its principal uses of the gateway.
+    /// Quotas of its principal.
     pub(super) account: Arc<Account>,
 }
 
-/// Whoever wants to say something.
+/// Receiver of the message in a POST.
 #[derive(Debug)]
 pub(super) enum PostTarget {
-    /// A client that comes for the first time, and the server that it wants.
+    /// New session for this caller, with one server or all. The body must be an `initialize` request.
     NewSession(Caller, Option<String>),
     InSession(PresenceGuard),
-    /// One that is told everything on this stream.
+    /// Session of the HTTP+SSE transport, with its event stream.
     LegacySse(Arc<McpSession>, u64),
 }
 
 impl Http {
-    /// Looks at the head of a request.
+    /// Authenticates a request by its head, counts it towards the rate limit, and decides its action.
     pub(super) fn admit(&self, head: &Head<'_>) -> Result<Admitted, Refusal> {
         let caller = self.guard.check(head, &self.gateway.credentials())?;
         let account = Arc::clone(caller.credential.account(self.gateway.router().quotas()));
@@ -86,11 +86,11 @@ impl Http {
             return Ok(PostTarget::NewSession(caller, server.map(str::to_owned)));
         };
         let session = self.find(id, &caller, server, head)?;
-        // It is there while it sends, however long that takes.
+        // The client counts as present while it sends the body, however long that takes.
         Ok(PostTarget::InSession(session.presence_guard()))
     }
 
-    /// What counts the bytes of somebody who wants to say something.
+    /// Byte budget that the body of a POST is charged to.
     pub(super) fn budget_of(&self, post: &PostTarget) -> Arc<ByteBudget> {
         match post {
             PostTarget::NewSession(caller, _) => self.budget(caller),
@@ -99,12 +99,12 @@ impl Http {
         }
     }
 
-    /// For a session that has not begun.
+    /// Byte budget of a session that is not open yet.
     fn budget(&self, caller: &Caller) -> Arc<ByteBudget> {
         ByteBudget::new(Arc::clone(caller.credential.account(self.gateway.router().quotas())))
     }
 
-    /// Hears what is said, and answers it.
+    /// Parses the body of a POST and answers it.
     pub(super) async fn hear(&self, post: PostTarget, body: PostBody) -> Result<Response, Refusal> {
         match post {
             PostTarget::NewSession(caller, server) => {
@@ -125,7 +125,7 @@ impl Http {
         }
     }
 
-    /// A client's first words.
+    /// Handles a POST without a session id, which must be an `initialize` request.
     async fn arrive(
         &self,
         caller: Caller,
@@ -143,7 +143,7 @@ impl Http {
         Ok(response)
     }
 
-    /// A stay for a client that speaks this version.
+    /// Opens a session with this protocol version.
     pub(super) fn open(
         &self,
         caller: Caller,
@@ -176,7 +176,7 @@ impl Http {
         let last = headers::last_event(head);
         let resumed = last.and_then(|(stream, number)| session.outbound.resume(stream, number));
         let reader = resumed.unwrap_or_else(|| session.outbound.listen());
-        // Its session may have ended because it was away. If there is no room, somebody has said the same.
+        // Attaches a detached session. If its queue is full, an earlier message attaches it.
         let _ = session.receive(Inbound::default());
         Ok(Response::events(SseBody::new(reader, opening(&session), presence_guard)))
     }
@@ -209,7 +209,7 @@ impl Http {
     }
 }
 
-/// Brings what a client has said to its session, and waits for what it is told.
+/// Passes a message to the session, and waits for the first message of the response.
 async fn deliver(presence_guard: PresenceGuard, parsed: ParsedPost) -> Result<Response, Refusal> {
     let session = presence_guard.session();
     let ParsedPost { message, requests } = parsed;
@@ -225,7 +225,7 @@ async fn deliver(presence_guard: PresenceGuard, parsed: ParsedPost) -> Result<Re
         FirstMessage::Stream => {
             Response::events(SseBody::new(reader, opening(session), presence_guard))
         }
-        // A request needs an answer, even if there is nothing to say.
+        // The requests were cancelled. HTTP still needs a response: an event stream without messages.
         FirstMessage::Nothing => {
             Response::events(SseBody::new(reader, Opening::Plain, presence_guard))
         }
@@ -237,7 +237,7 @@ fn opening(session: &McpSession) -> Opening {
     if *session.version < *version::LATEST { Opening::Plain } else { Opening::Primed }
 }
 
-/// A client that does not know the id of its session yet.
+/// Ends a new session when it is dropped, unless its id was sent to the client.
 struct InitializeGuard<'a> {
     session: &'a McpSession,
     sessions: &'a Sessions,
@@ -245,7 +245,7 @@ struct InitializeGuard<'a> {
 }
 
 impl InitializeGuard<'_> {
-    /// It is told, unless its handshake has failed. Whether it is.
+    /// Keeps the session if the handshake succeeded. Returns whether it did.
     fn settle(mut self, response: &Response) -> bool {
         self.is_told = match &response.content {
             Content::Json(line) => {

@@ -1,4 +1,4 @@
-//! What requests are answered with.
+//! HTTP responses.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -11,42 +11,42 @@ use hyper::StatusCode;
 use super::head::{Exchange, Form};
 use super::sse::SseBody;
 
-/// An answer.
+/// Response with its status and content.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: StatusCode,
-    /// A header that most answers don't have.
+    /// Extra header, which most responses don't have.
     pub(super) header: Option<(&'static str, Cow<'static, str>)>,
     pub(super) content: Content,
 }
 
-/// What is in an answer.
+/// Body of a response.
 #[derive(Debug)]
 pub(super) enum Content {
     Nothing,
-    /// One message, which came as a line.
+    /// One JSON message, with the line end that it has on a pipe.
     Json(Bytes),
-    /// Messages as they come.
+    /// Event stream.
     Events(Box<SseBody>),
 }
 
 impl Response {
-    /// One message.
+    /// Response with one JSON message.
     pub(super) fn json(line: Bytes) -> Self {
         Self { status: StatusCode::OK, header: None, content: Content::Json(line) }
     }
 
-    /// Messages as they come.
+    /// Response with an event stream.
     pub(super) fn events(stream: SseBody) -> Self {
         Self { status: StatusCode::OK, header: None, content: Content::Events(Box::new(stream)) }
     }
 
-    /// Nothing but a status.
+    /// Response without a body.
     pub(super) fn empty(status: StatusCode) -> Self {
         Self { status, header: None, content: Content::Nothing }
     }
 
-    /// All that comes before its content.
+    /// Writes the status line and the headers.
     pub(super) fn put_head(&self, exchange: &Exchange, to: &mut Vec<u8>) -> io::Result<()> {
         let reason = self.status.canonical_reason().unwrap_or_default();
         write!(to, "HTTP/1.1 {} {reason}\r\n", self.status.as_u16())?;
@@ -59,7 +59,7 @@ impl Response {
             Content::Events(_) => {
                 to.extend_from_slice(b"content-type: text/event-stream\r\n");
                 to.extend_from_slice(b"cache-control: no-cache, no-transform\r\n");
-                // Some proxies keep streams to themselves until they are long enough.
+                // Keeps nginx and similar proxies from buffering the stream.
                 to.extend_from_slice(b"x-accel-buffering: no\r\n");
                 if exchange.form == Form::Chunks {
                     to.extend_from_slice(b"transfer-encoding: chunked\r\n");
@@ -80,10 +80,10 @@ thread_local! {
     static DATE: RefCell<Date> = RefCell::default();
 }
 
-/// The time, as it was last written: it changes only once in many answers.
+/// Cached `Date` header, formatted once per second.
 #[derive(Default)]
 struct Date {
-    /// In seconds.
+    /// Unix time in seconds.
     time: u64,
     text: String,
 }

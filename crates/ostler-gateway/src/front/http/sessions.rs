@@ -1,8 +1,9 @@
-//! The sessions of all clients on HTTP.
+//! All sessions of HTTP clients.
 //!
-//! Their number is limited, for the gateway and, if the configuration says so, for each principal. When there are too
-//! many, the principal that has most of them loses the one whose client has been away for the longest. A principal never
-//! loses a session to one that has as many or more.
+//! Their number is limited for the gateway and, if the configuration says so, for each principal. At the limit of a
+//! principal, a new session replaces its own session whose client has been absent longest; if none is absent, the new
+//! one is refused. At the limit of the gateway, it replaces a session of the principal with the most sessions. A
+//! principal never loses a session to one that has as many or more. Each session runs in a task of its own.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,23 +20,23 @@ use super::refusal::Refusal;
 use crate::gateway::{Credential, Gateway};
 use crate::mutex::lock;
 
-/// All stays.
+/// All sessions of the HTTP front, by id.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     state: Mutex<State>,
-    /// Each has one.
+    /// One task for each session.
     tasks: TaskTracker,
 }
 
 #[derive(Debug, Default)]
 struct State {
     sessions: HashMap<u128, Arc<McpSession>>,
-    /// How many each principal has; at least one.
+    /// Number of sessions for each principal; an entry is at least 1.
     counts: HashMap<Principal, usize>,
 }
 
 impl Sessions {
-    /// A stay for a client that has come in.
+    /// Opens a session for an admitted client, and starts its task.
     pub(super) fn open(
         self: &Arc<Self>,
         new_session: NewSession,
@@ -52,7 +53,7 @@ impl Sessions {
             }
             state.insert(&session);
         }
-        // It may have closed since somebody looked.
+        // The gateway may have closed since the request was admitted.
         if gateway.closed().is_cancelled() {
             session.end();
         }
@@ -65,7 +66,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The stay with this id, if it is one of this pass and of this server.
+    /// Session with this id, if this credential opened it for this server.
     pub(super) fn find(
         &self,
         id: &str,
@@ -80,13 +81,13 @@ impl Sessions {
         lock(&self.state).sessions.get(&id).filter(is_its).cloned()
     }
 
-    /// Nobody finds it any more.
+    /// Removes a session from the registry and ends it.
     pub(super) fn forget(&self, session: &McpSession) {
         lock(&self.state).remove(session.id);
         session.end();
     }
 
-    /// Ends all, and waits until they have.
+    /// Ends all sessions, and waits for their tasks.
     pub(super) async fn close(&self) {
         lock(&self.state).sessions.values().for_each(|session| session.end());
         self.tasks.close();
@@ -95,7 +96,7 @@ impl Sessions {
 }
 
 impl State {
-    /// Takes a stay out if there are too many for a new one.
+    /// Removes a session if a limit leaves no room for a new one. The caller has to end the removed one.
     fn make_room(
         &mut self,
         new: &McpSession,
@@ -114,19 +115,19 @@ impl State {
         Ok(found.and_then(|id| self.remove(id)))
     }
 
-    /// The stay that gives way to one of a principal that has so many then.
+    /// Session that is replaced by a new one of a principal which then has `count` sessions.
     fn weakest(&self, principal: &Principal, count: usize) -> Option<u128> {
         let (other, most) = self.counts.iter().max_by_key(|(_, count)| **count)?;
         if count >= *most {
             return self.longest_away(principal);
         }
-        // Clients that are there give way last.
+        // Sessions of absent clients are replaced first.
         let of_other =
             self.sessions.values().filter(|session| session.credential.principal == *other);
         of_other.map(|session| (session.presence(), session.id)).min().map(|(_, id)| id)
     }
 
-    /// The one of a principal whose client has been away for the longest, if any is away.
+    /// Session of this principal whose client has been absent longest; `None` if all are present.
     fn longest_away(&self, principal: &Principal) -> Option<u128> {
         let own =
             self.sessions.values().filter(|session| session.credential.principal == *principal);
@@ -151,7 +152,7 @@ impl State {
     }
 }
 
-/// Ends a stay when it is dropped.
+/// Ends a session when it is dropped.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) sessions: Arc<Sessions>,
@@ -164,7 +165,7 @@ impl Drop for Ending {
     }
 }
 
-/// As an id is written.
+/// Session id as clients see it: 32 hex digits.
 pub(super) fn written(id: u128) -> String {
     format!("{id:032x}")
 }

@@ -1,4 +1,9 @@
-//! A stream of events, as the client reads it.
+//! Body of a `text/event-stream` response.
+//!
+//! `SseBody` turns the messages of a `StreamReader` into events with the id `STREAM.NUMBER`, which a client sends
+//! back as `Last-Event-ID` to resume the stream. Events that are ready go out together, up to `CHUNK` bytes. An idle
+//! stream carries a comment every `keep_alive`, so that the client sees that the gateway lives and the gateway
+//! notices lost connections. The body holds a `PresenceGuard`: the client is present as long as the stream is open.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,30 +16,30 @@ use super::mcp_session::PresenceGuard;
 use super::outbound::{Event, StreamReader};
 use super::sessions::Ending;
 
-/// Events are put together up to so much.
+/// Size in bytes at which collected events are sent.
 const CHUNK: usize = 64 << 10;
-/// Not a message.
+/// Comment of the event stream format, which clients ignore.
 const COMMENT: &[u8] = b": \n\n";
 
-/// A stream of events.
+/// Body of a response that is an event stream.
 #[derive(Debug)]
 pub(super) struct SseBody {
     reader: StreamReader,
-    /// What is said before any message.
+    /// Bytes sent before any message.
     opening: Option<Bytes>,
     alive: Pin<Box<Sleep>>,
-    /// As long as it is read its client is there.
+    /// Marks the client as present while the stream is open.
     presence_guard: PresenceGuard,
-    /// A stay that ends with it.
+    /// Ends the session with the stream, for the HTTP+SSE transport.
     _ending: Option<Ending>,
 }
 
 /// How a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// With the number of an event that says nothing, so that it can be taken up again from its beginning.
+    /// With an event that has an id but no message, so that the client can resume the stream from its beginning.
     Primed,
-    /// With the first message: some clients take every event for one.
+    /// With a comment only: clients of older versions take every event for a message.
     Plain,
 }
 
@@ -48,13 +53,13 @@ impl SseBody {
             Opening::Primed => {
                 format!("id: {}.0\nretry: {RETRY}\ndata: \n\n", reader.stream()).into()
             }
-            // Whoever waits for the head of the answer gets it at once.
+            // Sends something at once, because some clients wait for the response head.
             Opening::Plain => Bytes::from_static(COMMENT),
         };
         Self::beginning(reader, opening, presence_guard, None)
     }
 
-    /// One that begins with the place where its client posts, and whose stay ends with it.
+    /// Body of the HTTP+SSE transport: begins with the path for POSTs, and ends the session when it is dropped.
     pub(super) fn of_old(
         reader: StreamReader,
         endpoint: &str,
@@ -76,7 +81,7 @@ impl SseBody {
         Self { reader, opening: Some(opening), alive, presence_guard, _ending: ending }
     }
 
-    /// What is to be sent next; none at the end.
+    /// Next bytes to send; `None` at the end.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(opening) = self.opening.take() {
             return Poll::Ready(Some(opening));
@@ -102,7 +107,7 @@ fn put(chunk: &mut BytesMut, Event { stream, number, line }: &Event) {
     chunk.put_slice(format!("id: {stream}.{number}\ndata: ").as_bytes());
     let begin = chunk.len();
     chunk.put_slice(line);
-    // Outside of strings these mean nothing, and inside of them they are written otherwise.
+    // JSON has raw line ends only between tokens, where a space means the same; strings escape them.
     for byte in &mut chunk[begin..] {
         if matches!(byte, b'\r' | b'\n') {
             *byte = b' ';
@@ -111,7 +116,7 @@ fn put(chunk: &mut BytesMut, Event { stream, number, line }: &Event) {
     chunk.put_slice(b"\n\n");
 }
 
-/// The stream and the event that a client has seen last.
+/// Stream number and event number of a `Last-Event-ID`.
 pub(super) fn place(id: &str) -> Option<(u64, u64)> {
     let (stream, number) = id.split_once('.')?;
     Some((stream.parse().ok()?, number.parse().ok()?))

@@ -1,4 +1,9 @@
-//! A connection as bytes: requests come in, answers go out.
+//! HTTP/1 on a byte stream: reads request heads and bodies, writes responses.
+//!
+//! `unread` buffers the input that was not parsed yet, up to `HEAD` bytes and one read. A head is parsed only when a
+//! blank line may have arrived, so that a slow sender does not cause it to be parsed again for each byte; the first
+//! bytes are parsed at once to reject other protocols. An idle connection frees a large buffer. While a response is
+//! in the making, `gone` keeps reading to notice that the client disconnects, and buffers pipelined requests.
 
 use std::future::{pending, poll_fn};
 use std::io;
@@ -14,18 +19,18 @@ use super::refusal::Refusal;
 use super::response::{Content, Response};
 use super::sse::SseBody;
 
-/// An answer that is longer is not worth being copied behind its head.
+/// Largest JSON body in bytes that is copied behind its head and sent in one write.
 const TOGETHER: usize = 16 << 10;
-/// Most heads of answers are shorter, also with their content.
+/// Initial capacity in bytes for a response head, enough for most of them with their content.
 const MOST_HEADS: usize = 512;
-/// Room that a connection keeps while it waits for a request.
+/// Largest buffer in bytes that an idle connection keeps.
 const KEPT: usize = 4 << 10;
 
-/// A connection.
+/// Connection with its input buffer.
 #[derive(Debug)]
 pub(super) struct Wire<S> {
     stream: S,
-    /// What has come and was not looked at yet.
+    /// Input that was not parsed yet.
     unread: BytesMut,
 }
 
@@ -33,15 +38,15 @@ pub(super) struct Wire<S> {
 #[derive(Debug)]
 pub(super) struct Request<T> {
     pub(super) exchange: Exchange,
-    /// What was made of its head.
+    /// Result of looking at the head.
     pub(super) asked: T,
 }
 
-/// Why there is no body.
+/// Why a body could not be read.
 #[derive(Debug)]
 pub(super) enum NoBody {
     Refused(Refusal),
-    /// Its sender has gone.
+    /// The client disconnected.
     Gone,
 }
 
@@ -56,7 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Self { stream, unread: BytesMut::new() }
     }
 
-    /// Waits for a request, and looks at its head. None if there will be none. May be dropped while it waits.
+    /// Waits for a request head, and passes it to `look`. `None` if the client disconnects. Cancel safe.
     pub(super) async fn request<T>(
         &mut self,
         look: impl Fn(&Head<'_>) -> T,
@@ -66,7 +71,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
         let mut known = 0;
         loop {
-            // The first part shows whether it is a head at all. After that all of it has to be there.
+            // The first part shows whether this is HTTP at all. After that, only a complete head is worth parsing.
             if (known == 0 || head::may_have_ended(&self.unread, known))
                 && let Some((length, exchange, asked)) = head::parse(&self.unread, &look)?
             {
@@ -83,17 +88,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// A body, if all of it is there.
+    /// Body, if all of it is in the buffer.
     pub(super) fn body_at_hand(&mut self, body: Body) -> Option<Bytes> {
         let Body::Length(length) = body else { return None };
         let length = usize::try_from(length).ok().filter(|length| *length <= self.unread.len())?;
-        // It is copied, because a part of the connection's own buffer would keep all of that.
+        // Copied, because a slice would keep all of the connection's buffer alive.
         let bytes = Bytes::copy_from_slice(&self.unread[..length]);
         self.unread.advance(length);
         Some(bytes)
     }
 
-    /// Waits for a body. `room` says whether there is room for so many bytes of it.
+    /// Reads a body. `room` is called with the size so far, and refuses a body that is too large.
     pub(super) async fn body(
         &mut self,
         exchange: &Exchange,
@@ -107,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(content.freeze())
     }
 
-    /// Waits for a body that nobody wants.
+    /// Reads and discards a body.
     pub(super) async fn skip(&mut self, body: Body) -> Result<(), NoBody> {
         self.credential(body, |_| {}, |_| Ok(())).await
     }
@@ -139,18 +144,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Waits until the client has gone, or for ever.
+    /// Waits until the client disconnects. Never returns if the client has pipelined more than `HEAD` bytes.
     pub(super) async fn gone(&mut self) {
         while self.unread.len() < HEAD {
             if !self.has_more().await {
                 return;
             }
         }
-        // That is seen when there is room for more.
+        // The buffer is full: the gateway notices the disconnect at its next write, or when it reads on.
         pending::<()>().await;
     }
 
-    /// Sends an answer, to its end.
+    /// Sends a response to its end.
     pub(super) async fn send(&mut self, response: Response, exchange: &Exchange) -> io::Result<()> {
         let mut head = Vec::with_capacity(MOST_HEADS);
         response.put_head(exchange, &mut head)?;
@@ -201,18 +206,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.stream.flush().await
     }
 
-    /// Ends what is sent.
+    /// Shuts down the sending side.
     pub(super) async fn end(&mut self) {
-        // Whoever has gone need not be told.
+        // An error means that the client has gone already.
         let _ = self.stream.shutdown().await;
     }
 
-    /// Reads what the client still sends: otherwise it may lose the answer that it was sent before.
+    /// Discards input until the client disconnects: unread input would reset the connection when it is closed, and
+    /// the client could lose the response.
     pub(super) async fn drain(&mut self) {
         while let Ok(1..) = read(&mut self.stream, |_| {}).await {}
     }
 
-    /// Waits for more. False if there will be no more.
+    /// Reads more input into the buffer. False at the end of the input, or on an error.
     async fn has_more(&mut self) -> bool {
         let Self { stream, unread } = self;
         let read = read(stream, |bytes| unread.extend_from_slice(bytes));
@@ -220,7 +226,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 }
 
-/// An empty one is the last.
+/// Appends one chunk of the chunked encoding; an empty one ends the body.
 fn put_chunk(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
     to.extend_from_slice(bytes);

@@ -56,8 +56,8 @@ impl Guard {
         let credential = self.credential(head, more)?;
         let agent = agent(head)?;
         match (&credential.agent, agent) {
-            (Some(own), Some(parsed)) if *own != parsed => Err(Refusal::ForeignAgent),
-            (own, parsed) => Ok(Caller { agent: own.clone().or(parsed), credential }),
+            (Some(own), Some(named)) if *own != named => Err(Refusal::ForeignAgent),
+            (own, named) => Ok(Caller { agent: own.clone().or(named), credential }),
         }
     }
 
@@ -87,8 +87,8 @@ impl Guard {
         head: &Head<'_>,
         more: &[Arc<Credential>],
     ) -> Result<Arc<Credential>, Refusal> {
-        let parsed = head.only("authorization").ok_or(Refusal::NoToken)?;
-        let (scheme, token) = parsed.split_once(' ').ok_or(Refusal::NoToken)?;
+        let value = head.only("authorization").ok_or(Refusal::NoToken)?;
+        let (scheme, token) = value.split_once(' ').ok_or(Refusal::NoToken)?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(Refusal::NoToken);
         }
@@ -181,13 +181,13 @@ mod tests {
     fn a_token_is_needed_and_has_to_be_right() {
         let host = ("host", "localhost");
         assert!(matches!(check(&[host]), Err(Refusal::NoToken)));
-        for parsed in ["Basic secret", "secret", "Bearer", "Bearer "] {
-            let checked = check(&[host, ("authorization", parsed)]);
-            assert!(matches!(checked, Err(Refusal::NoToken)), "{parsed}");
+        for value in ["Basic secret", "secret", "Bearer", "Bearer "] {
+            let checked = check(&[host, ("authorization", value)]);
+            assert!(matches!(checked, Err(Refusal::NoToken)), "{value}");
         }
-        for parsed in ["Bearer secre", "Bearer secret2", "bearer SECRET"] {
-            let checked = check(&[host, ("authorization", parsed)]);
-            assert!(matches!(checked, Err(Refusal::Token)), "{parsed}");
+        for value in ["Bearer secre", "Bearer secret2", "bearer SECRET"] {
+            let checked = check(&[host, ("authorization", value)]);
+            assert!(matches!(checked, Err(Refusal::Token)), "{value}");
         }
     }
 
@@ -199,8 +199,8 @@ mod tests {
         assert!(check(&[host, ci, ("ostler-agent", "ci")]).is_ok());
         let other = check(&[host, ci, ("ostler-agent", "other")]);
         assert!(matches!(other, Err(Refusal::ForeignAgent)));
-        let parsed = check(&[host, TOKEN, ("ostler-agent", "me")]).unwrap();
-        assert_eq!((parsed.agent.as_deref(), &*parsed.credential.name), (Some("me"), "main"));
+        let caller = check(&[host, TOKEN, ("ostler-agent", "me")]).unwrap();
+        assert_eq!((caller.agent.as_deref(), &*caller.credential.name), (Some("me"), "main"));
         assert!(matches!(check(&[host, TOKEN, ("ostler-agent", " ")]), Err(Refusal::Agent)));
     }
 }

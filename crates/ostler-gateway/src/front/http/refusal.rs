@@ -140,7 +140,7 @@ impl Refusal {
             Self::Full | Self::Closing | Self::NoId(_) => code::INTERNAL,
             _ => code::INVALID_REQUEST,
         };
-        let parsed = Response::json(message::error(b"", code, &self.to_string(), None));
-        Response { status: self.status(), header: self.header(), ..parsed }
+        let response = Response::json(message::error(b"", code, &self.to_string(), None));
+        Response { status: self.status(), header: self.header(), ..response }
     }
 }

@@ -108,16 +108,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             self.write(GO_ON).await.map_err(|_| NoBody::Gone)?;
         }
         let mut content = BytesMut::new();
-        self.credential(exchange.body, |bytes| content.extend_from_slice(bytes), room).await?;
+        self.read_body(exchange.body, |bytes| content.extend_from_slice(bytes), room).await?;
         Ok(content.freeze())
     }
 
     /// Reads and discards a body.
     pub(super) async fn skip(&mut self, body: Body) -> Result<(), NoBody> {
-        self.credential(body, |_| {}, |_| Ok(())).await
+        self.read_body(body, |_| {}, |_| Ok(())).await
     }
 
-    async fn credential(
+    async fn read_body(
         &mut self,
         mut rest: Body,
         mut see: impl FnMut(&[u8]),

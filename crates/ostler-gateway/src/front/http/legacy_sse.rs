@@ -34,7 +34,7 @@ impl Http {
         let endpoint = format!("{}?{SESSION}{}", head.path, written(session.id));
         let presence_guard = session.presence_guard();
         let ending = Ending { sessions: Arc::clone(&self.sessions), session };
-        Ok(Response::events(SseBody::of_old(reader, &endpoint, presence_guard, ending)))
+        Ok(Response::events(SseBody::legacy(reader, &endpoint, presence_guard, ending)))
     }
 
     pub(super) fn post_legacy_sse(

@@ -142,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RequestLoop<'_, S> {
         };
         let response = tokio::select! {
             biased;
-            response = self.http.hear(post, body) => response,
+            response = self.http.receive(post, body) => response,
             () = self.wire.gone() => return Next::Drop,
         };
         self.respond(response.unwrap_or_else(Refusal::into_response), exchange).await

@@ -105,10 +105,10 @@ impl Http {
     }
 
     /// Parses the body of a POST and answers it.
-    pub(super) async fn hear(&self, post: PostTarget, body: PostBody) -> Result<Response, Refusal> {
+    pub(super) async fn receive(&self, post: PostTarget, body: PostBody) -> Result<Response, Refusal> {
         match post {
             PostTarget::NewSession(caller, server) => {
-                self.arrive(caller, server.as_deref(), ParsedPost::parse(body, "")?).await
+                self.initialize(caller, server.as_deref(), ParsedPost::parse(body, "")?).await
             }
             PostTarget::InSession(presence_guard) => {
                 let parsed = ParsedPost::parse(body, &presence_guard.session().version)?;
@@ -126,7 +126,7 @@ impl Http {
     }
 
     /// Handles a POST without a session id, which must be an `initialize` request.
-    async fn arrive(
+    async fn initialize(
         &self,
         caller: Caller,
         server: Option<&str>,

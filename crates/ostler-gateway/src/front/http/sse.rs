@@ -60,7 +60,7 @@ impl SseBody {
     }
 
     /// Body of the HTTP+SSE transport: begins with the path for POSTs, and ends the session when it is dropped.
-    pub(super) fn of_old(
+    pub(super) fn legacy(
         reader: StreamReader,
         endpoint: &str,
         presence_guard: PresenceGuard,

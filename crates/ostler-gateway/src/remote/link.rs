@@ -172,7 +172,8 @@ impl Link {
         }
     }
 
-    /// Answers a request with an error. Without a session no request can be answered, so the session is lost instead.
+    /// Answers a request with an error. If `initialize` failed or the server forgot the session, the whole session is
+    /// lost instead.
     pub(super) async fn fail(&self, request: &Frame, failure: &Failure) {
         if matches!(failure, Failure::Forgotten(_)) || request.method() == b"initialize" {
             return self.lose(failure);

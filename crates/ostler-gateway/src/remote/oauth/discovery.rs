@@ -2,7 +2,7 @@
 //!
 //! The resource metadata (RFC 9728) of the remote server names its authorization servers; its address comes from the
 //! challenge or is a well-known one. A server without resource metadata is taken to use the configured issuer, or its
-//! own origin. The metadata of the authorization server (RFC 8414, or OpenID Connect discovery) then has the endpoints.
+//! own origin. The metadata of the authorization server (RFC 8414, or `openid-configuration`) then has the endpoints.
 //!
 //! A remote server is not trusted: its metadata must describe the server itself, a configured issuer (`pinned`) must be
 //! among those that it names, all addresses must use HTTPS, and only a server on this machine may name addresses on

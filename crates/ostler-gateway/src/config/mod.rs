@@ -2,7 +2,7 @@
 //!
 //! [`Search`] finds the file and [`load`] reads it. Reading has three steps: `Reader` walks the JSON syntax tree and
 //! collects problems, the structs in `form` list the known keys, and `settle` checks how they fit together and builds
-//! the [`File`]. [`resolve`] then fills in the templates of an entry for one client, with that client's environment and
+//! the `File`. [`resolve`] then fills in the templates of an entry for one client, with that client's environment and
 //! working directory, and returns the `Server` that a keeper starts.
 //!
 //! A file is accepted as a whole or not at all, and all its problems are reported together. An environment variable

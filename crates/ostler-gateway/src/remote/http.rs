@@ -5,8 +5,8 @@
 //! others.
 //!
 //! Redirects are followed only within the same origin, because requests carry credentials; a redirect to another origin
-//! is an error that names the origin. 301, 302 and 303 are followed only for GET: by convention,
-//! they turn a POST into a GET and drop its body.
+//! is an error that names the origin. 301, 302 and 303 are followed only for GET: by convention, they turn a
+//! POST into a GET and drop its body.
 
 use std::error::Error;
 use std::future::Future;

@@ -4,8 +4,8 @@
 //! as soon as the handshake has set them, and a bearer token from the `Keyring`. A request that gets 401 is repeated
 //! once if the keyring has a newer token; this is safe because the server rejected the first one without executing it.
 //!
-//! An unsuccessful status becomes a `Failure`. If it means that the server no longer knows the session, `lose` marks
-//! the whole session as lost and `lost` wakes the conversation; any other failure concerns only its own request.
+//! An unsuccessful status becomes a `Failure`. If `initialize` fails, or the server no longer knows the session, `lose`
+//! marks the whole session as lost and `lost` wakes the conversation. Other failures concern only their own request.
 
 use std::sync::OnceLock;
 use std::time::Duration;

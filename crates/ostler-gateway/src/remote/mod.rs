@@ -3,10 +3,10 @@
 //! The keeper treats a remote server like a local process: an instance reads and writes newline-delimited messages. A
 //! `Conversation` implements one instance; it carries the messages over Streamable HTTP or over the older HTTP+SSE
 //! transport, and corresponds to one MCP session at the server. Its `Link` holds the session state (session id,
-//! protocol version, credentials); `Http` is its connection pool, and [`oauth`] obtains bearer tokens.
+//! protocol version, credentials); `Http` is its connection pool, and `oauth` obtains bearer tokens.
 //!
-//! A request that may have reached the server is never sent a second time. If its response stream breaks, the stream is
-//! resumed by event id; otherwise the call fails.
+//! A request that the server may have executed is never sent a second time. If its response stream breaks, the stream
+//! is resumed by event id; otherwise the call fails.
 
 mod address;
 mod conversation;

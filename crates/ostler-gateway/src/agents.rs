@@ -1,10 +1,10 @@
-//! Agents, and how long the ones that ostler recognised by itself outlive their last session.
+//! Agents, and how long those that ostler recognised by itself outlive their last session.
 //!
-//! A client may name its agent; then what belongs to the agent ends with each server's idle timeout. Most clients
-//! name none, but tell their children which project they work in. Sessions of one project share instances as if they
-//! had named an agent. No user asked for that, so nothing of such an agent may outlive its last session by much:
-//! [`DetectedAgents`] counts the sessions, and closes the agent after a grace period in which a restarted client may
-//! come back.
+//! A client may name its agent; the agent's instances then stop after each server's idle timeout. Most clients name
+//! none, but tell their child processes which project they work in. ostler derives an agent from that, so that sessions
+//! of one project share instances. No user asked for this sharing, so such an agent may not outlive its last session by
+//! much: [`DetectedAgents`] counts the sessions of each detected agent, and closes the agent after a grace period in
+//! which a restarted client may return.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,13 +17,13 @@ use tokio::time::sleep_until;
 
 use crate::mutex::lock;
 
-/// How long a found agent outlives its last session, unless the configuration says otherwise.
+/// Default time for which a detected agent outlives its last session.
 pub(crate) const AGENT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest name of an agent, in bytes.
+/// Longest name of an agent, in bytes.
 pub(crate) const LONGEST_NAME: usize = 128;
 
-/// Whether it can be the name of an agent.
+/// Whether a text can be the name of an agent.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.trim().len())
 }
@@ -31,19 +31,20 @@ pub(crate) fn is_name(name: &str) -> bool {
 /// The agent that a client belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
-    /// Its name.
+    /// Name of the agent.
     pub name: String,
-    /// Where the name comes from.
+    /// Source of the name.
     pub origin: Origin,
 }
 
-/// Where an agent's name comes from.
+/// Source of an agent's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The user, the client or the configuration named it.
+    /// The user, the client or the configuration named the agent.
     Named,
-    /// ostler took it from what a client tells its children, such as its project directory.
+    /// ostler derived the name from variables that a client sets for its child processes, such as its project
+    /// directory.
     Found,
 }
 
@@ -59,27 +60,27 @@ impl Agent {
     }
 }
 
-/// A found agent of one principal.
+/// A detected agent of one principal.
 type Key = (Principal, Arc<str>);
 
-/// The sessions of every found agent.
+/// Session counts of all detected agents.
 #[derive(Debug, Default)]
 pub(crate) struct DetectedAgents {
     agents: Mutex<HashMap<Key, Sessions>>,
-    /// Told when an agent has lost its last session.
+    /// Notified when an agent loses its last session.
     left: Notify,
 }
 
-/// The sessions of one agent.
+/// Sessions of one agent.
 #[derive(Clone, Copy, Debug)]
 enum Sessions {
-    /// This many are open.
+    /// Number of open sessions.
     Open(usize),
-    /// The last one closed at this time.
+    /// Time at which the last session closed.
     ClosedAt(Instant),
 }
 
-/// Counts as a session of a found agent until it is dropped.
+/// Guard that counts as a session of a detected agent until it is dropped.
 #[derive(Debug)]
 pub(crate) struct AgentSession {
     agents: Arc<DetectedAgents>,
@@ -87,7 +88,7 @@ pub(crate) struct AgentSession {
 }
 
 impl DetectedAgents {
-    /// Counts a session of this agent.
+    /// Counts a session of this agent until the guard is dropped.
     pub(crate) fn enter(self: &Arc<Self>, principal: &Principal, name: &str) -> AgentSession {
         let key = (principal.clone(), Arc::from(name));
         let mut agents = lock(&self.agents);
@@ -99,14 +100,14 @@ impl DetectedAgents {
         AgentSession { agents: Arc::clone(self), key }
     }
 
-    /// Closes, with `close`, every agent that has had no session for the timeout, each in time. Never returns.
+    /// Calls `close` for every agent that had no session for `timeout`, as soon as that is due. Never returns.
     pub(crate) async fn close_unused(
         &self,
         timeout: impl Fn() -> Duration,
         close: impl Fn(&Principal, &str),
     ) {
         loop {
-            // Armed before the look, so that an agent that is left meanwhile is not missed.
+            // Created before the check, so that an agent that loses its last session meanwhile is not missed.
             let left = self.left.notified();
             match self.close_due(timeout(), &close) {
                 Some(next) => tokio::select! {
@@ -118,9 +119,9 @@ impl DetectedAgents {
         }
     }
 
-    /// Closes the agents whose time is up. Returns when the next one's is.
+    /// Closes the agents whose grace period is over. Returns when the next one ends.
     ///
-    /// The lock is held while an agent is closed: a session that enters meanwhile opens a new agent.
+    /// The lock is held during `close`: a session that enters meanwhile opens a new agent.
     fn close_due(&self, timeout: Duration, close: impl Fn(&Principal, &str)) -> Option<Instant> {
         let now = tokio::time::Instant::now().into_std();
         let mut next = None;

@@ -1,23 +1,31 @@
-//! Variables that a server can be given, and which of them it is.
+//! Environment variables, and which of them a server inherits.
+//!
+//! An `Environment` holds the variables of the gateway or of one client's session; `for_client` lays a client's
+//! variables over the gateway's. A server does not get all of them: `Inheritance` is an allow-list of names and
+//! patterns, by default `INHERITED`, which contains no secrets, or what `inheritEnv` lists. Some names are withheld
+//! from every server: ostler's own variables, and variables with the tokens of clients. `Names` is the set of patterns
+//! behind both lists.
+//!
+//! `Debug` shows only names, because values may be secret.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
-/// Somebody's variables: those of a client's session, or the gateway's own.
+/// Environment variables of a client's session or of the gateway.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
-    /// The `PATH` of the gateway, where a command is looked for that the client's own does not have.
+    /// The gateway's `PATH`, searched after the client's own.
     gateway_path: Option<OsString>,
 }
 
-/// What stands in `inheritEnv` for all that a server gets without it.
+/// Word in `inheritEnv` that stands for the default variables.
 pub const DEFAULTS: &str = "$default";
 
-/// What a server inherits unless its configuration says otherwise: what the MCP SDKs pass on, and what it
-/// takes to find the network, certificates, caches and a container engine. None of them is a secret.
+/// Variables that a server inherits by default: those that the MCP SDKs pass on, and those needed to find the network,
+/// certificates, caches and a container engine. None of them is secret.
 const INHERITED: &[&str] = &[
     "HOME",
     "LOGNAME",
@@ -56,33 +64,33 @@ const INHERITED: &[&str] = &[
     "CONTAINER_HOST",
 ];
 
-/// Ostler's own variables: they hold its token, or steer its commands. No pattern stands for them.
+/// Pattern of ostler's own variables, which hold its token or control its commands. Servers never inherit them.
 pub const OWN: &str = "OSTLER_*";
 
 /// The variables that a server inherits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inheritance {
     names: Names,
-    /// Never inherited, whatever `names` stands for.
+    /// Names that are never inherited, even if `names` matches them.
     withheld: Names,
 }
 
-/// Names of variables or tools, of which some may stand for many: `AWS_*`.
+/// A set of names of variables or tools, which may be patterns such as `AWS_*`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(BTreeSet<String>);
 
 impl Environment {
-    /// This process's own.
+    /// The environment of this process.
     pub fn of_process() -> Self {
         std::env::vars_os().collect()
     }
 
-    /// A variable's value.
+    /// Value of a variable.
     pub fn get(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
         self.variables.get(name.as_ref()).map(OsString::as_os_str)
     }
 
-    /// A client's variables before these, which are the gateway's.
+    /// Lays a client's variables over these, which are the gateway's.
     #[must_use]
     pub fn for_client(&self, client: Self) -> Self {
         let gateway_path = self.get("PATH").map(OsStr::to_owned);
@@ -91,24 +99,24 @@ impl Environment {
         Self { gateway_path, ..merged }
     }
 
-    /// The `PATH` of the gateway, if these are a client's.
+    /// The gateway's `PATH`, if this is a client's environment.
     pub(super) fn gateway_path(&self) -> Option<&OsStr> {
         self.gateway_path.as_deref()
     }
 
-    /// All of them, by name.
+    /// All variables in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// Those that are named.
+    /// The variables that match `names`.
     #[must_use]
     pub fn only(&self, names: &Names) -> Self {
         self.iter().filter(|(name, _)| names.contains(name)).collect()
     }
 
-    /// Those that a client sends to a gateway that asks for these names: of ostler's own only what is asked for
-    /// by its exact name.
+    /// The variables that a client sends to a gateway that asks for `names`. Patterns never match ostler's own
+    /// variables, which are sent only if asked for by their exact names.
     #[must_use]
     pub fn asked_for(&self, names: &Names) -> Self {
         let own: Names = [OWN].into_iter().collect();
@@ -147,32 +155,32 @@ impl IntoIterator for Environment {
 }
 
 impl fmt::Debug for Environment {
-    /// Values are secrets.
+    /// Shows only names: values may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.variables.keys()).finish()
     }
 }
 
 impl Names {
-    /// What a server inherits if nothing else is said.
+    /// Variables that a server inherits by default.
     pub fn inherited() -> Self {
         INHERITED.iter().copied().collect()
     }
 
-    /// Whether one is among them.
+    /// Whether a name or pattern of the set matches.
     pub fn contains(&self, name: impl AsRef<OsStr>) -> bool {
         let name = name.as_ref();
         self.0.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
     }
 
-    /// They, as they are written.
+    /// Names and patterns as written.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 }
 
 impl Inheritance {
-    /// What `inheritEnv` stands for, if it is said, without what is withheld from all servers.
+    /// Builds the allow-list from `inheritEnv` (`None` for the default), without the withheld names.
     pub(super) fn new(said: Option<&[String]>, withheld: &Names) -> Self {
         let (defaults, own): (Vec<_>, Vec<_>) =
             said.unwrap_or_default().iter().partition(|name| *name == DEFAULTS);
@@ -188,7 +196,7 @@ impl Inheritance {
         self.names.contains(name) && !self.withheld.contains(name)
     }
 
-    /// The part of an environment that is inherited. Functions that a shell has exported are code, and no SDK
+    /// The inherited part of an environment. Exported shell functions are left out: they are code, and no MCP SDK
     /// passes them on.
     #[must_use]
     pub fn of(&self, environment: &Environment) -> Environment {
@@ -197,7 +205,7 @@ impl Inheritance {
         all.filter(|(name, value)| self.contains(name) && !is_function(value)).collect()
     }
 
-    /// The names and patterns, as they are written.
+    /// Names and patterns as written.
     pub fn names(&self) -> &Names {
         &self.names
     }
@@ -215,8 +223,8 @@ impl<N: Into<String>> Extend<N> for Names {
     }
 }
 
-/// Whether a name is what a pattern with `*` and `?` stands for. Every `*` is tried again only as long as
-/// it is the last, so that no pattern takes long.
+/// Whether a name matches a pattern with `*` and `?`. Backtracking is limited to the last `*`, so that matching takes
+/// at most quadratic time.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {

@@ -1,23 +1,24 @@
-//! A file that one process holds at a time.
+//! Lock files: only one process at a time holds the lock.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How often a file is opened anew that its last holder has removed.
+/// Attempts to open and lock a file that its last holder keeps removing.
 const ATTEMPTS: usize = 100;
 
-/// A lock that falls with its holder. The file goes with it, unless the holder is killed.
+/// A held lock. Dropping it removes the file and releases the lock; after a kill the kernel releases it and the file
+/// stays.
 #[derive(Debug)]
 pub struct Lock {
     path: PathBuf,
-    /// Its lock falls when it is closed; close-on-exec keeps it from everybody else.
+    /// Closing the file releases the lock. The descriptor is close-on-exec, so child processes do not inherit it.
     _file: File,
 }
 
 impl Lock {
-    /// Takes it. `None`: somebody has it.
+    /// Takes the lock. Returns `None` if another holder has it.
     pub fn take(path: &Path) -> io::Result<Option<Self>> {
         for _ in 0..ATTEMPTS {
             let mut options = OpenOptions::new();
@@ -26,7 +27,7 @@ impl Lock {
                 Ok(()) if is_still(path, &file) => {
                     return Ok(Some(Self { path: path.to_owned(), _file: file }));
                 }
-                // Its last holder has removed it: others would not see that we have it.
+                // The last holder removed the file: other processes would lock a new file instead of this one.
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),
@@ -38,7 +39,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // While it is held: so that nobody waits for a file that is not there any more.
+        // Removed while locked, so that a process that has the old file open notices that it is gone.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,11 @@
-//! What a client may use.
+//! Server sets: the servers that a client may use, each in the client's own variant.
+//!
+//! Clients differ in environment and directory, so one configuration entry may resolve to different servers. The server
+//! set of a client maps each configured name to the resolved server, or to the reason why the client can't use it. The
+//! keeper knows a server by an id: its plain name, or the name with the fingerprint if variants must be told apart.
+//!
+//! `replace` installs a new set after a reload and returns which servers changed. Sessions look servers up for every
+//! message, so the set keeps only a summary of each; `edition` tells them whether it changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -14,56 +21,56 @@ use crate::mutex::lock;
 use crate::tools::Tools;
 use crate::variant;
 
-/// A server as the gateway offers it.
+/// A server that a client may use.
 #[derive(Clone, Debug)]
 pub struct AvailableServer {
-    /// How it is run.
+    /// How the server is run or reached.
     pub server: Server,
     /// Which of its tools may be used.
     pub tools: Tools,
-    /// What the configuration says of it.
+    /// Identity of the server in the catalog.
     pub identity: Identity,
 }
 
 impl AvailableServer {
-    /// Of a server that no configuration names.
+    /// A server without a configuration entry.
     pub fn new(server: Server, tools: Tools) -> Self {
         Self { identity: Identity::of(&server), server, tools }
     }
 }
 
-/// For each server what a client can have of it: itself, or the reason why not.
+/// For each server the client's variant, or the reason why the client can't use it.
 pub type AvailableServers = BTreeMap<String, Result<AvailableServer, String>>;
 
-/// The servers that one client sees, each in the variant that is the client's own.
+/// The servers that one client may use, each in the client's own variant.
 #[derive(Debug, Default)]
 pub struct ServerSet {
     items: Mutex<BTreeMap<Arc<str>, Entry>>,
-    /// How many times it was changed.
+    /// Number of replacements.
     edition: AtomicU64,
 }
 
-/// What is looked at by every message, and changed by a reload only.
+/// State of one server: read for every message, and written only by `replace`.
 #[derive(Clone, Debug)]
 enum Entry {
     Available(ServerSummary),
-    /// It can't be had, for this reason.
+    /// The client can't use the server, for this reason.
     Unavailable(Arc<str>),
 }
 
 #[derive(Clone, Debug)]
 struct ServerSummary {
-    /// What the keeper calls it.
+    /// Id of the server in the keeper.
     id: Arc<str>,
     identity: Arc<Identity>,
     sharing: Sharing,
     call_limit: Duration,
     tools: Arc<Tools>,
-    /// The client's values of the variables that don't tell two runs of the server apart.
+    /// The client's values of ambient variables, which do not distinguish variants.
     ambient: Arc<[(OsString, OsString)]>,
 }
 
-/// The ambient variables of the client that has a menu, for the instances that are started on its behalf.
+/// Ambient variables of the client that owns a server set, for instances that are started on its behalf.
 #[derive(Debug)]
 pub(crate) struct ClientVariables(Weak<ServerSet>);
 
@@ -84,25 +91,25 @@ impl Surroundings for ClientVariables {
     }
 }
 
-/// What follows from other offers on a menu.
+/// Result of replacing a server set.
 pub(crate) struct Replaced {
-    /// What the keeper has to know.
+    /// Servers for the keeper, by id.
     pub(crate) servers: BTreeMap<Arc<str>, Server>,
-    /// The servers that are others than before, or have come, or have gone.
+    /// Names of servers that changed, were added or were removed.
     pub(crate) changed: BTreeSet<Arc<str>>,
 }
 
-/// How the keeper calls the servers of a menu.
+/// How ids for the keeper are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// As everybody does: there is only one variant.
+    /// The id is the name: only one variant exists.
     Plain,
-    /// So that variants are told apart.
+    /// The id contains the fingerprint, to distinguish variants.
     Variants,
 }
 
 impl ServerSet {
-    /// Takes over these offers.
+    /// Replaces all servers of the set.
     pub(crate) fn replace(&self, available: AvailableServers, naming: Naming) -> Replaced {
         let mut servers = BTreeMap::new();
         let mut items = BTreeMap::new();
@@ -132,12 +139,12 @@ impl ServerSet {
         Replaced { servers, changed }
     }
 
-    /// Another number whenever it was changed.
+    /// Number that changes with every replacement.
     pub(crate) fn edition(&self) -> u64 {
         self.edition.load(Ordering::Acquire)
     }
 
-    /// What the keeper calls the servers on it.
+    /// Ids of the available servers in the keeper.
     pub(crate) fn ids(&self) -> Vec<Arc<str>> {
         let id = |item: &Entry| match item {
             Entry::Available(item) => Some(Arc::clone(&item.id)),
@@ -146,7 +153,7 @@ impl ServerSet {
         lock(&self.items).values().filter_map(id).collect()
     }
 
-    /// The servers that can't be had, and why.
+    /// Names of unavailable servers, with the reasons.
     pub(crate) fn unavailable(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let reason = |(name, item): (&Arc<str>, &Entry)| match item {
             Entry::Available(_) => None,
@@ -155,12 +162,12 @@ impl ServerSet {
         lock(&self.items).iter().filter_map(reason).collect()
     }
 
-    /// The servers, also those that can't be had.
+    /// Names of all servers, including unavailable ones.
     pub(crate) fn names(&self) -> Vec<Arc<str>> {
         lock(&self.items).keys().cloned().collect()
     }
 
-    /// Why a server can't be had, if that is known.
+    /// Why a server is unavailable, if the set contains it.
     pub(crate) fn unavailable_reason(&self, name: &str) -> Option<Arc<str>> {
         match lock(&self.items).get(name)? {
             Entry::Available(_) => None,
@@ -168,12 +175,12 @@ impl ServerSet {
         }
     }
 
-    /// What the keeper calls a server.
+    /// Id of an available server in the keeper.
     pub(crate) fn id(&self, name: &str) -> Option<Arc<str>> {
         self.there(name, |item| Arc::clone(&item.id))
     }
 
-    /// Where the catalog keeps what a server says to clients of this principal with this profile.
+    /// Catalog key of a server for clients of this principal with this profile.
     pub(crate) fn catalog_name(
         &self,
         server: &str,

@@ -1,7 +1,7 @@
-//! Containers that other programs have made: which engines there are, what carries a label of theirs, and removing one.
+//! Containers of other programs: finds the engines, lists containers by label, and removes a container.
 //!
 //! Nothing here looks at ostler's own labels. A container is removed only by its full id, and only if the engine still
-//! lists it with exactly the labels that it was found with. Every question has a limit.
+//! lists it with exactly the labels that it was found with. Every query has a time limit.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,38 +16,38 @@ use crate::engine::clear::block_on;
 use crate::engine::{Client, ListedContainer, Tool};
 use crate::spec::ServerSpec;
 
-/// Between two looks at whether a container is gone.
+/// Delay between two checks whether a container is gone.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// A container engine that a command of this process would use.
+/// A container engine that `docker` or `podman` would use in this environment.
 #[derive(Clone, Debug)]
 pub struct FoundEngine {
-    /// The command: `docker` or `podman`.
+    /// Command of the engine: `docker` or `podman`.
     pub command: &'static str,
-    /// Where it listens.
+    /// Address of the engine.
     pub endpoint: Endpoint,
-    /// Its version, or why it does not say.
+    /// Version of the engine, or why it is unknown.
     pub version: Result<String, Unreachable>,
-    /// Whether the process behind the socket is in this PID namespace, so that its clients can be seen from here.
+    /// Whether the process behind the socket is in this PID namespace, so that the engine's clients are visible here.
     pub is_local: bool,
 }
 
-/// A container as its engine tells it.
+/// A container as reported by its engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignContainer {
-    /// Its id, in full.
+    /// Full id.
     pub id: String,
-    /// Its names.
+    /// Names of the container.
     pub names: Vec<String>,
-    /// The image it was made from.
+    /// Image that it was created from.
     pub image: String,
-    /// Its state, in the engine's words.
+    /// State, in the engine's words.
     pub state: String,
-    /// All its labels.
+    /// All labels.
     pub labels: BTreeMap<String, String>,
-    /// When it was created, in seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub created: i64,
-    /// Whether it was made to run without a client.
+    /// Whether it was created to run without a client.
     pub is_detached: bool,
 }
 
@@ -60,12 +60,12 @@ pub enum RemoveError {
     /// The engine has no container with this id and these labels.
     #[error("the engine has no such container with the same labels any more")]
     Changed,
-    /// The engine still lists it.
+    /// The engine still lists the container, in this state.
     #[error("the engine still lists it as {0}")]
     StillThere(String),
 }
 
-/// The engines that `docker` and `podman` would use with this environment, each asked for its version within `limit`.
+/// Finds the engines that `docker` and `podman` would use in this environment, and queries each version within `limit`.
 pub fn engines(limit: Duration) -> Vec<FoundEngine> {
     let spec = |program: &str| ServerSpec {
         name: program.to_owned(),
@@ -80,7 +80,7 @@ pub fn engines(limit: Duration) -> Vec<FoundEngine> {
         .filter_map(|(command, tool)| Some((command, Endpoint::of(&spec(command), tool).ok()?)));
     let mut engines: Vec<FoundEngine> = Vec::new();
     for (command, endpoint) in found {
-        // Podman's service may be docker's engine as well.
+        // Docker's command may be configured to use Podman's service.
         if !engines.iter().any(|known| known.endpoint == endpoint) {
             engines.push(ask_version(command, endpoint, limit));
         }
@@ -102,14 +102,14 @@ fn ask_version(command: &'static str, endpoint: Endpoint, limit: Duration) -> Fo
     FoundEngine { command, endpoint, version, is_local }
 }
 
-/// The kernel tells no pid of a peer that is in another PID namespace.
+/// Whether the engine's process is in this PID namespace: the kernel reports no pid for a peer in another one.
 async fn is_local(endpoint: &Endpoint) -> bool {
     let Endpoint::Unix(path) = endpoint else { return false };
     let Ok(stream) = UnixStream::connect(path).await else { return false };
     stream.peer_cred().is_ok_and(|peer| peer.pid().is_some_and(|pid| pid > 0))
 }
 
-/// The containers with this label (`name=value`), whatever their state.
+/// Lists containers with this label (name and value), in any state.
 pub fn labelled(
     endpoint: &Endpoint,
     label: (&str, &str),
@@ -126,7 +126,7 @@ async fn list(
     let client = Client::connect(endpoint, limit).await?;
     let mut found = Vec::new();
     for listed in client.labelled(&format!("{name}={value}")).await? {
-        // How an engine understands a filter decides nothing.
+        // The label is checked again, because engines interpret filters differently.
         if listed.label(name) == Some(value) {
             let is_detached = client.details(&listed.id).await?.is_detached();
             found.push(foreign(listed, is_detached));
@@ -142,13 +142,13 @@ fn foreign(listed: ListedContainer, is_detached: bool) -> ForeignContainer {
     ForeignContainer { id: listed.id, names, image, state, labels, created, is_detached }
 }
 
-/// The memory that a container uses, in bytes, as far as the engine says so in time: some take seconds to measure it.
+/// Memory that a container uses, in bytes; `None` if the engine does not report it in time, as some take seconds.
 pub fn memory_of(endpoint: &Endpoint, id: &str, limit: Duration) -> Option<u64> {
     let memory = async { Client::connect(endpoint, limit).await?.memory_of(id).await };
     blocking(endpoint, within(endpoint, limit, memory)).ok().flatten()
 }
 
-/// The images of all containers that run.
+/// Images of all running containers.
 pub fn running_images(endpoint: &Endpoint, limit: Duration) -> Result<Vec<String>, Unreachable> {
     let images = async {
         let running = Client::connect(endpoint, limit).await?.running().await?;
@@ -157,8 +157,8 @@ pub fn running_images(endpoint: &Endpoint, limit: Duration) -> Result<Vec<String
     blocking(endpoint, within(endpoint, limit, images))
 }
 
-/// Stops and removes a container, with the volumes that have no name. Its id and labels are checked again first, and the
-/// engine's list is the proof that it is gone.
+/// Stops and removes a container and its anonymous volumes. Checks its id and labels first; the engine's list proves
+/// that it is gone.
 pub fn remove(
     endpoint: &Endpoint,
     container: &ForeignContainer,
@@ -173,7 +173,7 @@ pub fn remove(
         if there.is_none() {
             return Ok(Err(RemoveError::Changed));
         }
-        // An answer to either means no more than "look again".
+        // The results are ignored: only the list shows whether the container is gone.
         let _ = client.stop(&container.id, grace).await;
         let _ = client.remove(&container.id).await;
         for _ in 0..limit.as_millis() / BETWEEN_LOOKS.as_millis() {
@@ -188,7 +188,7 @@ pub fn remove(
     blocking(endpoint, within(endpoint, grace + limit * 3, ending))?
 }
 
-/// The state of the container, if the engine has it with the same labels.
+/// State of the container, if the engine lists it with the same labels.
 async fn find(
     client: &Client,
     label: &str,

@@ -1,4 +1,4 @@
-//! What costs or endangers without being left over: duplicates, zombies and secrets on command lines.
+//! Advice about processes that are in use: duplicate servers, zombies, and secrets on command lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use super::names::{is_wrapper, mcp_server};
 use super::table::{Seen, Table};
 use crate::render;
 
-/// A server that a living client has.
+/// A server with a living client.
 struct Running<'t> {
     server: String,
-    /// The topmost wrapper or server below the client.
+    /// Topmost wrapper or server below the client.
     root: &'t Seen,
     client: Option<&'t Seen>,
 }
 
-/// All advice about this table; `left` are the processes that are left over.
+/// All advice about the table; `left` are the pids of leftovers.
 pub(crate) fn advice(table: &Table, left: &BTreeSet<i32>) -> Vec<Find> {
     let running = running(table, left);
     let mut finds = duplicates(table, &running);
@@ -27,7 +27,7 @@ pub(crate) fn advice(table: &Table, left: &BTreeSet<i32>) -> Vec<Find> {
     finds
 }
 
-/// The servers of living clients, each once. What runs below ostler is shared already.
+/// Servers of living clients, each once. Servers below ostler are left out: they are shared already.
 fn running<'t>(table: &'t Table, left: &BTreeSet<i32>) -> Vec<Running<'t>> {
     let named =
         table.all().filter(|one| one.is_ours && !one.is_zombie && !left.contains(&one.pid()));
@@ -40,7 +40,7 @@ fn running<'t>(table: &'t Table, left: &BTreeSet<i32>) -> Vec<Running<'t>> {
         .collect()
 }
 
-/// The topmost wrapper or server of the chain that leads to a process.
+/// The topmost wrapper or server of the chain above a process.
 fn root_of<'t>(table: &'t Table, from: &'t Seen) -> &'t Seen {
     let is_link =
         |one: &&Seen| one.is_ours && (is_wrapper(&one.words) || mcp_server(&one.words).is_some());
@@ -92,7 +92,7 @@ fn duplicate(table: &Table, command: &str, copies: &[&Running]) -> Option<Find> 
     })
 }
 
-/// Ended processes under a living host or server that does not reap them.
+/// Ended processes below a living host or server that does not reap them.
 fn zombies(table: &Table) -> Vec<Find> {
     let mut by_parent: BTreeMap<i32, Vec<&Seen>> = BTreeMap::new();
     for one in table.all().filter(|one| one.is_zombie) {

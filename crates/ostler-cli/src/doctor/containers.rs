@@ -1,10 +1,10 @@
-//! Containers that Docker's MCP gateway has left.
+//! Finds containers that Docker's MCP gateway left behind.
 //!
-//! The gateway runs each server as `docker run -i` with labels that name the server, and no label says which gateway that
-//! was. The docker command is the container's client. So a container is left over if it was made to have a client, and no
-//! docker command that could be it is running: none for a server of that name which began shortly before the container was
-//! created, and none that names the container. Containers are judged only if all clients could be seen from here: the engine
-//! is on this machine, other users' command lines can be read, and no gateway runs in a container.
+//! The gateway runs each server as `docker run -i` with labels that name the server; no label names the gateway. The
+//! docker command is the container's client. So a container is left over if it was created with a client and no running
+//! docker command can be that client: none for a server of that name that started shortly before the container was
+//! created, and none that names the container. Containers are judged only if all possible clients are visible: the
+//! engine is on this machine, the command lines of other users are readable, and no gateway runs in a container.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,19 +15,20 @@ use super::find::{Certainty, Find, FindId, FoundContainer, Kind};
 use super::scan::sees_everyone;
 use super::table::{Seen, Table};
 
-/// The label of all containers of the gateway, and that of the server's name.
+/// Label of all containers of the gateway, and label with the server's name.
 const GATEWAY: (&str, &str) = ("docker-mcp", "true");
 const SERVER: &str = "docker-mcp-name";
-/// A gateway that itself runs in a container.
+/// Image of a gateway that runs in a container itself.
 const GATEWAY_IMAGE: &str = "docker/mcp-gateway";
-/// For an engine to say what it has.
+/// Timeout for a query to an engine.
 const LIMIT: Duration = Duration::from_secs(2);
-/// A container is created that soon after its client has started, also on a loaded machine, in milliseconds.
+/// Longest time between the start of the client and the creation of its container, in milliseconds, on a loaded
+/// machine.
 const CREATED_WITHIN: u64 = 120_000;
-/// Clocks of engine and kernel are compared in whole seconds.
+/// Tolerance in milliseconds: the engine reports times in whole seconds.
 const TOLERANCE: u64 = 2000;
 
-/// What the engines hold, and what could not be judged.
+/// Containers that were left over, and notes about those that could not be judged.
 #[derive(Debug, Default)]
 pub(crate) struct Containers {
     pub(crate) finds: Vec<(Find, Endpoint, ForeignContainer)>,
@@ -76,7 +77,7 @@ fn of_engine(
     Ok(left.map(|one| (find(&one, endpoint, now), endpoint.clone(), one)).collect())
 }
 
-/// Whether no process can be the container's client.
+/// Whether no running process can be the container's client.
 fn is_left(table: &Table, container: &ForeignContainer, now: u64) -> bool {
     !container.is_detached
         && !container.labels.contains_key("ostler.instance")
@@ -103,7 +104,7 @@ fn may_be_client(process: &Seen, container: &ForeignContainer, now: u64) -> bool
     process.words.iter().any(|word| word.ends_with(&label)) && is_before
 }
 
-/// In milliseconds since 1970.
+/// Creation time in milliseconds since 1970.
 fn created(container: &ForeignContainer) -> u64 {
     u64::try_from(container.created).unwrap_or_default() * 1000
 }

@@ -1,4 +1,4 @@
-//! The kernel's diagnostics of unix sockets (`sock_diag(7)`): which socket is at the other end of one.
+//! Kernel diagnostics of unix sockets (`sock_diag(7)`), which identify the peer of a socket.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,29 +7,29 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
 
-/// `SOCK_DIAG_BY_FAMILY`, the kind of the request and of its answer.
+/// `SOCK_DIAG_BY_FAMILY`: type of the request and of its response.
 const BY_FAMILY: u16 = 20;
 const REQUEST: u16 = 1;
-/// What the answer should hold beside the basics: the peer.
+/// Flag that requests the peer's inode.
 const SHOW_PEER: u32 = 4;
-/// The attributes of an answer.
+/// Attributes of a response.
 const PEER: u16 = 2;
 const SHUTDOWN: u16 = 6;
-/// A socket that neither sends nor receives any more: its peer is closed.
+/// Shutdown in both directions: the peer is closed.
 const BOTH_WAYS: u8 = 3;
-/// Header, then the fixed part of an answer.
+/// Lengths of the netlink header and of the fixed part of a response, in bytes.
 const HEADER: usize = 16;
 const FIXED: usize = 16;
 
-/// The other end of a socket.
+/// Peer of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PeerSocket {
     Closed,
-    /// Its inode.
+    /// Inode of the peer.
     Open(u64),
 }
 
-/// A line to the kernel.
+/// Netlink socket for diagnostics.
 #[derive(Debug)]
 pub(super) struct SocketDiagnostics(OwnedFd);
 
@@ -40,12 +40,12 @@ impl SocketDiagnostics {
         Ok(Self(socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?))
     }
 
-    /// What is at the other end of the unix socket with this inode. `None`: there is no such socket here.
+    /// Peer of the unix socket with this inode; `None` if there is no such socket.
     pub(super) fn peer(&self, inode: u64) -> Option<PeerSocket> {
         let request = request(u32::try_from(inode).ok()?);
         send(&self.0, &request, SendFlags::empty()).ok()?;
         let mut answer = [0; 1024];
-        // The kernel answers before the request returns.
+        // The kernel has queued the response before `send` returns.
         let (length, _) = recv(&self.0, &mut answer, RecvFlags::empty()).ok()?;
         read(answer.get(..length)?)
     }
@@ -54,7 +54,7 @@ impl SocketDiagnostics {
 fn request(inode: u32) -> Vec<u8> {
     let family = u8::try_from(AddressFamily::UNIX.as_raw()).unwrap_or_default();
     let mut body = vec![family, 0, 0, 0];
-    // All states, this inode, the peer as well, any cookie.
+    // All states, this inode, with the peer, any cookie.
     for number in [u32::MAX, inode, SHOW_PEER, u32::MAX, u32::MAX] {
         body.extend(number.to_ne_bytes());
     }

@@ -1,4 +1,4 @@
-//! A find: one thing that the audit has noticed, with its evidence and cost.
+//! Finds: results of the audit, each with its evidence and cost.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,60 +9,60 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::table::Seen;
 
-/// One thing that the audit has noticed. Its JSON is documented in `docs/doctor.md`.
+/// One result of the audit. Its JSON is documented in `docs/doctor.md`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Find {
     pub(crate) id: FindId,
     pub(crate) kind: Kind,
     pub(crate) certainty: Certainty,
-    /// The server that it is about, by a name that people know.
+    /// Readable name of the server.
     pub(crate) server: String,
-    /// Its command line, with a mask over what might be a secret.
+    /// Command line with secrets masked, or a description of the container.
     pub(crate) command: String,
-    /// The agent host that it belongs or belonged to, if that is known.
+    /// Agent host that it belongs or belonged to, if known.
     pub(crate) host: Option<String>,
-    /// What the finding rests on, one fact each.
+    /// Facts that the find rests on.
     pub(crate) evidence: Vec<String>,
-    /// Milliseconds since its start.
+    /// Age in milliseconds.
     pub(crate) age: u64,
-    /// Bytes that it uses, or that sharing would save.
+    /// Memory in bytes that it uses, or that sharing would save.
     pub(crate) memory: u64,
-    /// The processes that it consists of, the root first.
+    /// Processes of the find, the root first.
     pub(crate) processes: Vec<FoundProcess>,
     pub(crate) container: Option<FoundContainer>,
-    /// The command that acts on it.
+    /// Command that acts on the find.
     pub(crate) action: Option<String>,
 }
 
-/// What kind of thing was noticed.
+/// Kind of a find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
-    /// A server of ostler whose owner and guardian are dead.
+    /// An instance of ostler whose owner and guardian are dead.
     DeadOwner,
     /// An MCP server whose host is gone.
     OrphanedServer,
-    /// A process that such a server has started, and that outlived it.
+    /// A process that an MCP server started and that outlived the server.
     OrphanedHelper,
     /// A container of Docker's MCP gateway without a client.
     OrphanedContainer,
-    /// The same server several times.
+    /// Several copies of the same server.
     DuplicateServers,
-    /// Ended processes that a host does not reap.
+    /// Ended processes that their parent does not reap.
     Zombies,
-    /// A secret that every user of the machine can read.
+    /// A secret on a command line, which every user of the machine can read.
     SecretOnCommandLine,
 }
 
-/// How sure it is that nothing needs the find any more.
+/// How certain it is that the find is no longer needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Certainty {
-    /// A ledger of ostler says so.
+    /// A ledger of ostler records that the owner is dead.
     Certain,
-    /// The evidence says so. It is ended only by its id.
+    /// The evidence suggests it. `ostler reap` ends such a find only by its id.
     Likely,
-    /// Nothing is to be ended.
+    /// There is nothing to end.
     Advice,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Certainty {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FoundProcess {
     pub(crate) pid: i32,
-    /// In clock ticks since boot: with the pid, its identity.
+    /// Start time in clock ticks since boot; identifies the process together with the pid.
     pub(crate) start: u64,
     pub(crate) name: String,
 }
@@ -82,22 +82,22 @@ pub(crate) struct FoundContainer {
     pub(crate) name: String,
     pub(crate) image: String,
     pub(crate) state: String,
-    /// The engine that has it.
+    /// Address of the engine that has the container.
     pub(crate) engine: String,
 }
 
-/// The name of a find: a letter for its kind, and what identifies the process or container. The same thing has the same
-/// id in every audit, and no other thing ever gets it.
+/// Id of a find: a letter for its kind, and the identity of the process or container. The id of a process or container
+/// is the same in every audit, and is never reused for another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FindId(String);
 
-/// Not an id of a find.
+/// The text is no id of a find.
 #[derive(Debug, thiserror::Error)]
 #[error("not an id of a find; `ostler doctor` and `ostler reap` print them, such as p4711-1xk2f")]
 pub(crate) struct InvalidFindId;
 
 impl FindId {
-    /// Of a process that can be ended.
+    /// Id of a process that can be ended.
     pub(crate) fn of_process(identity: Identity) -> Self {
         Self::with('p', identity)
     }
@@ -118,9 +118,9 @@ impl FindId {
         Self(format!("i{}", short(id)))
     }
 
-    /// Of copies with one command line.
+    /// Id of several copies with one command line.
     pub(crate) fn of_command(command: &str) -> Self {
-        // FNV-1a: short and the same in every version.
+        // FNV-1a is short, and the same in every version.
         let hash = command.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -178,7 +178,7 @@ impl From<&Seen> for FoundProcess {
 }
 
 impl Kind {
-    /// Whether it is something that was left behind, which decides the exit status.
+    /// Whether the find was left behind by an ended host or owner. Such finds set the exit status.
     pub(crate) fn is_left_over(self) -> bool {
         self <= Self::OrphanedContainer
     }
@@ -198,7 +198,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A command line for people, without secrets.
+/// Command line with secrets masked.
 pub(crate) fn shown(words: &[String]) -> String {
     masked_command(words).join(" ").trim_end().to_owned()
 }

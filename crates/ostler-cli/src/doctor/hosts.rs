@@ -1,8 +1,8 @@
-//! Agent hosts: how a running one is recognised, and what an environment says about the one that is gone.
+//! Recognises agent hosts: running ones by program, and ended ones by the variables that they set for their children.
 
 use super::table::Seen;
 
-/// Programs that start MCP servers, by the name of the process, its program or its script.
+/// Programs that start MCP servers, by name of the process, program or script.
 const PROGRAMS: &[(&str, &str)] = &[
     ("claude", "Claude Code"),
     ("claude-code", "Claude Code"),
@@ -39,7 +39,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("toolport", "Toolport"),
 ];
 
-/// Variables that hosts set for what they start, the more specific host first: an agent may run in an editor's terminal.
+/// Variables that hosts set for their children, more specific hosts first: an agent may run in an editor's terminal.
 pub(crate) const MARKS: &[(&str, &str)] = &[
     ("CLAUDECODE", "Claude Code"),
     ("CLAUDE_CODE_ENTRYPOINT", "Claude Code"),
@@ -63,10 +63,10 @@ pub(crate) const MARKS: &[(&str, &str)] = &[
     ("VSCODE_CWD", "VS Code"),
 ];
 
-/// The variable in which npx passes on the command that it runs, to everything below it.
+/// Variable in which npx passes its command on to all descendants.
 pub(crate) const NPX_SCRIPT: &str = "npm_lifecycle_script";
 
-/// The host that a living process is, if it is one.
+/// Name of the host that a living process is, if any.
 pub(crate) fn host_of(process: &Seen) -> Option<&'static str> {
     if process.is_zombie {
         return None;
@@ -77,7 +77,7 @@ pub(crate) fn host_of(process: &Seen) -> Option<&'static str> {
         let name = name.split('.').next().unwrap_or_default();
         PROGRAMS.iter().find(|(program, _)| *program == name).map(|(_, host)| *host)
     };
-    // `codex mcp-server` and `claude mcp serve` are servers themselves.
+    // `codex mcp-server` and `claude mcp serve` are servers, not hosts.
     let serves = process.words.get(1).is_some_and(|word| word == "mcp" || word == "mcp-server");
     if serves && !first.ends_with("docker-mcp") {
         return None;
@@ -87,14 +87,14 @@ pub(crate) fn host_of(process: &Seen) -> Option<&'static str> {
     known(&process.name).or_else(|| known(first)).or(package).or_else(|| docker_gateway(process))
 }
 
-/// `docker mcp gateway run`, and the plugin that it becomes.
+/// Recognises `docker mcp gateway run` and the plugin process that it becomes.
 fn docker_gateway(process: &Seen) -> Option<&'static str> {
     let words = process.words.iter().map(String::as_str);
     let tail: Vec<&str> = words.skip_while(|word| *word != "mcp").take(3).collect();
     (tail == ["mcp", "gateway", "run"]).then_some("Docker's MCP gateway")
 }
 
-/// Whether this is a process of ostler's own: what is below one is not judged here.
+/// Whether the process belongs to ostler. Processes below it are not judged here.
 pub(crate) fn is_ostler(process: &Seen) -> bool {
     let first = process.words.first().map(String::as_str).unwrap_or_default();
     let program = first.rsplit('/').next().unwrap_or(first);
@@ -102,7 +102,7 @@ pub(crate) fn is_ostler(process: &Seen) -> bool {
     own.contains(&program) || own.contains(&process.name.as_str())
 }
 
-/// The host that has set a variable in this environment, and the variable.
+/// The host that set a variable in the environment of a process, and the variable.
 pub(crate) fn marked_by(process: &Seen) -> Option<(&'static str, &'static str)> {
     let mark = MARKS.iter().find(|(variable, _)| process.variables.contains_key(variable));
     mark.map(|(variable, host)| (*host, *variable))

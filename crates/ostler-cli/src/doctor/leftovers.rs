@@ -1,19 +1,21 @@
-//! Which processes another host has left behind: a pure function of the process table.
+//! Finds processes that other hosts left behind: a pure function of the process table.
 //!
 //! A process is an *orphaned server* if all of this holds:
 //! - it runs as this user, in this PID namespace, and carries no mark of ostler;
 //! - its command line names an MCP server ([`names`](super::names));
-//! - every process between it and its adoptive parent is a wrapper or a server too, so no unknown program may be its client;
-//! - the topmost of them was adopted: by process 1, by systemd of the user, or by a process in another session, which can't
-//!   have started it;
+//! - every process between it and its adoptive parent is a wrapper or a server too, so no unknown program may be its
+//!   client;
+//! - the topmost of them was adopted: by process 1, by systemd of the user, or by a process in another session, which
+//!   can't have started it;
 //! - neither an agent host nor ostler is among its ancestors;
 //! - stdin and stdout of the topmost one are pipes or sockets that no process holds at the other end, or only processes
 //!   that are left over themselves: a stdio server that no client can speak to any more;
 //! - no client is connected to a socket that it or a process below it listens on.
 //!
-//! A service of systemd, a server under `nohup`, a daemon on HTTP or one in a terminal have another stdin, and a living host
-//! holds its ends. An *orphaned helper* has no such name and stdin; its environment says that npx has started it for an MCP
-//! server, it was adopted, listens for nothing, and no server of that command that is older than the helper lives.
+//! A systemd service, a server under `nohup`, an HTTP daemon and a server in a terminal have another kind of stdin, and
+//! a living host holds the other ends of its pipes. An *orphaned helper* has no such name and stdin: its environment
+//! shows that npx started it for an MCP server, it was adopted, it listens on no socket, and no server of the same
+//! command that is older than the helper is alive.
 
 use std::collections::BTreeSet;
 
@@ -25,12 +27,12 @@ use super::table::{Channel, Seen, Serving, Stream, Table};
 /// The root of a process tree that may be left over.
 struct Candidate<'t> {
     root: &'t Seen,
-    /// The process that names the server.
+    /// Name of the server.
     server: String,
     adopter: &'t Seen,
 }
 
-/// All that other hosts have left in this table.
+/// All leftovers of other hosts in the table.
 pub(crate) fn leftovers(table: &Table, own_pid: i32) -> Vec<Find> {
     let servers = orphaned_servers(table, own_pid);
     let gone = members(table, &servers);
@@ -48,7 +50,7 @@ fn orphaned_servers(table: &Table, own_pid: i32) -> Vec<Candidate<'_>> {
         .filter(|one| one.root.stdin.is_channel() && one.root.stdout.is_channel())
         .filter(|one| may_end(table, one.root, own_pid) && seen.insert(one.root.pid()))
         .collect();
-    // A server whose client lives keeps those alive that it holds an end of, and so on.
+    // A server with a living client also keeps those servers whose other ends it holds, and so on.
     loop {
         let gone = members(table, &candidates);
         let before = candidates.len();
@@ -88,7 +90,7 @@ fn is_judged(one: &Seen) -> bool {
     one.is_ours && !one.is_zombie && !one.variables.contains_key(ostler::INSTANCE_VARIABLE)
 }
 
-/// The topmost process of the chain that leads to `from`, if only wrappers and servers are in it and it was adopted.
+/// The topmost process above `from`, if it was adopted and the chain consists only of wrappers and servers.
 fn candidate<'t>(table: &'t Table, from: &'t Seen, server: String) -> Option<Candidate<'t>> {
     let mut root = from;
     loop {
@@ -104,17 +106,17 @@ fn candidate<'t>(table: &'t Table, from: &'t Seen, server: String) -> Option<Can
     }
 }
 
-/// The parent of a process, if another process has started it.
+/// The parent of a process, if the parent adopted it and did not start it.
 fn adopter<'t>(table: &'t Table, of: &Seen) -> Option<&'t Seen> {
     let parent = table.get(of.parent)?;
     let is_init = parent.pid() == 1
         || (parent.name == "systemd" && parent.words.iter().any(|word| word == "--user"));
-    // Children are born into their parent's session, and leave it only as the leader of their own.
+    // A child starts in its parent's session, and leaves it only by becoming the leader of its own.
     let is_from_elsewhere = of.session != of.pid() && of.session != parent.session;
     (is_init || is_from_elsewhere).then_some(parent)
 }
 
-/// Whether nothing above or below speaks against ending it.
+/// Whether neither ancestors nor descendants show that the process is needed.
 fn may_end(table: &Table, root: &Seen, own_pid: i32) -> bool {
     let is_hosted = table.ancestors(root).any(|above| host_of(above).is_some() || is_ostler(above));
     let tree = table.tree(root.pid());
@@ -136,13 +138,13 @@ fn is_unheld(end: &Stream, gone: &BTreeSet<i32>) -> bool {
     end.peers().is_some_and(|peers| peers.iter().all(|peer| gone.contains(peer)))
 }
 
-/// The server that npx runs with this command.
+/// Name of the server that npx runs with this command.
 fn server_of_script(script: &str) -> Option<String> {
     let words = script.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_owned());
     mcp_server(&words.collect::<Vec<_>>())
 }
 
-/// Whether the helper may belong to a server that runs: one of the same command that is older.
+/// Whether an older server of the same command is alive, which the helper may belong to.
 fn has_living_server(table: &Table, helper: &Seen, script: &str, gone: &BTreeSet<i32>) -> bool {
     table.all().any(|one| {
         let is_same = one.variables.get(NPX_SCRIPT).is_some_and(|other| other == script);

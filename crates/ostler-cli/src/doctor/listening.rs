@@ -1,22 +1,22 @@
-//! Which processes listen for clients of their own, and whether one is connected.
+//! Finds processes that listen on sockets, and whether clients are connected to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use super::table::Serving;
 
-/// `TCP_LISTEN` and `TCP_ESTABLISHED` as `/proc/net` writes them.
+/// `TCP_LISTEN` and `TCP_ESTABLISHED` in the notation of `/proc/net`.
 const LISTENING: &str = "0A";
 const ESTABLISHED: &str = "01";
 /// `__SO_ACCEPTCON` and `SS_CONNECTED` of unix sockets.
 const ACCEPTS: u32 = 0x1_0000;
 const CONNECTED: &str = "03";
 
-/// The sockets of this network namespace, by inode.
+/// Sockets of this network namespace, by inode.
 #[derive(Debug, Default)]
 pub(super) struct Listening {
     listeners: BTreeMap<u64, String>,
-    /// Connections by the name of the local end, which is that of the listener that has accepted them.
+    /// Local ports or paths of connections; an accepted connection has that of its listener.
     connections: BTreeMap<u64, String>,
 }
 
@@ -57,7 +57,7 @@ impl Listening {
         }
     }
 
-    /// What the process with these sockets does for clients of its own.
+    /// Whether the process with these sockets serves clients.
     pub(super) fn of(&self, sockets: impl Iterator<Item = u64>) -> Serving {
         let sockets: Vec<u64> = sockets.collect();
         let names = |known: &BTreeMap<u64, String>| -> BTreeSet<String> {

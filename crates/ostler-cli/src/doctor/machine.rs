@@ -1,4 +1,4 @@
-//! What ostler can do on this machine: containment, engines, launchers, configuration, gateways.
+//! Capabilities of this machine: containment, container engines, launchers, configuration, gateways.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use crate::commands::check;
 use crate::gateways::Which;
 use crate::out::chain;
 
-/// The programs whose versions are shown.
+/// Programs whose versions are shown.
 const TOOLS: [&str; 6] = ["docker", "podman", "node", "npx", "uv", "uvx"];
 
-/// What is here.
+/// State of this machine.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) containment: Containment,
@@ -26,16 +26,16 @@ pub(crate) struct Machine {
     pub(crate) gateways: Vec<Gateway>,
 }
 
-/// How firmly servers can be held.
+/// Available levels of containment.
 #[derive(Debug, Serialize)]
 pub(crate) struct Containment {
-    /// What `auto` gives.
+    /// Level that `auto` gives.
     pub(crate) auto: Level,
-    /// The cgroup below which leaves are made.
+    /// The cgroup in which leaves are created.
     pub(crate) cgroup: Option<PathBuf>,
-    /// Why there is no leaf, and what to do.
+    /// Why leaves are unavailable, and how to change that.
     pub(crate) no_leaf: Option<String>,
-    /// Why `strict` is not available, as far as settings of the kernel say.
+    /// Why `strict` is unavailable, according to kernel settings.
     pub(crate) no_strict: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Engine {
 pub(crate) struct Configuration {
     pub(crate) file: Option<PathBuf>,
     pub(crate) servers: usize,
-    /// What `ostler check` would complain about.
+    /// Problems that `ostler check` reports.
     pub(crate) problems: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ impl Containment {
     }
 }
 
-/// Root needs no user namespace; others do, and these settings forbid them.
+/// Kernel setting that forbids user namespaces. Root needs none.
 fn no_strict() -> Option<String> {
     if geteuid().is_root() {
         return None;
@@ -132,7 +132,7 @@ impl Configuration {
     }
 }
 
-/// The rest of a complaint shows the place in the file.
+/// First line of a problem; the other lines show the place in the file.
 fn first_line(complaint: &str) -> String {
     complaint.lines().next().unwrap_or_default().to_owned()
 }

@@ -38,23 +38,23 @@ pub(crate) use report::{Report, describe};
 
 use containers::containers;
 
-/// Between two looks at the process table.
+/// Delay between two scans of the process table.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
-/// For an engine to answer.
+/// Timeout for a container engine's version.
 const ENGINE_LIMIT: Duration = Duration::from_secs(2);
 
-/// What was found, with what is needed to act on it.
+/// Result of an audit, with the containers needed to act on it.
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     pub(crate) finds: Vec<Find>,
     /// What could not be judged, and why.
     pub(crate) notes: Vec<String>,
-    /// The containers among the finds.
+    /// Containers among the finds.
     pub(crate) containers: Vec<(FindId, Endpoint, ForeignContainer)>,
 }
 
 impl Audit {
-    /// Looks at all processes and containers. Nothing is touched.
+    /// Audits all processes and containers without changing anything.
     pub(crate) fn take(engines: &[FoundEngine]) -> Self {
         let own = std::process::id().cast_signed();
         let mut table = scan::scan();
@@ -79,7 +79,7 @@ impl Audit {
         audit
     }
 
-    /// Adds what dead owners of ostler's own have left, as their ledgers say.
+    /// Adds the orphaned instances in the ledgers of ostler's own dead owners.
     pub(crate) fn add_dead_owners(&mut self, backends: &BlockingBackends, places: &Places) {
         let views = backends.snapshot(places);
         let dead = views.iter().filter(|view| view.state == State::Orphaned);
@@ -87,7 +87,7 @@ impl Audit {
         self.sort();
     }
 
-    /// The costliest first, what was left behind before all else.
+    /// Sorts leftovers before advice, and each group by memory, largest first.
     fn sort(&mut self) {
         self.finds.sort_by(|one, other| {
             let key = |find: &Find| (!find.kind.is_left_over(), std::cmp::Reverse(find.memory));
@@ -98,7 +98,7 @@ impl Audit {
 
 fn dead_owner(view: &View) -> Find {
     let owner = &view.owner;
-    // Only instances that are processes have this field.
+    // Only process instances have this field.
     let processes = view.fields.get("processes").cloned().unwrap_or_default();
     Find {
         id: FindId::of_instance(&view.instance.to_string()),

@@ -1,10 +1,10 @@
-//! What a command line says: which server it starts, and whether it is only a wrapper around one.
+//! Recognises MCP servers and wrappers by their command lines.
 //!
-//! A process counts as an MCP server by name only if the word `mcp` is a whole part of the name of its program, its script,
-//! its Python module, its container image, or the package that a launcher runs. Arguments do not count: an editor that has
-//! `mcp.json` open is no server.
+//! A process counts as an MCP server by name only if the word `mcp` is a whole part of the name of its program, its
+//! script, its Python module, its container image, or the package that a launcher runs. Arguments do not count: an
+//! editor that has `mcp.json` open is no server.
 
-/// Programs that only run another one, given as their first argument that is no option.
+/// Programs that run another program: their first argument that is no option.
 const LAUNCHERS: &[&str] = &[
     "npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "env", "nice", "timeout", "setsid",
     "stdbuf", "xargs", "cmd",
@@ -15,11 +15,11 @@ const INTERPRETERS: &[&str] = &[
     "dotnet", "php",
 ];
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ash"];
-/// Subcommands of launchers before the package.
+/// Subcommands of launchers that precede the package.
 const SUBCOMMANDS: &[&str] = &["exec", "x", "run", "dlx", "tool", "mcp-run"];
-/// What follows the subcommand `mcp` of a program that becomes a server.
+/// Words after the subcommand `mcp` with which a program acts as a server.
 const SERVING: &[&str] = &["serve", "server", "start", "run", "stdio"];
-/// Options of launchers and interpreters that take a value of their own.
+/// Options of launchers and interpreters that take a value.
 const VALUED: &[&str] = &[
     "--from",
     "--with",
@@ -43,16 +43,17 @@ const VALUED: &[&str] = &[
     "-X",
 ];
 
-/// The server that a command line runs, by a name that people know, if it is an MCP server.
+/// Readable name of the MCP server that a command line runs; `None` if it runs none.
 pub(crate) fn mcp_server(words: &[String]) -> Option<String> {
     let parts = parts(words);
     parts.into_iter().find(|part| names_mcp(part)).map(|part| short(&part))
 }
 
-/// Whether the process only wraps another one: a launcher, a shell with a script, or an interpreter that runs a launcher.
+/// Whether the process only wraps another one: a launcher, a shell with a script, or an interpreter that runs a
+/// launcher.
 pub(crate) fn is_wrapper(words: &[String]) -> bool {
     let Some(program) = words.first().map(|word| program_name(word)) else { return false };
-    // npm and npx write their whole command line into their first word.
+    // npm and npx replace their first word with their whole command line.
     let program = program.split(' ').next().unwrap_or_default();
     if LAUNCHERS.contains(&program) || program == "docker" || program == "podman" {
         return true;
@@ -64,7 +65,7 @@ pub(crate) fn is_wrapper(words: &[String]) -> bool {
     script.is_some_and(|script| LAUNCHERS.contains(&stem(&script)))
 }
 
-/// The texts of a command line that may name what it runs.
+/// Words of a command line that may name the program it runs.
 fn parts(words: &[String]) -> Vec<String> {
     let words = untitled(words);
     let Some(program) = words.first() else { return Vec::new() };
@@ -86,7 +87,7 @@ fn parts(words: &[String]) -> Vec<String> {
     parts
 }
 
-/// `codex mcp-server`, `claude mcp serve`, `gopls mcp`; not `claude mcp list`.
+/// Accepts `codex mcp-server`, `claude mcp serve` and `gopls mcp`, but not `claude mcp list`.
 fn serves(words: &[String]) -> bool {
     let Some(subcommand) = words.get(1) else { return false };
     let what = words.get(2).map(String::as_str).unwrap_or_default();
@@ -94,7 +95,7 @@ fn serves(words: &[String]) -> bool {
     subcommand == "mcp-server" || (subcommand == "mcp" && is_server)
 }
 
-/// The words of a process that has changed its title, as npm does: the first word has all of them, and the rest is empty.
+/// Splits the title of a process that replaced its command line, as npm does: the first word holds all words.
 fn untitled(words: &[String]) -> Vec<String> {
     match words {
         [title, rest @ ..] if title.contains(' ') && rest.iter().all(String::is_empty) => {
@@ -104,7 +105,7 @@ fn untitled(words: &[String]) -> Vec<String> {
     }
 }
 
-/// The command inside of a wrapper or after an interpreter, itself as words.
+/// Words of the command that a launcher or interpreter runs.
 fn inner(words: &[String]) -> Option<Vec<String>> {
     let mut rest = words.get(1..)?;
     loop {
@@ -125,12 +126,12 @@ fn inner(words: &[String]) -> Option<Vec<String>> {
     }
 }
 
-/// The script of an interpreter.
+/// Script of an interpreter.
 fn script(words: &[String]) -> Option<String> {
     inner(words)?.into_iter().next()
 }
 
-/// The first command of a shell's `-c`.
+/// Words of the first command in a shell's `-c` script.
 fn shell(words: &[String]) -> Vec<String> {
     let at = words.iter().position(|word| word.starts_with('-') && word.contains('c'));
     let script = at.and_then(|at| words.get(at + 1)).or_else(|| words.get(1));
@@ -139,7 +140,7 @@ fn shell(words: &[String]) -> Vec<String> {
     let command = script.split(['&', ';', '|', '\n']).next().unwrap_or_default();
     let command: Vec<String> =
         command.split_whitespace().map(|word| word.trim_matches(['"', '\'']).to_owned()).collect();
-    // A shell that calls a shell is not followed.
+    // A shell inside a shell is not followed.
     if command.first().is_some_and(|word| SHELLS.contains(&program_name(word))) {
         Vec::new()
     } else {
@@ -147,7 +148,7 @@ fn shell(words: &[String]) -> Vec<String> {
     }
 }
 
-/// The image of `docker run`.
+/// Image of `docker run`.
 fn image(words: &[String]) -> Option<String> {
     let at = words.iter().position(|word| word == "run")?;
     let is_named =
@@ -155,11 +156,11 @@ fn image(words: &[String]) -> Option<String> {
     words.get(at + 1..)?.iter().find(is_named).cloned()
 }
 
-/// Whether one part of a path or package name has `mcp` as a whole word.
+/// Whether a component of a path or package name contains `mcp` as a whole word.
 fn names_mcp(text: &str) -> bool {
     let text = text.split("://").last().unwrap_or(text);
     let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty()).collect();
-    // The names of a user's directories say nothing about a program: only the last three parts, and packages.
+    // Only packages and the last three components count: names of a user's directories say nothing about a program.
     let from = parts.iter().rposition(|part| *part == "node_modules" || *part == "site-packages");
     let from = from.map_or(parts.len().saturating_sub(3), |at| at + 1);
     parts[from..].iter().any(|part| is_mcp_word(part))
@@ -173,7 +174,7 @@ fn is_mcp_word(part: &str) -> bool {
         || name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == "mcp")
 }
 
-/// A name for people: the package or program without directories and version.
+/// Readable name: the package or program without directories and version.
 fn short(part: &str) -> String {
     let parts: Vec<&str> = part.split('/').filter(|part| !part.is_empty()).collect();
     let modules = parts.iter().rposition(|part| *part == "node_modules").map(|at| at + 1);
@@ -194,7 +195,7 @@ fn short(part: &str) -> String {
     }
 }
 
-/// The last part that names the server; a script `mcp/index.js` is known by its directory.
+/// The last component that names the server; `mcp/index.js` is named after its directory.
 fn best_of(parts: &[&str]) -> String {
     let named = parts.iter().rev().find(|part| is_mcp_word(part)).or(parts.last());
     named.copied().unwrap_or_default().to_owned()
@@ -204,7 +205,7 @@ fn program_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// The file name of a script without its extension.
+/// File name of a script without its extension.
 fn stem(path: &str) -> &str {
     let name = program_name(path);
     let name = name.split('.').next().unwrap_or(name);

@@ -1,4 +1,4 @@
-//! The audit as people and programs read it.
+//! Output of `ostler doctor` as text and as JSON.
 
 use serde::Serialize;
 
@@ -7,12 +7,12 @@ use super::machine::{Engine, Machine};
 use crate::page::Page;
 use crate::render;
 
-/// The narrowest terminal that shows every line whole.
+/// Longest output line, in characters.
 const WIDTH: usize = 80;
-/// The most processes that one find names.
+/// Most processes named for one find.
 const NAMED: usize = 6;
 
-/// All that `ostler doctor` says.
+/// Full report of `ostler doctor`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'a> {
     pub(crate) machine: &'a Machine,
@@ -25,11 +25,11 @@ pub(crate) struct Report<'a> {
 /// Sums over all finds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Totals {
-    /// How many things were left behind.
+    /// Number of leftovers.
     pub(crate) left_over: usize,
-    /// The memory that they use, in bytes.
+    /// Memory of the leftovers, in bytes.
     pub(crate) memory: u64,
-    /// The memory that sharing duplicates would save, in bytes.
+    /// Memory that sharing duplicates would save, in bytes.
     pub(crate) sharing_would_save: u64,
 }
 
@@ -132,7 +132,7 @@ fn show_machine(page: &mut Page, machine: &Machine) {
     }
 }
 
-/// `docker 28.2.2 at unix:///var/run/docker.sock`, or why it does not answer.
+/// Formats `docker 28.2.2 at unix:///var/run/docker.sock`, or why the engine does not answer.
 fn engine_line(engine: &Engine) -> String {
     let Engine { command, endpoint, version, error } = engine;
     match (version, error) {
@@ -147,7 +147,7 @@ fn engine_line(engine: &Engine) -> String {
     }
 }
 
-/// Shows one find with its evidence.
+/// Adds one find with its evidence.
 pub(crate) fn describe(page: &mut Page, find: &Find) {
     let certainty = match find.certainty {
         Certainty::Certain => ", certain",
@@ -190,7 +190,7 @@ fn processes(all: &[FoundProcess]) -> String {
     }
 }
 
-/// A command line on at most three lines.
+/// Cuts a command line to about three lines.
 fn shortened(command: &str) -> String {
     const LONGEST: usize = 180;
     if command.chars().count() <= LONGEST {

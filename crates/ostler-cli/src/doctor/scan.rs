@@ -1,4 +1,4 @@
-//! Reading the process table from `/proc`.
+//! Reads the process table from `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,13 +16,13 @@ use super::names::{is_wrapper, mcp_server};
 use super::streams::{Descriptors, Standard};
 use super::table::{Seen, Serving, Stream, Table};
 
-/// Looks at all processes once. The memory of each is not known yet.
+/// Scans all processes once. Leaves their memory at zero, which `measure` fills in.
 pub(crate) fn scan() -> Table {
     let scanner = Scanner::new();
     Table::new(Process::all().iter().filter_map(|process| scanner.look(process)))
 }
 
-/// Adds the memory of all MCP servers and of what is below them. To ask for it takes the kernel longer than all else.
+/// Measures the memory of MCP servers and their descendants. Kept apart because it is the slowest query to the kernel.
 pub(crate) fn measure(table: &mut Table) {
     let servers = table.all().filter(|one| one.is_ours && may_matter(one));
     let trees: BTreeSet<Identity> =
@@ -40,11 +40,11 @@ fn may_matter(process: &Seen) -> bool {
     mcp_server(words).is_some() || is_wrapper(words) || variables.contains_key(NPX_SCRIPT)
 }
 
-/// What is the same for all processes.
+/// State shared by the queries for all processes.
 struct Scanner {
     uid: u32,
     namespace: Option<PathBuf>,
-    /// Since boot, in milliseconds.
+    /// Time since boot, in milliseconds.
     uptime: u64,
     descriptors: Descriptors,
     diagnostics: Option<SocketDiagnostics>,
@@ -90,7 +90,7 @@ impl Scanner {
             seen.stdin = self.stream(pid, Standard::Input);
             seen.stdout = self.stream(pid, Standard::Output);
         }
-        // All of this is about one process only if the pid has not changed hands meanwhile.
+        // The pid may have been reused meanwhile; then the values are of two processes and are dropped.
         process.is_still_there().then_some(seen)
     }
 
@@ -109,7 +109,7 @@ impl Scanner {
     }
 }
 
-/// Whether the command lines of all users can be seen, so that a missing client means that there is none.
+/// Whether the command lines of all users are visible, so that a client that is not found does not exist.
 pub(crate) fn sees_everyone() -> bool {
     fs::read("/proc/1/cmdline").is_ok()
 }
@@ -140,7 +140,7 @@ fn session_of(pid: i32) -> Option<i32> {
     rest.split_ascii_whitespace().nth(3)?.parse().ok()
 }
 
-/// The proportional set size, or all resident memory where the kernel does not tell.
+/// Proportional set size in bytes, or resident memory if the kernel does not provide it.
 fn memory_of(process: &Process) -> u64 {
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", process.pid));
     let rollup = rollup.unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Who is at the other end of a process's stdin and stdout.
+//! Finds the processes at the other ends of stdin and stdout.
 //!
-//! The kernel is asked, and no process is stopped or attached to. A pipe is opened once more through `/proc` and polled: it
-//! hangs up if no process holds the other end, whoever that would be. Nothing is read from it or written to it. Node and Bun
-//! give their children sockets instead, which can't be opened again; for those the kernel's socket diagnostics name the peer.
+//! Only the kernel is queried; no process is stopped or traced. A pipe is opened again through `/proc` and polled,
+//! without reading or writing: it reports a hangup if no process at all holds the other end. Node and Bun give their
+//! children sockets instead, which can't be opened again; for these the kernel's socket diagnostics identify the peer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, open};
 use super::diagnostics::{PeerSocket, SocketDiagnostics};
 use super::table::{Channel, Stream};
 
-/// The open pipes and sockets of all processes that this user can look at, by inode.
+/// Open pipes and sockets of all processes that this user may inspect, by inode.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
     pipes: BTreeMap<u64, Vec<(i32, u32)>>,
@@ -22,7 +22,7 @@ pub(super) struct Descriptors {
     of_process: BTreeMap<i32, BTreeSet<u64>>,
 }
 
-/// Which standard stream.
+/// A standard stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standard {
     Input,
@@ -55,12 +55,12 @@ impl Descriptors {
         }
     }
 
-    /// The inodes of a process's sockets.
+    /// Inodes of a process's sockets.
     pub(super) fn sockets_of(&self, pid: i32) -> impl Iterator<Item = u64> {
         self.of_process.get(&pid).into_iter().flatten().copied()
     }
 
-    /// What a standard stream of a process leads to.
+    /// State of a standard stream of a process.
     pub(super) fn stream(
         &self,
         pid: i32,
@@ -109,7 +109,7 @@ impl Standard {
         }
     }
 
-    /// Whether a descriptor is open for the other direction.
+    /// Whether a descriptor is open for the opposite direction.
     fn is_opposite(self, pid: i32, fd: u32) -> bool {
         const ACCESS: u32 = 0o3;
         let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
@@ -122,7 +122,7 @@ impl Standard {
     }
 }
 
-/// Whether no process holds the other end of a pipe. `None`: it can't be opened.
+/// Whether no process holds the other end of a pipe; `None` if the pipe can't be opened.
 fn hangs_up(path: &str, which: Standard) -> Option<bool> {
     let (access, events) = match which {
         Standard::Input => (OFlags::RDONLY, PollFlags::IN),

@@ -1,63 +1,63 @@
-//! The process table as a value: everything that the classification looks at, and nothing of how it was read.
+//! The process table as a value: all inputs of the classification, independent of how they were read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ostler::Identity;
 
-/// One process as it was seen.
+/// A process at the time of the scan.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) identity: Identity,
     pub(crate) parent: i32,
     pub(crate) name: String,
     pub(crate) is_zombie: bool,
-    /// The number of its session, which children inherit.
+    /// Session id, which children inherit.
     pub(crate) session: i32,
-    /// Its command line, secrets included.
+    /// Command line, including secrets.
     pub(crate) words: Vec<String>,
-    /// Whether it runs as this user and in this PID namespace. Nothing else is ever judged.
+    /// Whether the process runs as this user and in this PID namespace. Only such processes are judged.
     pub(crate) is_ours: bool,
     pub(crate) stdin: Stream,
     pub(crate) stdout: Stream,
-    /// The variables of [`MARKS`](super::hosts::MARKS) in its environment.
+    /// Values of the variables in [`MARKS`](super::hosts::MARKS) and a few others in its environment.
     pub(crate) variables: BTreeMap<&'static str, String>,
     pub(crate) serving: Serving,
-    /// Its proportional set size in bytes: shared pages count once over all processes.
+    /// Proportional set size in bytes: each process is charged its share of shared pages.
     pub(crate) memory: u64,
-    /// Milliseconds since its start.
+    /// Age in milliseconds.
     pub(crate) age: u64,
 }
 
 /// A standard stream of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
-    /// It is closed, a file or a device, or it can't be looked at.
+    /// Closed, a file, a device, or unreadable.
     Other,
     Terminal,
     /// A pipe without another end, or a socket whose peer is closed.
     HungUp(Channel),
-    /// These processes hold the other end, as far as this user can see.
+    /// Held at the other end by these processes, as far as this user can see.
     Held(Channel, BTreeSet<i32>),
 }
 
-/// What connects a process with its client.
+/// Channel between a process and its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Channel {
     Pipe,
     Socket,
 }
 
-/// Whether a process listens for clients of its own.
+/// Whether a process serves clients on sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Serving {
     No,
-    /// It listens, and nothing is connected.
+    /// The process listens, and no client is connected.
     Idle,
     /// A client is connected.
     InUse,
 }
 
-/// All processes that could be seen at one moment.
+/// All visible processes at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table(BTreeMap<i32, Seen>);
 
@@ -80,7 +80,7 @@ impl Table {
         self.0.values()
     }
 
-    /// The parent of a process, the parent of that, and so on.
+    /// Parent, grandparent and so on.
     pub(crate) fn ancestors<'t>(&'t self, of: &'t Seen) -> impl Iterator<Item = &'t Seen> {
         let mut seen = BTreeSet::from([of.pid()]);
         let parent = |one: &Seen| self.get(one.parent);
@@ -88,7 +88,7 @@ impl Table {
             .take_while(move |one| seen.insert(one.pid()))
     }
 
-    /// A process and everything below it, zombies left out; parents before their children.
+    /// A process and its descendants without zombies, parents before children.
     pub(crate) fn tree(&self, root: i32) -> Vec<&Seen> {
         let mut tree: Vec<&Seen> = self.get(root).into_iter().collect();
         let mut next = 0;
@@ -101,7 +101,7 @@ impl Table {
         tree
     }
 
-    /// The memory of a process and everything below it.
+    /// Memory of a process and its descendants, in bytes.
     pub(crate) fn memory_of_tree(&self, root: i32) -> u64 {
         self.tree(root).iter().map(|one| one.memory).sum()
     }
@@ -114,17 +114,17 @@ impl Seen {
 }
 
 impl Stream {
-    /// Whether it leads to a client, or once did.
+    /// Whether the stream is or was connected to a client.
     pub(crate) fn is_channel(&self) -> bool {
         matches!(self, Self::HungUp(_) | Self::Held(..))
     }
 
-    /// The processes at the other end; `None` if it can't be told who is there.
+    /// Processes at the other end; `None` if they are unknown.
     pub(crate) fn peers(&self) -> Option<&BTreeSet<i32>> {
         const NONE: &BTreeSet<i32> = &BTreeSet::new();
         match self {
             Self::HungUp(_) | Self::Other => Some(NONE),
-            // Another user may hold it.
+            // An open end without a visible holder may belong to another user.
             Self::Held(_, peers) => Some(peers).filter(|peers| !peers.is_empty()),
             Self::Terminal => None,
         }

@@ -1,4 +1,4 @@
-//! Planted process tables: every rule, with the innocents that look most like orphans.
+//! Classification of planted process tables: every rule, with harmless processes that look most like orphans.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ const OWN: i32 = 999_999;
 const NONE: [i32; 0] = [];
 const SERVER: &str = "npx|-y|@modelcontextprotocol/server-everything";
 
-/// A process in the session of its parent, with the ends of a dead host's pipes as stdin and stdout.
+/// A process in its parent's session whose stdin and stdout are pipes of a dead host.
 fn process(pid: i32, parent: i32, line: &str) -> Seen {
     let words: Vec<String> = line.split('|').map(str::to_owned).collect();
     let name = words[0].rsplit('/').next().unwrap_or_default().to_owned();
@@ -53,7 +53,7 @@ fn roots(processes: Vec<Seen>) -> Vec<i32> {
     found(processes).iter().map(|find| find.processes[0].pid).collect()
 }
 
-/// An orphan, changed in one way that makes it innocent.
+/// Asserts that one change to an orphan makes it harmless.
 fn assert_innocent(why: &str, change: impl Fn(&mut Seen)) {
     let mut orphan = process(100, 1, SERVER);
     assert_eq!(roots(vec![orphan.clone()]), [100]);
@@ -105,7 +105,7 @@ fn a_parent_that_may_be_the_client_makes_it_innocent() {
         let table = vec![process(90, 1, parent), process(100, 90, SERVER)];
         assert_eq!(roots(table), NONE, "{parent}");
     }
-    // Also if there is a wrapper between them.
+    // The same with a wrapper between them.
     let table = vec![
         process(80, 1, "/usr/bin/codex"),
         process(90, 80, "sh|-c|npx x-mcp"),
@@ -135,7 +135,7 @@ fn a_process_below_a_stranger_of_another_session_was_adopted() {
     let mut manager = process(70, 1, "/usr/lib/session-manager");
     manager.session = 70;
     assert_eq!(roots(vec![manager.clone(), process(100, 70, SERVER)]), [100]);
-    // The leader of a session may be a child of its parent.
+    // A session leader may have been started by its parent.
     let mut leader = process(100, 70, SERVER);
     leader.session = 100;
     assert_eq!(roots(vec![manager, leader.clone()]), NONE);
@@ -152,7 +152,7 @@ fn l47_leftovers_that_hold_each_others_ends_are_left_over_together() {
         one
     };
     assert_eq!(roots(vec![with_stdin(100, &[200]), process(200, 1, SERVER)]), [100, 200]);
-    // One that a living host can reach keeps all of them.
+    // A server that a living host can reach keeps all of them.
     let chain = vec![with_stdin(100, &[200]), with_stdin(200, &[300]), process(300, 7, "claude")];
     assert_eq!(roots(chain), NONE);
 }
@@ -195,7 +195,7 @@ fn a_helper_of_a_server_that_runs_is_innocent() {
     (server.stdin, server.age) = (held(&[7]), 120_000);
     let host = process(7, 1, "claude");
     assert_eq!(roots(vec![host.clone(), server.clone(), helper(100, 1)]), NONE);
-    // A younger server can't have started it.
+    // A server that is younger than the helper can't have started it.
     server.age = 10;
     assert_eq!(roots(vec![host, server, helper(100, 1)]), [100]);
 }

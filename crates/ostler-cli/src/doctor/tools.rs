@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// For a program to print its version. npx is the slowest, with about a second.
+/// Timeout for a program to print its version. npx is the slowest and takes about a second.
 const LIMIT: Duration = Duration::from_secs(5);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// A program on the `PATH`.
+/// A program on the `PATH` and its version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) version: Option<String>,
-    /// Why there is no version.
+    /// Why the version is unknown.
     pub(crate) error: Option<String>,
 }
 
-/// Asks all of them at the same time.
+/// Queries the versions of all programs in parallel.
 pub(crate) fn tools(names: &[&'static str]) -> Vec<Tool> {
     thread::scope(|scope| {
         let ask = |name: &'static str| {
@@ -57,7 +57,7 @@ fn version(name: &str) -> Result<String, String> {
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < deadline => thread::sleep(BETWEEN_LOOKS),
             Ok(None) | Err(_) => {
-                // Also if it is stopped; its parent reaps it.
+                // Kills a stopped process as well, and reaps it.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("no answer within {LIMIT:?}"));
@@ -71,7 +71,7 @@ fn version(name: &str) -> Result<String, String> {
     if status.success() { Ok(number_in(line)) } else { Err(format!("it ends with {status}")) }
 }
 
-/// `28.0.1` of `Docker version 28.0.1, build 068a01e`.
+/// Extracts `28.0.1` from `Docker version 28.0.1, build 068a01e`.
 fn number_in(line: &str) -> String {
     let is_number =
         |word: &&str| word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! What operators ask a gateway, and what it answers.
+//! Admin interface: requests of operators, and the gateway's replies.
 
 mod view;
 
@@ -10,68 +10,68 @@ pub use view::{InstanceLine, Missing, Overview, ServerLine, SessionLine};
 pub use crate::event_log::{Failure, LoggedEvent};
 pub use crate::gateway::ConfigChange;
 
-/// What an operator asks.
+/// A request of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// What there is.
+    /// List servers and instances.
     Overview,
-    /// Who is connected.
+    /// List connected clients.
     Sessions,
-    /// The end of these instances, for which the answer does not wait.
+    /// Stop these instances, without waiting for their end.
     Stop(Vec<InstanceId>),
-    /// The end of all instances of a server, with proof; and that its failures are forgotten.
+    /// Stop all instances of a server, wait for proof of their end, and forget the server's failures.
     Restart(String),
-    /// To read the configuration again.
+    /// Reload the configuration.
     Reload,
-    /// The end of the gateway, with proof.
+    /// Shut the gateway down, with proof that no instance is left.
     Down,
-    /// What happened lately. One line each instead of one answer, without end if it is to follow.
+    /// Send recent events: one line for each instead of a reply.
     Events {
-        /// And what happens from now on.
+        /// Keep sending events as they happen, without end.
         follow: bool,
     },
 }
 
-/// What it answers.
+/// A reply of the gateway.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// What there is.
+    /// Servers and instances.
     Overview(Overview),
-    /// Who is connected.
+    /// Connected clients.
     Sessions(Vec<SessionLine>),
-    /// These are on their way out.
+    /// These instances are being stopped.
     Stopping(Vec<InstanceId>),
-    /// They were ended; these are left.
+    /// The instances were stopped.
     Ended {
-        /// How many.
+        /// Number of instances.
         count: usize,
-        /// Those of which something may be left.
+        /// Instances of which processes may be left.
         left: Vec<InstanceLine>,
     },
-    /// The configuration was read again.
+    /// The configuration was reloaded.
     Reloaded(Reloaded),
-    /// There is no such server.
+    /// No server has this name.
     NotFound(String),
-    /// It could not be done.
+    /// The request failed for this reason.
     Failed(String),
 }
 
-/// What another configuration has changed.
+/// Changes made by a reload, as names of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// As they were.
+    /// Unchanged servers.
     pub kept: Vec<String>,
-    /// Their instances drain and go.
+    /// Changed servers; their instances drain and stop.
     pub changed: Vec<String>,
-    /// Their instances drain and go.
+    /// Removed servers; their instances drain and stop.
     pub removed: Vec<String>,
-    /// New ones.
+    /// New servers.
     pub added: Vec<String>,
-    /// What its author should know.
+    /// Notices about the configuration.
     pub notices: Vec<String>,
-    /// If nothing has changed: what was taken over before, when the file changed.
+    /// If nothing changed: the last change, which the gateway applied when the file changed.
     #[serde(default)]
     pub before: Option<ConfigChange>,
 }

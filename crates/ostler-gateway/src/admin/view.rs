@@ -1,4 +1,4 @@
-//! What there is, in words.
+//! State of a gateway, as shown to operators.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,103 +15,103 @@ use crate::route::Route;
 use crate::router::SessionView;
 use crate::variant;
 
-/// Everything that a gateway has.
+/// Overview of a gateway.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Overview {
-    /// Its process.
+    /// Process id of the gateway.
     pub pid: u32,
-    /// Its configuration.
+    /// Path of the configuration file.
     pub configuration: Option<String>,
-    /// How many clients are connected.
+    /// Number of connected clients.
     pub sessions: usize,
-    /// How many callers wait for an instance.
+    /// Number of callers that wait for an instance.
     pub waiting: usize,
-    /// Its books, which balance at every moment.
+    /// The keeper's books, which balance at every moment.
     pub books: Books,
-    /// Its servers.
+    /// Configured servers.
     pub servers: Vec<ServerLine>,
-    /// The instances that are not proven to be gone.
+    /// Instances that are not proven to be gone.
     pub instances: Vec<InstanceLine>,
 }
 
 /// A configured server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerLine {
-    /// What people call it.
+    /// Name of the server.
     pub name: String,
-    /// How many times in a row it has failed.
+    /// Number of consecutive failures.
     pub failures: u32,
-    /// For so long it is not started again, because it has failed; in milliseconds.
+    /// Remaining time before the server is started again after a failure, in milliseconds.
     pub backing_off: Option<u64>,
-    /// Why clients can't have it, if there are any who can't.
+    /// Reasons why some clients can't use it.
     pub missing: Vec<Missing>,
-    /// Why nobody can have it, if the configuration says so.
+    /// Why no client can use it, if the configuration disables it.
     #[serde(default)]
     pub disabled: Option<String>,
-    /// How one of its instances failed last, if one has.
+    /// Last failure of one of its instances.
     #[serde(default)]
     pub last_failure: Option<LoggedEvent>,
 }
 
-/// Why a client can't have a server.
+/// Why a client can't use a server.
 pub type Missing = String;
 
 /// An instance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InstanceLine {
-    /// Its number within its gateway.
+    /// Number within the gateway.
     pub number: u64,
-    /// Its id in the ledger, once it has one.
+    /// Id in the ledger, once the instance has one.
     pub instance: Option<InstanceId>,
-    /// What people call its server.
+    /// Name of the server.
     pub server: String,
-    /// What those have in common who share it.
+    /// Which sessions share it, and the start of its fingerprint.
     pub key: String,
     /// `starting`; `ready` (held by a session), `busy` (has calls or subscriptions), `idle` (held by no session);
     /// `draining` (waits for calls in flight), `stopping`, `failed` (stopping because of a failure), `unverified`.
     pub state: String,
-    /// Why it goes, if it does.
+    /// Why it drains or stops.
     pub cause: Option<String>,
-    /// Its process, once it runs.
+    /// Process id, once it runs.
     pub pid: Option<i32>,
-    /// Where it is, if somebody else runs it.
+    /// Origin of the URL, for a remote server.
     #[serde(default)]
     pub place: Option<String>,
-    /// Who has asked for it first.
+    /// The session that requested it first.
     pub by: String,
-    /// Who holds a lease on it.
+    /// Sessions that hold a lease on it.
     pub leases: Vec<String>,
     /// Names of the MCP clients that hold a lease on it.
     #[serde(default)]
     pub clients: Vec<String>,
-    /// How many calls and subscriptions there are.
+    /// Number of calls and subscriptions.
     pub calls: usize,
-    /// How many instances of its key it has replaced, one after the other, that failed or were stopped.
+    /// Number of failed or stopped instances of its key that it replaced in succession.
     pub restarts: u64,
-    /// How long it has been there, in milliseconds.
+    /// Age in milliseconds.
     pub age: u64,
-    /// How long ago it was last used, in milliseconds.
+    /// Time since its last use, in milliseconds.
     pub unused: u64,
 }
 
-/// A client that is connected.
+/// A connected client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionLine {
-    /// Its number.
+    /// Session number.
     pub session: u64,
-    /// The agent that it belongs to.
+    /// Agent that the client belongs to.
     pub agent: Option<String>,
-    /// Its process.
+    /// Process id of the client.
     pub pid: Option<i32>,
-    /// The server that it uses; all if none.
+    /// The only server that the client uses; `None` for all servers.
     pub server: Option<String>,
-    /// What it calls itself.
+    /// Name that the client reported.
     pub client: Option<String>,
-    /// How many of its calls are with servers.
+    /// Number of calls in flight.
     pub calls: usize,
-    /// The servers that it holds a lease on.
+    /// Servers that the session holds a lease on.
     pub leases: Vec<String>,
-    /// How long it has been there, in milliseconds.
+    /// Age in milliseconds.
     pub age: u64,
 }
 
@@ -157,7 +157,7 @@ impl InstanceLine {
         views.iter().map(|view| Self::of(view, gateway, &clients)).collect()
     }
 
-    /// `clients` has the names of MCP clients by the numbers of their sessions.
+    /// `clients` maps session numbers to names of MCP clients.
     fn of(view: &InstanceView, gateway: &Gateway, clients: &HashMap<u64, String>) -> Self {
         let (state, cause) = state_of(view);
         let holders = view.leases.iter().filter_map(|who| clients.get(&who.session));
@@ -181,7 +181,7 @@ impl InstanceLine {
     }
 }
 
-/// What an instance does now, and why it goes if it does.
+/// State of an instance, and why it drains or stops.
 fn state_of(view: &InstanceView) -> (&'static str, Option<String>) {
     match &view.state {
         InstanceState::Starting => ("starting", None),
@@ -195,7 +195,7 @@ fn state_of(view: &InstanceView) -> (&'static str, Option<String>) {
     }
 }
 
-/// What it is shared by, and the beginning of the hash of what it runs.
+/// Which sessions share the instance, and the first eight digits of its fingerprint.
 fn key_of(view: &InstanceView) -> String {
     let fingerprint = view.key.fingerprint.to_string();
     format!("{} ({})", view.key.whose, &fingerprint[..8])

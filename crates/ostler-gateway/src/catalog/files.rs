@@ -1,4 +1,8 @@
-//! The files of the catalog: one for each entry, readable by their owner only.
+//! Files of the catalog: one JSON file for each entry, readable by its owner only.
+//!
+//! A file name consists of the hashes of the server's identity and of the principal. A file is replaced by renaming a
+//! complete draft. Reading a file updates its modification time; `open` deletes files that were not read for `KEPT`,
+//! and the oldest ones beyond `MOST`. Errors are ignored: a missing entry is learned again from the server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,20 +19,20 @@ use serde_json::value::RawValue;
 
 use super::{Entry, Known, LARGEST, MOST, Subject, View};
 
-/// An entry that was not asked for in so long is removed.
+/// Age after which an unused entry is deleted.
 const KEPT: Duration = Duration::from_hours(24 * 60);
 
-/// A directory of entries.
+/// Directory of the files.
 #[derive(Debug)]
 pub(super) struct Files(PathBuf);
 
-/// What is in a file.
+/// Contents of a file.
 #[derive(Serialize, Deserialize)]
 struct Page {
-    /// Whose it is, to be told apart from another entry of the same hash.
+    /// Owner of the entry, checked after reading because the file name has only a hash of it.
     principal: Option<String>,
     views: Vec<PageView>,
-    /// Files of earlier versions don't say it.
+    /// Missing in files of earlier versions.
     #[serde(default)]
     has_one_caller: bool,
 }
@@ -42,7 +46,7 @@ struct PageView {
 }
 
 impl Files {
-    /// Those in this directory, from which what is old is removed.
+    /// Opens the directory and deletes old files.
     pub(super) fn open(directory: PathBuf) -> Self {
         prune(&directory, SystemTime::now());
         Self(directory)
@@ -54,7 +58,7 @@ impl Files {
             return None;
         }
         let text = fs::read(&file).ok()?;
-        // So that what is asked for is not removed.
+        // Marks the entry as used.
         let _ = fs::File::open(&file).and_then(|file| file.set_modified(SystemTime::now()));
         let page: Page = serde_json::from_slice(&text).ok()?;
         let is_own = page.principal.as_deref() == subject.principal.name();
@@ -64,12 +68,12 @@ impl Files {
         })
     }
 
-    /// Writes an entry. One that can't be written is learned again after a restart.
+    /// Writes an entry. Errors are ignored: the entry is learned again after a restart.
     pub(super) fn write(&self, subject: &Subject, entry: &Entry) {
         let _ = self.replace(subject, entry);
     }
 
-    /// Writes the whole file or nothing.
+    /// Replaces the file atomically.
     fn replace(&self, subject: &Subject, entry: &Entry) -> io::Result<()> {
         let views = entry.views.iter().map(|(view, known)| PageView::new(view, known));
         let page = Page {
@@ -116,7 +120,7 @@ impl PageView {
     }
 }
 
-/// Removes what is old, or too much.
+/// Deletes files that are too old or too many.
 fn prune(directory: &Path, now: SystemTime) {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     let aged = |file: fs::DirEntry| Some((file.metadata().ok()?.modified().ok()?, file.path()));
@@ -125,7 +129,7 @@ fn prune(directory: &Path, now: SystemTime) {
     let is_old = |time: &SystemTime| now.duration_since(*time).is_ok_and(|age| age > KEPT);
     for (index, (time, path)) in files.into_iter().enumerate() {
         if index >= MOST || is_old(&time) {
-            // Another gateway may have been faster.
+            // Another gateway may have deleted the file already.
             let _ = fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! What one server has said of itself.
+//! What one server reported about itself.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use bytes::Bytes;
 
 use crate::protocol::message;
 
-/// What a server has said of itself once.
+/// Results of a server that the catalog keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Its answer to the handshake.
+    /// Result of `initialize`.
     pub(crate) initialize: Bytes,
-    /// Its lists that have one page, by method.
+    /// Results of list methods, by method; a list that came in several pages has the suffix `#all`.
     pub(crate) lists: BTreeMap<String, Bytes>,
 }
 
-/// Added to a method's name: all pages of its list as one.
+/// Suffix of a method's key for a list whose pages were merged.
 const ALL_PAGES: &str = "#all";
 
 impl Known {
-    /// A list with all its pages; an empty one if the server has none of the kind.
+    /// The complete list; an empty result if the server did not declare the capability.
     pub(crate) fn whole_list(&self, method: &str) -> Option<Bytes> {
         let list = self.lists.get(method);
         let list = list.or_else(|| self.lists.get(&format!("{method}{ALL_PAGES}")));
@@ -27,14 +27,14 @@ impl Known {
         list.cloned().or_else(|| is_none.then(|| Bytes::from_static(b"{}")))
     }
 
-    /// Takes over a list, whose only page is `result`, or all of whose pages are together in it.
+    /// Stores a list: its only page, or all `pages` merged in `result`.
     pub(crate) fn set_list(&mut self, method: &str, result: Bytes, pages: usize) {
         self.lists.retain(|name, _| name.trim_end_matches(ALL_PAGES) != method);
         let suffix = if pages > 1 { ALL_PAGES } else { "" };
         self.lists.insert(format!("{method}{suffix}"), result);
     }
 
-    /// Takes over an answer to the handshake. Lists of what it does not offer any more are forgotten.
+    /// Stores a result of `initialize`. Lists of capabilities that the server no longer declares are dropped.
     pub(crate) fn set_initialize(&mut self, result: Bytes) {
         self.initialize = result;
         let mut lists = std::mem::take(&mut self.lists);
@@ -42,7 +42,7 @@ impl Known {
         self.lists = lists;
     }
 
-    /// Whether the server has declared what this list is of.
+    /// Whether the server declared the capability that this method belongs to.
     fn offers(&self, method: &str) -> bool {
         let capability = method.split('/').next().unwrap_or_default();
         let path = ["capabilities", capability];

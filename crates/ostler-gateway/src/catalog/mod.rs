@@ -1,8 +1,12 @@
-//! What servers have said of themselves, kept on disk, so that a client can be answered without starting anything.
+//! Catalog: what servers listed, kept on disk, so that clients are answered without starting a server.
 //!
-//! An [`Entry`] belongs to one principal and one identity of a server (what its entry in the configuration says). A server
-//! may list something else to clients with other capabilities or in another directory, so an entry has several
-//! [`View`]s. A client whose view is not there yet is shown the one that was learned last.
+//! An [`Entry`] belongs to one principal and one identity of a server (a hash of what its configuration entry sets). A
+//! server may list other tools to clients with other capabilities or in another directory, so an entry holds several
+//! [`View`]s. A client without a view of its own gets one of the same capabilities, or else the one that was learned
+//! last.
+//!
+//! Entries are loaded on first use and written through on every change. `edition` counts changes; sessions that wait
+//! for a list use `changed_since`.
 
 mod files;
 mod known;
@@ -18,64 +22,64 @@ use tokio::sync::Notify;
 use self::files::Files;
 pub(crate) use self::known::Known;
 
-/// The largest entry, in bytes: a server that says more of itself is asked each time.
+/// Largest entry, in bytes. Results of a server that exceed it are not kept, so that the server is asked each time.
 pub(crate) const LARGEST: usize = 16 << 20;
 
-/// Entries that are kept at most, on disk and in memory each.
+/// Most entries, both on disk and in memory.
 const MOST: usize = 2000;
-/// Views of one entry that are kept at most; the one that was learned first goes first.
+/// Most views of one entry; the one learned first is dropped first.
 const MOST_VIEWS: usize = 64;
 
-/// Whose server it is, and which.
+/// Key of an entry: the principal, and the identity of its server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Subject {
     pub(crate) principal: Principal,
     pub(crate) identity: Fingerprint,
 }
 
-/// To which clients a server shows itself like this.
+/// Key of a view: the clients that get the same lists.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct View {
-    /// Their capabilities, as they have told it.
+    /// Capabilities that these clients declared.
     pub(crate) profile: Arc<str>,
-    /// Where it works, if that is the client's directory.
+    /// The client's directory, if the server runs there.
     pub(crate) directory: Option<Arc<Path>>,
 }
 
-/// Where the catalog keeps what a server says to one client.
+/// Full key of what a server listed for one client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Name {
     pub(crate) subject: Subject,
     pub(crate) view: View,
 }
 
-/// What the catalog has for a client.
+/// Result of a lookup.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) known: Arc<Known>,
-    /// Whether the server has said it to clients that have told it something else of themselves.
+    /// Whether the server listed this for clients with other capabilities.
     pub(crate) is_of_others: bool,
 }
 
 /// What is known of one server.
 #[derive(Clone, Debug, Default)]
 struct Entry {
-    /// The one that was learned last first.
+    /// Views, the most recently learned first.
     views: Vec<(View, Arc<Known>)>,
-    /// Whether the server has asked something that could have been for several sessions, so that its instances serve
+    /// Whether the server sent a request that could have been meant for several sessions, so that its instances serve
     /// one calling session at a time.
     has_one_caller: bool,
 }
 
 type Entries = HashMap<Subject, Entry>;
 
-/// All servers that were ever ready.
+/// Everything that servers have listed.
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    /// Without files it forgets with its process.
+    /// Files of the entries; `None` keeps them in memory only.
     files: Option<Files>,
     entries: Mutex<Entries>,
-    /// How many times something was learned.
+    /// Number of changes.
     edition: AtomicU64,
     changed: Notify,
 }
@@ -85,7 +89,7 @@ impl Entry {
         self.views.iter().find(|(one, _)| one == view).map(|(_, known)| known)
     }
 
-    /// This view, else one of the same profile, else the one that was learned last.
+    /// Finds this view, else one of the same profile, else the most recently learned one.
     fn find(&self, view: &View) -> Option<Found> {
         let of_profile = || self.views.iter().find(|(one, _)| one.profile == view.profile);
         let same = self.get(view).or_else(|| of_profile().map(|(_, known)| known));
@@ -93,7 +97,7 @@ impl Entry {
         Some(Found { known: Arc::clone(known), is_of_others: same.is_none() })
     }
 
-    /// Takes over a view. What is too much goes, the oldest first.
+    /// Stores a view as the most recent one, and drops the oldest views beyond the limits.
     fn set(&mut self, view: View, known: Known) {
         self.views.retain(|(one, _)| *one != view);
         self.views.insert(0, (view, Arc::new(known)));
@@ -116,19 +120,19 @@ impl Catalog {
         Self { files, entries, edition, changed: Notify::new() }
     }
 
-    /// What is known of a server, as far as it was ever shown to this principal.
+    /// Finds what a server listed for this principal.
     pub(crate) fn find(&self, name: &Name) -> Option<Found> {
         self.entry(&mut self.lock(), &name.subject).find(&name.view)
     }
 
-    /// A server has said something of itself. Returns whether it is new.
+    /// Updates what a server listed. Returns whether anything changed.
     pub(crate) fn learn(&self, name: &Name, change: impl FnOnce(&mut Known)) -> bool {
-        // Held until it is written: two lists of one server may come at the same time.
+        // The lock is held until the file is written: two lists of one server may arrive at the same time.
         let mut entries = self.lock();
         let entry = self.entry(&mut entries, &name.subject);
         let is_there = entry.get(&name.view).is_some();
         let before = entry.find(&name.view).map(|found| found.known);
-        // A new view begins with what was last known, and becomes true list by list.
+        // A new view starts as a copy of the closest known one, and its lists are replaced one by one.
         let mut after = before.as_deref().cloned().unwrap_or_default();
         change(&mut after);
         if is_there && before.as_deref() == Some(&after) || after.size() > LARGEST {
@@ -143,7 +147,7 @@ impl Catalog {
         true
     }
 
-    /// The instances of a server serve one calling session at a time from now on.
+    /// Limits the instances of a server to one calling session at a time from now on.
     pub(crate) fn set_one_caller(&self, subject: &Subject) {
         let mut entries = self.lock();
         let entry = self.entry(&mut entries, subject);
@@ -158,7 +162,7 @@ impl Catalog {
         self.entry(&mut self.lock(), subject).has_one_caller
     }
 
-    /// Something that sessions wait for is known now, or will not be.
+    /// Wakes sessions that wait for a list: it is known now, or will not be.
     pub(crate) fn announce(&self) {
         self.edition.fetch_add(1, Ordering::Release);
         self.changed.notify_waiters();
@@ -166,14 +170,14 @@ impl Catalog {
 
     fn entry<'a>(&self, entries: &'a mut Entries, subject: &Subject) -> &'a mut Entry {
         if entries.len() >= MOST && !entries.contains_key(subject) {
-            // Entries that are needed again are read again.
+            // Entries that are still needed are read again from disk.
             entries.clear();
         }
         let read = || self.files.as_ref().and_then(|files| files.read(subject)).unwrap_or_default();
         entries.entry(subject.clone()).or_insert_with(read)
     }
 
-    /// Another number whenever something was learned.
+    /// Number that changes whenever something was learned.
     pub(crate) fn edition(&self) -> u64 {
         self.edition.load(Ordering::Acquire)
     }

@@ -1,7 +1,7 @@
-//! Variables that differ from terminal to terminal and say nothing about what a server is.
+//! Ambient variables: inherited variables that differ between terminals and do not identify a server.
 //!
-//! They never split a pool: an instance has those of the client that caused its start. `PATH` counts only by the file
-//! that the command is found at.
+//! Sessions whose servers differ only in ambient variables share instances; an instance gets the values of the client
+//! that caused its start. `PATH` counts only by the program file that the command resolves to.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -12,14 +12,14 @@ use ostler::keeper::Ambient;
 
 use crate::environment::{Environment, Names};
 
-/// The ambient variables, unless the configuration sets them for a server.
+/// Ambient variables, unless the configuration sets them for the server.
 const AMBIENT: &[&str] = &["LANG", "LANGUAGE", "LC_*", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"];
 
-/// Directories with such a name are made for one run of a client: Codex puts one into its `PATH` each time.
+/// Prefixes of directories that a client creates for one run: Codex adds one to its `PATH` each time.
 const PER_RUN: &[&str] = &["codex-arg0"];
 
-/// Puts the client's `PATH` in order, and says which variables of a server are ambient. `named` are those that the
-/// configuration sets.
+/// Removes per-run directories from the client's `PATH`, and returns which variables of a server are ambient. `named`
+/// are the variables that the configuration sets.
 pub(super) fn settle(spec: &mut ServerSpec, named: &Environment, client: &Environment) -> Ambient {
     let patterns: Names = AMBIENT.iter().copied().collect();
     let is_ambient = |name: &OsStr| patterns.contains(name) && named.get(name).is_none();
@@ -39,7 +39,7 @@ pub(super) fn settle(spec: &mut ServerSpec, named: &Environment, client: &Enviro
     ambient
 }
 
-/// Tries the gateway's directories after the client's. Returns where the command was looked for in vain.
+/// Adds the gateway's `PATH` if the client's has no such command. Returns where the search failed.
 fn look_up(spec: &mut ServerSpec, own: &OsStr, gateway: Option<&OsStr>) -> Option<String> {
     let other = gateway.filter(|other| *other != own);
     if spec.find_program().is_some() {
@@ -70,7 +70,7 @@ fn set_path(spec: &mut ServerSpec, path: &OsStr) {
     }
 }
 
-/// A `PATH` without directories that are made for one run.
+/// Removes per-run directories from a `PATH`.
 fn lasting_part(path: &OsStr) -> OsString {
     let is_per_run = |directory: &[u8]| {
         let directory = Path::new(OsStr::from_bytes(directory));

@@ -1,4 +1,4 @@
-//! Times as other clients write them: numbers, each in a unit of its own.
+//! Timeouts of other clients: plain numbers in units that differ from client to client.
 
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::Ranged;
@@ -8,11 +8,11 @@ use super::form::ServerForm;
 use super::reader::{Reader, Setting, put};
 use super::values::SomeTime;
 
-/// Up to this a `timeout` is taken to be in seconds, as in some clients, and above in milliseconds, as in
-/// the others. Who means a few milliseconds gets more, which does no harm.
+/// Largest `timeout` that is read as seconds, as some clients mean it; larger numbers are milliseconds. A number of
+/// milliseconds below this bound becomes a longer timeout, which does no harm.
 const MOST_SECONDS: u64 = 3600;
 
-/// A `timeout` in the unit of whichever client it came from.
+/// Reads `timeout`, whose unit depends on the client that the entry was written for.
 pub(super) fn timeout(form: &mut ServerForm, property: &ObjectProp<'_>, reader: &mut Reader<'_>) {
     let key = property.name.range();
     let Value::NumberLit(number) = &property.value else {
@@ -29,10 +29,8 @@ pub(super) fn timeout(form: &mut ServerForm, property: &ObjectProp<'_>, reader: 
     }
 }
 
-/// A number of seconds.
 pub(super) struct Seconds(pub(super) SomeTime);
 
-/// A number of milliseconds.
 pub(super) struct Milliseconds(pub(super) SomeTime);
 
 impl Setting for Seconds {

@@ -1,7 +1,10 @@
-//! The keys of other clients: what they mean here.
+//! Keys of other MCP clients, so that their configurations can be pasted.
 //!
-//! Each is mapped to a key of ours, accepted because it means something to that client only, or refused because the
-//! server would not be what its owner thinks it is.
+//! A key that ostler does not define itself is looked up here. `MAPPED` keys set the corresponding key of ostler,
+//! `ELSEWHERE` keys concern only the other client and are ignored with a notice, and `REFUSED` keys are errors, because
+//! ignoring them would give a server other than the one its owner expects. `ROOTS` are the keys below which other
+//! clients list their servers. Values without a corresponding key are kept in `AdoptedByServer` and `AdoptedByFile`
+//! until `settle` merges them.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +20,7 @@ use super::reader::{At, Reader, Setting, name_of, put};
 use super::template::{Template, is_name};
 use crate::environment::DEFAULTS;
 
-/// Where other clients keep their servers.
+/// Keys at the top of the file below which other clients list servers and inputs.
 const ROOTS: &[&str] = &[
     "servers",
     "context_servers",
@@ -28,7 +31,7 @@ const ROOTS: &[&str] = &[
     "inputs",
 ];
 
-/// Keys of a server that other clients use and that are mapped.
+/// Keys of a server that are mapped to keys of ostler.
 const MAPPED: &[&str] = &[
     "type",
     "disabled",
@@ -56,7 +59,7 @@ const MAPPED: &[&str] = &[
     "toolFilter",
 ];
 
-/// Keys of a server that mean something to another client only.
+/// Keys of a server that concern only the other client and are ignored.
 pub(super) const ELSEWHERE: &[&str] = &[
     "alwaysAllow",
     "alwaysLoad",
@@ -80,7 +83,7 @@ pub(super) const ELSEWHERE: &[&str] = &[
     "version",
 ];
 
-/// Keys of a server that change what it is, in a way that can't be had here.
+/// Keys of a server that are errors, each with its message: ostler has no equivalent.
 const REFUSED: &[(&str, &str)] = &[
     ("auth", "write `oauth`, with `clientId` and `scopes`, and run `ostler login`"),
     (
@@ -97,12 +100,12 @@ const REFUSED: &[(&str, &str)] = &[
     ("sslVerify", "certificates are always checked"),
 ];
 
-/// An object that other clients have as well, with keys of their own.
+/// A form that also accepts keys of other clients.
 pub(super) trait Adopt {
-    /// Those that stand for something here.
+    /// The keys of other clients that are mapped.
     const OTHERS: &'static [&'static str] = &[];
 
-    /// Takes a value if the key is one of theirs.
+    /// Reads a property if its key belongs to another client. Returns whether it does.
     fn adopt(&mut self, _: &ObjectProp<'_>, _: &mut Reader<'_>) -> bool {
         false
     }
@@ -132,28 +135,28 @@ impl Adopt for FileForm {
     }
 }
 
-/// What other keys have said about a server.
+/// Values from other clients' keys in a server.
 #[derive(Debug, Default)]
 pub(super) struct AdoptedByServer {
-    /// Headers, each with the key that it came from.
+    /// Headers, each with the range of the key that set it.
     pub(super) headers: Vec<(Range, String, Template)>,
-    /// Whether its url is one for streams over HTTP.
+    /// Whether the URL came from `httpUrl`, which implies Streamable HTTP.
     pub(super) is_http: bool,
     pub(super) inherit: Option<At<Vec<String>>>,
     pub(super) allow: Option<At<Vec<String>>>,
     pub(super) deny: Option<At<Vec<String>>>,
 }
 
-/// What other keys have said beside the servers.
+/// Values from other clients' keys at the top of the file.
 #[derive(Debug, Default)]
 pub(super) struct AdoptedByFile {
     pub(super) servers: Vec<Named>,
-    /// If any is named, only these are there.
+    /// If set, only these servers are enabled.
     pub(super) allowed: Option<At<Vec<String>>>,
     pub(super) excluded: Option<At<Vec<String>>>,
 }
 
-/// Takes what another client calls something else in a server.
+/// Reads a key of another client in a server.
 fn server(form: &mut ServerForm, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool {
     let (key, name, value) = (property.name.range(), name_of(property), &property.value);
     let adopted = &mut form.adopted;
@@ -197,7 +200,7 @@ fn server(form: &mut ServerForm, property: &ObjectProp<'_>, reader: &mut Reader<
     true
 }
 
-/// Says why a key has no effect, or can't have any.
+/// Reports a key that is ignored or refused. Returns whether it is one.
 fn dismiss(name: &str, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool {
     let key = property.name.range();
     if ELSEWHERE.contains(&name) {
@@ -210,7 +213,7 @@ fn dismiss(name: &str, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bo
     true
 }
 
-/// Takes what another client has around its servers.
+/// Reads a key of another client at the top of the file.
 fn file(form: &mut FileForm, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool {
     let adopted = &mut form.adopted;
     match name_of(property) {
@@ -232,7 +235,7 @@ fn file(form: &mut FileForm, property: &ObjectProp<'_>, reader: &mut Reader<'_>)
     true
 }
 
-/// What is in `mcp`: servers by name, beside or below settings for all of them.
+/// Reads a key inside `mcp`, which holds servers by name beside settings for all of them.
 fn mcp(adopted: &mut AdoptedByFile, property: &ObjectProp<'_>, reader: &mut Reader<'_>) {
     let (key, value) = (property.name.range(), &property.value);
     match name_of(property) {
@@ -251,7 +254,7 @@ fn with_defaults(names: Vec<String>) -> Vec<String> {
     std::iter::once(DEFAULTS.to_owned()).chain(names).collect()
 }
 
-/// Headers that are said as the names of variables.
+/// Reads headers that are given as names of variables.
 fn headers(adopted: &mut AdoptedByServer, property: &ObjectProp<'_>, reader: &mut Reader<'_>) {
     let value = &property.value;
     let (named, prefix) = if name_of(property) == "bearer_token_env_var" {

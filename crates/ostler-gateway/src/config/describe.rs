@@ -1,4 +1,4 @@
-//! What a server would run as, for people to see.
+//! Descriptions of servers for `ostler check`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,32 +12,32 @@ use super::resolve::{Disabled, resolve};
 use super::words::{Hold, Share};
 use crate::environment::Environment;
 
-/// What a server would run as for somebody, without secrets.
+/// How a server would run for one client, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Description {
-    /// What people call it.
+    /// Name of the server.
     pub name: String,
-    /// Why it is not there, if it is not.
+    /// Why the client can't use it.
     pub disabled: Option<String>,
-    /// Its command, with its variables by their names, and a mask over what might be a secret.
+    /// Command with unfilled variables and masked secrets.
     pub command: Vec<String>,
-    /// Where it is reached, without path and query, which may hold a secret.
+    /// Origin of the URL; path and query are left out, because they may hold a secret.
     pub url: Option<String>,
-    /// The headers that are sent to it, without their values.
+    /// Names of the headers sent to it.
     pub headers: Vec<String>,
-    /// The names of its variables.
+    /// Names of its environment variables.
     pub env: Vec<String>,
-    /// Its working directory.
+    /// Working directory.
     pub cwd: Option<PathBuf>,
-    /// Who may use one instance.
+    /// Which sessions share an instance.
     pub share: Share,
-    /// How firmly it is held.
+    /// Required containment; `None` for a remote server.
     pub containment: Option<Hold>,
-    /// Why it would not start here.
+    /// Reasons why the server would not start on this machine.
     pub warnings: Vec<String>,
 }
 
-/// Describes a server for somebody with these variables who works in this directory.
+/// Describes a server for a client with this environment and working directory.
 pub fn describe(entry: &ServerEntry, environment: &Environment, cwd: &Path) -> Description {
     let resolved = resolve(entry, environment, cwd).map(|resolved| resolved.server);
     let launch = match &entry.reach {
@@ -84,7 +84,7 @@ fn variables(server: &Server) -> Vec<String> {
     env.map(|(name, _)| name.to_string_lossy().into_owned()).collect()
 }
 
-/// The reason with all that caused it.
+/// The reason followed by its causes.
 fn why(reason: &Disabled) -> String {
     let mut text = reason.to_string();
     let mut cause = std::error::Error::source(reason);

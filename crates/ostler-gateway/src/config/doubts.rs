@@ -1,7 +1,7 @@
-//! What can't work for somebody, although the configuration itself makes sense.
+//! Warnings about a valid configuration that can't work on this machine or with these variables.
 //!
-//! It depends on the machine and on variables, so it never refuses a configuration: `ostler check` shows it, and
-//! `ostler serve` says what concerns the tokens.
+//! They depend on the environment, so they never make a configuration invalid: `ostler check` prints all of them, and
+//! `ostler serve` prints those about tokens.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -15,7 +15,7 @@ use super::entry::File;
 use super::mask::masked_line;
 use crate::environment::{Environment, Names};
 
-/// Why a server would not start here: its program or its working directory is missing.
+/// Reasons why a server would not start here: its program or working directory is missing.
 pub(super) fn of_spec(spec: &ServerSpec) -> Vec<String> {
     let cwd = spec.cwd.as_deref().filter(|cwd| !cwd.is_dir());
     let cwd = cwd.map(|cwd| format!("its working directory {} does not exist", cwd.display()));
@@ -41,7 +41,7 @@ fn is_executable(program: &Path) -> bool {
     found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// What is wrong with the tokens of a file for a gateway with these variables.
+/// Warnings about the tokens of a file, for a gateway with this environment.
 pub fn token_warnings(file: &File, environment: &Environment) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut warnings = Vec::new();
@@ -69,7 +69,7 @@ pub fn token_warnings(file: &File, environment: &Environment) -> Vec<String> {
     warnings
 }
 
-/// Whether a server has this name, or fits this pattern.
+/// Whether a server has this name or matches this pattern.
 fn is_known(file: &File, pattern: &str) -> bool {
     if !pattern.contains('*') {
         return file.servers.contains_key(pattern);

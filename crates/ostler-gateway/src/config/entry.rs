@@ -1,4 +1,4 @@
-//! What a configuration says, once it is known to make sense.
+//! The validated configuration.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -15,139 +15,139 @@ use super::words::{Engine, Era, Hold, Share};
 use crate::environment::{Inheritance, Names};
 use crate::remote::{Carrier, VARIABLES};
 
-/// A configuration.
+/// A validated configuration file.
 #[derive(Clone, Debug)]
 pub struct File {
     /// The servers, by name.
     pub servers: BTreeMap<String, ServerEntry>,
-    /// What they may use together.
+    /// Limits for all servers together.
     pub caps: Caps,
-    /// How long a client on HTTP may be away before its session's servers end.
+    /// Time without a connected client after which an HTTP session's servers stop; `None` for the default.
     pub detach_timeout: Option<Duration>,
-    /// How long an agent that ostler recognised by itself outlives its last session.
+    /// Time for which an agent that ostler recognised by itself outlives its last session; `None` for the default.
     pub agent_timeout: Option<Duration>,
-    /// What lets clients on HTTP in, beside the token that is always there.
+    /// Bearer tokens for HTTP clients, in addition to the gateway's own token.
     pub tokens: Vec<TokenEntry>,
-    /// What its owner should know about it.
+    /// Notices for the owner of the file.
     pub notices: Vec<Problem>,
 }
 
-/// One server, with its variables not yet looked up.
+/// A server entry with unfilled templates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerEntry {
-    /// What people call it.
+    /// Name of the server.
     pub name: String,
-    /// Whether it is there at all.
+    /// Whether clients may use the server.
     pub enabled: bool,
-    /// What it is.
+    /// A local process or a remote server.
     pub reach: Reach,
-    /// Which of its tools are there.
+    /// Allowed and denied tools.
     pub tools: Tools,
-    /// Who may use one instance.
+    /// Which sessions share an instance.
     pub share: Share,
-    /// How many instances those who share may have; for servers that are not shared, how many there may be in all.
+    /// Most instances for each group of sharing sessions; for servers that are not shared, most instances in total.
     pub max_instances: Option<NonZeroUsize>,
-    /// How many calls one instance gets at a time.
+    /// Most concurrent calls for one instance.
     pub max_concurrency: Option<NonZeroUsize>,
-    /// Its times.
+    /// Timeouts.
     pub limits: ServerLimits,
-    /// Which generation of the protocol it speaks.
+    /// Protocol generation.
     pub era: Era,
 }
 
-/// What a server is.
+/// How a server is reached.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reach {
-    /// A process that is started.
+    /// A local process.
     Process(Launch),
     /// A remote server.
     Remote(Remote),
 }
 
-/// A process that is started.
+/// A local process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Launch {
-    /// The program.
+    /// Program to run.
     pub command: Template,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<Template>,
-    /// Variables for it.
+    /// Variables set for the process.
     pub env: BTreeMap<String, Template>,
-    /// A file with variables for it.
+    /// File with more variables.
     pub env_file: Option<Template>,
-    /// Where a path of that file starts that is not absolute.
+    /// Base of a relative `env_file`: the directory of the configuration.
     pub directory: PathBuf,
-    /// Its working directory.
+    /// Working directory.
     pub cwd: Option<Template>,
-    /// The variables that it inherits.
+    /// Variables that the process inherits from the client.
     pub inherit: Inheritance,
-    /// From the first step of stopping it to KILL.
+    /// Time from the first step of stopping the process to SIGKILL.
     pub grace: Duration,
-    /// How much of the machine it may use.
+    /// Resource limits.
     pub resources: Resources,
-    /// The engine whose containers belong to it.
+    /// Container engine whose containers belong to the server.
     pub engine: Engine,
-    /// How firmly it is held.
+    /// Required containment.
     pub containment: Hold,
 }
 
 /// A remote server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remote {
-    /// Where it is reached.
+    /// URL of the MCP endpoint.
     pub url: Template,
-    /// Headers of every request.
+    /// Headers sent with every request.
     pub headers: BTreeMap<String, Template>,
-    /// A file that holds a bearer token.
+    /// File with a bearer token.
     pub token_file: Option<Template>,
-    /// Where a path of that file starts that is not absolute.
+    /// Base of a relative `token_file`: the directory of the configuration.
     pub directory: PathBuf,
-    /// How somebody logs in.
+    /// OAuth settings for `ostler login`.
     pub oauth: OAuth,
-    /// How its messages travel.
+    /// Transport.
     pub carrier: Carrier,
 }
 
-/// How somebody logs in to a remote server.
+/// OAuth settings of a remote server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OAuth {
-    /// What this client is called.
+    /// Client id; without it, ostler registers itself.
     pub client_id: Option<Template>,
     /// The only authorization server that a login may use [default: the one the remote server names].
     pub issuer: Option<PinnedIssuer>,
-    /// What to ask for.
+    /// Scopes to request instead of those that the server asks for.
     pub scopes: Option<Vec<String>>,
-    /// The port that the browser comes back to.
+    /// Port of the redirect URI; without it, any free port.
     pub callback_port: Option<u16>,
 }
 
-/// An authorization server that the configuration names. Only such a server can get a client secret.
+/// An authorization server that the configuration names. Only such a server ever receives a client secret.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PinnedIssuer {
-    /// Its issuer identifier: a url.
+    /// Issuer identifier, a URL.
     pub name: Template,
-    /// What proves to it who this client is.
+    /// Secret of the client id.
     pub client_secret: Option<Template>,
 }
 
-/// Which tools are there.
+/// Allowed and denied tools of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
-    /// Only these, if any are named.
+    /// If set, only these tools are allowed.
     pub allow: Option<Names>,
-    /// Not these.
+    /// Denied tools, even if allowed.
     pub deny: Names,
 }
 
 impl Tools {
-    /// Whether a tool is there.
+    /// Whether a tool may be used.
     pub fn permit(&self, tool: &str) -> bool {
         self.allow.as_ref().is_none_or(|allow| allow.contains(tool)) && !self.deny.contains(tool)
     }
 }
 
 impl File {
-    /// The variables that it names. A client sends these, and no other, for its servers to be filled in.
+    /// Variables that the enabled servers need. Clients send these and no others.
     pub fn variables(&self) -> Names {
         let enabled = self.servers.values().filter(|entry| entry.enabled);
         enabled.flat_map(ServerEntry::variables).collect()
@@ -155,7 +155,7 @@ impl File {
 }
 
 impl ServerEntry {
-    /// The variables that it names, and those that it inherits.
+    /// Variables in the entry's templates, and those that the server inherits.
     fn variables(&self) -> Vec<String> {
         let (templates, inherited): (Vec<&Template>, Vec<&str>) = match &self.reach {
             Reach::Process(launch) => {
@@ -169,7 +169,7 @@ impl ServerEntry {
 }
 
 impl Remote {
-    /// All that has variables in it.
+    /// All templates of the entry.
     fn templates(&self) -> impl Iterator<Item = &Template> {
         let OAuth { client_id, issuer, .. } = &self.oauth;
         let issuer =
@@ -180,7 +180,7 @@ impl Remote {
 }
 
 impl Launch {
-    /// All that has variables in it.
+    /// All templates of the entry.
     fn templates(&self) -> impl Iterator<Item = &Template> {
         let paths = self.env_file.iter().chain(&self.cwd);
         [&self.command].into_iter().chain(&self.args).chain(self.env.values()).chain(paths)

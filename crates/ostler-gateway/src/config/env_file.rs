@@ -1,4 +1,4 @@
-//! Files of variables: `NAME=value`, one in each line.
+//! Environment files: one `NAME=value` per line.
 
 use std::path::Path;
 
@@ -6,31 +6,30 @@ use super::source::{self, Unreadable};
 use super::template::is_name;
 use crate::environment::Environment;
 
-/// More than that is no file of variables.
+/// Largest accepted file, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Why a file of variables can't be used. Its contents are never told: they are secrets.
+/// Why an environment file can't be used. Messages never contain its contents, which are secret.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvFileError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// A line of it says nothing.
+    /// A line is malformed.
     #[error("line {line}: {what}")]
     Line {
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
 }
 
-/// Reads a file of variables.
 pub(super) fn read(path: &Path) -> Result<Environment, EnvFileError> {
     parse(&source::read(path, MAX_SIZE)?)
 }
 
-/// Empty lines and comments are left out; a value in quotes may go on over several lines.
+/// Parses the text. Empty lines and comments are skipped; a quoted value may span several lines.
 fn parse(text: &str) -> Result<Environment, EnvFileError> {
     let mut variables = Environment::default();
     let (mut rest, mut line) = (text, 1);
@@ -65,7 +64,7 @@ fn end_of_line(text: &str) -> usize {
     text.find('\n').unwrap_or(text.len())
 }
 
-/// A value, and what follows it from the end of its line on.
+/// Parses a value. Returns it with the rest of the text from the end of its line.
 fn value_of(text: &str) -> Result<(String, &str), &'static str> {
     let text = text.trim_start_matches(BLANK);
     let (value, after) = match text.chars().next() {
@@ -91,7 +90,7 @@ fn value_of(text: &str) -> Result<(String, &str), &'static str> {
     Ok((value, after))
 }
 
-/// What is between double quotes, in which a backslash has its usual meaning.
+/// Parses a value in double quotes, up to the closing quote, with backslash escapes.
 fn quoted(text: &str) -> Result<(String, &str), &'static str> {
     let mut value = String::new();
     let mut characters = text.char_indices();

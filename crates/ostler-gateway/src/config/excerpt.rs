@@ -1,63 +1,65 @@
-//! A line of a configuration as it can be shown: keys, and no values.
+//! Excerpts of configuration lines in error messages, without secrets.
 //!
-//! A configuration holds secrets, and one of them may be on the line that has something wrong. So strings, numbers,
-//! words and comments are left out, unless one of them is what is wrong and known to be harmless.
+//! The line with a problem may contain a secret, and need not be valid JSON. So it is split into pieces by a tolerant
+//! scanner, and only punctuation, keys and the words `true`, `false` and `null` are shown. Strings, numbers and
+//! comments are masked, unless the value itself is what the message is about and is never secret (`Marked::Plain`). A
+//! key that looks as if it contained a value is masked as well.
 
 use std::fmt;
 use std::ops::Range;
 
 use ostler::visible::is_hidden;
 
-/// How much of a line is shown on either side of what is wrong.
+/// Characters shown on either side of the marked text.
 const MARGIN: usize = 48;
 
-/// How much of a line is looked at on either side, in bytes. A file may be a single line, and what is wrong in
-/// it must not take longer for that.
+/// Bytes of a line that are scanned on either side of the marked text. The bound keeps errors in a file that is a
+/// single long line cheap.
 const SIGHT: usize = 1024;
 
-/// The longest row of carets.
+/// Longest row of carets.
 const MAX_CARETS: usize = 48;
 
-/// Whether what is wrong can be shown.
+/// Whether the marked text may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marked {
-    /// It is a key, or a value that is never a secret.
+    /// The text is a key, or a value that is never secret.
     Plain,
-    /// It may be a secret.
+    /// The text may be secret.
     Hidden,
 }
 
-/// A line with what is wrong in it, as it is shown.
+/// A masked line with carets below the marked text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Excerpt {
     line: String,
-    /// Where the carets are, in characters.
+    /// Columns of the carets, in characters.
     carets: Range<usize>,
 }
 
-/// A part of a line.
+/// A token of a line.
 struct Piece {
     source: Range<usize>,
     kind: Kind,
-    /// What stands in its place.
+    /// Text that replaces the token when it is hidden.
     mask: &'static str,
 }
 
-/// What a part of a line is.
+/// Kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Brackets, commas, space.
+    /// Brackets, commas, colons and white space.
     Frame,
-    /// A key, or a word of the language.
+    /// A key, or `true`, `false` or `null`.
     Known,
-    /// A key that looks as if somebody had put a value into it.
+    /// A key with characters that suggest that it contains a value.
     OddKey,
     /// Anything else.
     Value,
 }
 
 impl Kind {
-    /// Whether it is shown where nothing is marked, or where it is.
+    /// Whether a token of this kind is shown; `marked` is set if the token is part of the marked text.
     fn is_shown(self, marked: Option<Marked>) -> bool {
         match self {
             Self::Frame => true,
@@ -69,7 +71,7 @@ impl Kind {
 }
 
 impl Excerpt {
-    /// Of a line with `range` (in bytes) marked.
+    /// Makes the excerpt of a line with `range` (in bytes) marked.
     pub(super) fn of(line: &str, range: &Range<usize>, marked: Marked) -> Self {
         let (line, range) = in_sight(line, range);
         let mut shown = String::new();
@@ -92,7 +94,7 @@ impl Excerpt {
         Self::window(&shown, start..end.clamp(start + 1, start + MAX_CARETS))
     }
 
-    /// The part of a long line around what is marked.
+    /// Cuts a long line to the part around the carets.
     fn window(shown: &str, carets: Range<usize>) -> Self {
         let length = shown.chars().count();
         let from = carets.start.saturating_sub(MARGIN);
@@ -104,7 +106,7 @@ impl Excerpt {
         Self { line: format!("{left}{middle}{right}"), carets }
     }
 
-    /// Writes it with the number of its line.
+    /// Writes the line with its number, and the carets below it.
     pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, number: usize) -> fmt::Result {
         let number = number.to_string();
         let (gutter, before) = (" ".repeat(number.len()), " ".repeat(self.carets.start));
@@ -113,7 +115,7 @@ impl Excerpt {
     }
 }
 
-/// The part of a line that is looked at. It may begin within a string, and then shows less than it could.
+/// Cuts a line to the part that is scanned. If the cut is inside a string, the excerpt masks more than necessary.
 fn in_sight<'l>(line: &'l str, range: &Range<usize>) -> (&'l str, Range<usize>) {
     let from = line.floor_char_boundary(range.start.saturating_sub(SIGHT));
     let end = range.end.min(range.start + SIGHT);
@@ -121,7 +123,7 @@ fn in_sight<'l>(line: &'l str, range: &Range<usize>) -> (&'l str, Range<usize>) 
     (&line[from..to], range.start - from..end - from)
 }
 
-/// Escape sequences of a terminal have no business here.
+/// Replaces control characters, which could be terminal escape sequences.
 fn printable(c: char) -> char {
     if is_hidden(c) { ' ' } else { c }
 }
@@ -130,12 +132,12 @@ fn is_frame(c: char) -> bool {
     c.is_whitespace() || "{}[],:".contains(c)
 }
 
-/// Names and nothing else: who writes `"TOKEN=value"` has put a secret into a key.
+/// Whether a key contains only characters of names: a key such as `"TOKEN=value"` contains a secret by mistake.
 fn is_plain_key(key: &str) -> bool {
     key.chars().all(|c| c.is_alphanumeric() || "\"_-.$@/ ".contains(c))
 }
 
-/// The parts of a line. It need not be valid: what is not certainly a key is a value.
+/// Splits a line, which need not be valid, into tokens. Whatever is not certainly a key is a value.
 fn pieces(line: &str) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     let (mut at, mut before) = (0, None);
@@ -150,7 +152,7 @@ fn pieces(line: &str) -> Vec<Piece> {
     pieces
 }
 
-/// The part that a text begins with: its length, what it is, and what can stand in its place.
+/// First token of a text: its length in bytes, its kind, and its mask. `before` is the last character before it.
 fn piece(rest: &str, first: char, before: Option<char>) -> (usize, Kind, &'static str) {
     if is_frame(first) {
         return (first.len_utf8(), Kind::Frame, "");
@@ -177,7 +179,7 @@ fn piece(rest: &str, first: char, before: Option<char>) -> (usize, Kind, &'stati
     (length, if is_known { Kind::Known } else { Kind::Value }, "…")
 }
 
-/// The length of the string that a text begins with; it ends with the line if nothing else ends it.
+/// Length of the string that a text begins with. An unterminated string ends with the line.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! Where the configuration is.
+//! Finds the configuration file.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,58 +7,59 @@ use std::path::{Path, PathBuf};
 
 use crate::environment::Environment;
 
-/// The name of the file in a directory that is looked at.
+/// File name of a configuration.
 const FILE_NAME: &str = "ostler.json";
 
-/// The variable that names the file.
+/// Environment variable with the path of the configuration.
 const VARIABLE: &str = "OSTLER_CONFIG";
 
-/// Who asks for the configuration.
+/// On whose behalf the configuration is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
-    /// Somebody at a command line.
+    /// A user at a command line.
     Person,
-    /// A client that wants to be connected. The directory that it runs in may be a clone of somebody
-    /// else's work, so that what lies there decides nothing.
+    /// An MCP client that connects. It may run in a cloned repository that is not trusted, so a configuration in its
+    /// working directory is ignored.
     Client,
 }
 
-/// What decides where the configuration is.
+/// Inputs of the search.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
-    /// The file, if somebody has said which.
+    /// Path given on the command line.
     pub given: Option<&'a Path>,
-    /// Who asks.
+    /// On whose behalf the search runs.
     pub asker: Asker,
-    /// The asker's variables.
+    /// Environment of the user or client.
     pub environment: &'a Environment,
-    /// The asker's working directory.
+    /// Working directory of the user or client.
     pub directory: &'a Path,
 }
 
-/// There is no configuration.
+/// Why no configuration was found.
 #[derive(Debug, thiserror::Error)]
 pub enum NotFound {
-    /// Where somebody has said that it is.
+    /// The given file can't be read.
     #[error("cannot read the configuration {}", path.display())]
     Named {
-        /// There.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Anywhere.
+    /// None of the default places has a configuration.
     #[error("no configuration found; looked for {}{}", list(places), hint(ignored))]
     Anywhere {
-        /// Where it could have been.
+        /// The places that were searched.
         places: Vec<PathBuf>,
-        /// Files that are there and not read, each with the place that it was probably meant for.
+        /// Misplaced files that were ignored, each with the path that was probably meant.
         ignored: Vec<(PathBuf, PathBuf)>,
     },
 }
 
 impl Search<'_> {
-    /// The real path of the configuration. What is named has to be there; else the first that is there.
+    /// Returns the canonical path of the configuration: the one that is given, which must exist, or else the first one
+    /// found.
     pub fn find(&self) -> Result<PathBuf, NotFound> {
         let named = self.variable(VARIABLE).map(Path::new);
         if let Some(path) = self.given.or(named) {
@@ -79,7 +80,6 @@ impl Search<'_> {
         here.into_iter().chain(self.config_home().map(|base| in_home(&base))).collect()
     }
 
-    /// The XDG config home.
     fn config_home(&self) -> Option<PathBuf> {
         self.absolute("XDG_CONFIG_HOME").or_else(|| self.usual_config_home())
     }
@@ -88,7 +88,7 @@ impl Search<'_> {
         self.absolute("HOME").map(|home| home.join(".config"))
     }
 
-    /// Files at places where a configuration is easily put by mistake.
+    /// Existing files at places where a configuration is often put by mistake.
     fn ignored(&self, places: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
         let Some(meant) = self.config_home().map(|base| in_home(&base)) else { return Vec::new() };
         let homes = self.config_home().into_iter().chain(self.usual_config_home());
@@ -103,13 +103,13 @@ impl Search<'_> {
         self.variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
-    /// A variable that says something.
+    /// The value of a variable that is set and not empty.
     fn variable(&self, name: &str) -> Option<&OsStr> {
         self.environment.get(name).filter(|value| !value.is_empty())
     }
 }
 
-/// The file in a config home.
+/// Path of the configuration below a config home.
 fn in_home(base: &Path) -> PathBuf {
     base.join("ostler").join(FILE_NAME)
 }

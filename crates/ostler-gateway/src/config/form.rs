@@ -1,4 +1,6 @@
-//! The keys of a file: the one list from which it is read and from which editors get their schema.
+//! The keys of the configuration file. Both the reader and the JSON Schema are generated from this list.
+//!
+//! The doc comments of the keys are the descriptions in the schema that `ostler schema` prints.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -15,16 +17,16 @@ use super::tokens::TokensForm;
 use super::values::{Memory, Processors, SomeTime, Time, TimeOrNever};
 use super::words::{Engine, Era, Hold, Share, Transport};
 
-/// An object with keys that are known.
+/// An object with a fixed set of keys.
 pub(super) trait Form: Adopt + Default {
-    /// The keys.
+    /// The known keys.
     const KEYS: &'static [&'static str];
 
-    /// Takes a value if the key is one of them.
+    /// Reads a property if its key is known. Returns whether it is.
     fn put(&mut self, property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> bool;
 }
 
-/// Reads an object; what nobody knows is wrong.
+/// Reads an object. Unknown keys are problems.
 fn read<F: Form>(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<F> {
     let mut form = F::default();
     for property in reader.properties(value)? {
@@ -38,8 +40,8 @@ fn read<F: Form>(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<F> {
     Some(form)
 }
 
-/// Objects, each key with its field and its kind. What `also` holds was said with keys of other clients
-/// that stand for none of these.
+/// Defines forms: structs with a field, a type and a key for each setting. `also` names the type that holds values from
+/// other clients' keys without a corresponding key here.
 macro_rules! forms {
     ($($(#[$meta:meta])* struct $name:ident $(also $also:ty)? {
         $($(#[$field_meta:meta])* $field:ident: $kind:ty = $key:literal,)*
@@ -237,15 +239,15 @@ forms! {
     }
 }
 
-/// A server with the place of its name.
+/// A server form with its name and place.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) name: String,
     pub(super) key: Range,
-    /// The keys down to it.
+    /// Keys down to the server.
     pub(super) path: Vec<String>,
     pub(super) form: ServerForm,
-    /// Whether all of it could be read.
+    /// Whether the form was read without problems.
     pub(super) is_whole: bool,
 }
 
@@ -254,7 +256,7 @@ pub(super) struct Named {
 pub(super) struct ServersForm(pub(super) Vec<Named>);
 
 impl Named {
-    /// A property that is a server.
+    /// Reads a property that is a server.
     pub(super) fn read(property: &ObjectProp<'_>, reader: &mut Reader<'_>) -> Option<Self> {
         let (name, key) = (name_of(property), property.name.range());
         reader.within(name, |reader| {

@@ -1,4 +1,4 @@
-//! Variables and headers by name, with names that they can have.
+//! Maps of variables and of headers, with checked names.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn read(
     let read = reader.properties(value)?.into_iter().filter_map(|property| {
         let name = name_of(property);
         if !is_valid(name) {
-            // Who puts a value into a name has put a secret there.
+            // A name that contains `=` may contain a secret by mistake, so it is not shown.
             reader.wrong(property.name.range(), complaint);
             return None;
         }
@@ -55,7 +55,7 @@ fn read(
     Some(read.collect())
 }
 
-/// `$VAR` is a variable to some clients, and a plain text to most and to us.
+/// Adds a notice for `$VAR`: some clients expand it, but ostler and most others pass it on unchanged.
 fn warn_of_shell_words(property: &ObjectProp<'_>, reader: &mut Reader<'_>) {
     let Value::StringLit(text) = &property.value else { return };
     if text.value.strip_prefix('$').is_some_and(is_name) {

@@ -1,23 +1,28 @@
-//! Command lines and lines of stderr without their secrets.
+//! Masks secrets in command lines and in lines of stderr.
+//!
+//! Secrets are recognised by heuristics: a switch or name that suggests a secret (`--api-key X`, `TOKEN=X`), the value
+//! of an environment or header switch, credentials and queries in URLs, the word after `Bearer`, and long words that
+//! mix letters and digits. Masking prefers to cover too much; references such as `${TOKEN}` stay, because they hold no
+//! value. `exposed_secrets` uses the same rules for warnings and leaves out words that are only suspicious.
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 const MASK: &str = "…";
 
-/// Parts of names that are given to secrets.
+/// Parts of names that suggest a secret.
 const TELLTALES: &[&str] =
     &["auth", "bearer", "cookie", "credential", "key", "pass", "pwd", "secret", "session", "token"];
 
 /// Switches whose value is `NAME=value` or `Name: value`.
 const PAIRS: &[&str] = &["-e", "--env", "-H", "--header"];
 
-/// Words after which a credential follows, in lower case.
+/// Words that precede a credential, in lower case.
 const SCHEMES: &[&str] = &["bearer", "basic"];
 
-/// So long a mixture of letters and digits is nobody's word.
+/// Shortest word of letters and digits that counts as a token, in characters.
 const LONGEST_WORD: usize = 20;
 
-/// The words of a running process's command line, with a mask over each that is or might be a secret. A word may hold a
-/// line of its own: the script of a shell, or the title that a program gave itself.
+/// Masks the words of a running process's command line. A word may itself hold a whole command line: the script of a
+/// shell, or the title that a program gave itself.
 pub fn masked_command(words: &[String]) -> Vec<String> {
     let is_line = |word: &str| word.contains(char::is_whitespace);
     let both = masked(words).into_iter().zip(words);
@@ -27,8 +32,8 @@ pub fn masked_command(words: &[String]) -> Vec<String> {
     .collect()
 }
 
-/// The secrets on a command line, masked, each with the switch or the name that tells of it. Unlike a mask, which covers
-/// more than it must, this leaves out what is only unknown.
+/// Secrets on a command line, masked, each with the switch or name that identifies it. Unlike masking, which covers too
+/// much, this omits words that are only suspicious.
 pub fn exposed_secrets(words: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let mut before = "";
@@ -60,7 +65,7 @@ fn exposed(before: &str, word: &str) -> Option<String> {
         let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
         place.rsplit_once('@').is_some_and(|(login, _)| login.contains(':'))
     });
-    // A long word in a path is rather the name of a cache.
+    // A long word in a path is more likely the name of a cache directory.
     let is_token = !word.contains(['/', '=', ':', '.']) && masked == MASK;
     match (announced && masked == MASK, named || has_login || is_token) {
         (true, _) => Some(format!("{before} {masked}")),
@@ -69,13 +74,13 @@ fn exposed(before: &str, word: &str) -> Option<String> {
     }
 }
 
-/// The words of a command, with a mask over each that is or might be a secret.
+/// Masks the words of a command.
 pub(super) fn masked(words: &[String]) -> Vec<String> {
     let before = std::iter::once("").chain(words.iter().map(String::as_str));
     before.zip(words).map(|(before, word)| mask(before, word)).collect()
 }
 
-/// A line that a server wrote to stderr, with a mask over each word that is or might be a secret.
+/// Masks the words of a line that a server wrote to stderr.
 pub(crate) fn masked_line(line: &str) -> String {
     let mut before = "";
     let mut words = Vec::new();
@@ -101,7 +106,7 @@ fn mask_in_prose(before: &str, word: &str) -> String {
     parts.map(|part| mask_named(part).unwrap_or_else(|| mask(before, part))).collect()
 }
 
-/// `name:value` or `"name":"value"` with a name that is given to secrets.
+/// Masks the value in `name:value` or `"name":"value"` if the name suggests a secret.
 fn mask_named(part: &str) -> Option<String> {
     let at = part.find([':', '='])?;
     let (name, value) = (&part[..at], &part[at + 1..]);
@@ -131,7 +136,7 @@ fn mask(before: &str, word: &str) -> String {
     }
 }
 
-/// `NAME=value`, `Name: value`, or a name alone.
+/// Masks the value of `NAME=value` or `Name: value`, or a lone word that looks like a token.
 fn pair(word: &str) -> String {
     match word.find(['=', ':']) {
         Some(at) => {
@@ -147,7 +152,7 @@ fn assigned(name: &str, separator: char, value: &str) -> String {
     format!("{name}{separator}{value}")
 }
 
-/// Whether it is a variable whose value is not in it.
+/// Whether a word is only a reference to a variable, such as `${TOKEN}`.
 fn is_reference(word: &str) -> bool {
     let inner = word.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     inner.is_some_and(|inner| !inner.contains(['$', '}']))
@@ -163,7 +168,7 @@ fn is_variable(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// An address without the user's name and password, and without what is asked of it.
+/// Masks user, password and query of a URL, and its path if it contains a token.
 fn mask_url(word: &str) -> Option<String> {
     let (scheme, rest) = word.split_once("://")?;
     let (place, query) = rest.split_once(['?', '#']).map_or((rest, ""), |(place, _)| (place, "?…"));
@@ -179,7 +184,7 @@ fn mask_token(word: &str) -> String {
             && part.contains(|c: char| c.is_ascii_digit())
             && part.contains(|c: char| c.is_ascii_alphabetic())
     };
-    // An image's digest is long, and no secret.
+    // The digest of a container image is long, but no secret.
     let plain = word.split("@sha256:").next().unwrap_or(word);
     let has_token = plain.split(|c: char| !c.is_ascii_alphanumeric()).any(is_token);
     if has_token { MASK.to_owned() } else { word.to_owned() }

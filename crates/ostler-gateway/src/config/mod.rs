@@ -1,11 +1,15 @@
-//! The configuration: which servers there are, and how they are run and shared.
+//! The configuration file: which servers exist, and how ostler runs and shares them.
 //!
-//! [`Search`] finds the file, [`load`] reads it, and [`resolve`] makes of an entry what a keeper starts, for somebody with
-//! an environment and a working directory. A file is taken as a whole or not at all, and all that is wrong in it is
-//! said at once; a variable that is not set is the problem of its server alone.
+//! [`Search`] finds the file and [`load`] reads it. Reading has three steps: `Reader` walks the JSON syntax tree and
+//! collects problems, the structs in `form` list the known keys, and `settle` checks how they fit together and builds
+//! the `File`. [`resolve`] then fills in the templates of an entry for one client, with that client's environment and
+//! working directory, and returns the `Server` that a keeper starts.
 //!
-//! Secrets are in values, so that no value is ever in an error, in a notice or in what `Debug` shows, but those of settings
-//! that are never secrets.
+//! A file is accepted as a whole or not at all, and all its problems are reported together. An environment variable
+//! that is not set disables only the server that names it.
+//!
+//! Values may hold secrets. So no error, notice or `Debug` output contains a value, except for settings that are never
+//! secret.
 
 mod ambient;
 mod client_times;
@@ -62,26 +66,26 @@ pub use words::{Engine, Era, Hold, Share, Transport};
 use form::FileForm;
 use reader::{Reader, Setting};
 
-/// More than that is no configuration.
+/// Largest accepted file, in bytes.
 const MAX_SIZE: u64 = 4 << 20;
 
-/// Why there is no configuration to use.
+/// Why a configuration can't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// Something in it is wrong.
+    /// The file contains errors.
     #[error(transparent)]
     Invalid(#[from] Problems),
 }
 
-/// Reads the configuration in a file.
+/// Loads the configuration from a file.
 pub fn load(path: &Path) -> Result<File, LoadError> {
     Ok(parse(&source::read(path, MAX_SIZE)?, path)?)
 }
 
-/// Reads a configuration that is the text of this file.
+/// Parses a configuration; `path` is its file, for messages and relative paths.
 pub fn parse(text: &str, path: &Path) -> Result<File, Problems> {
     let mut reader = Reader::new(text);
     let file = read(text, path, &mut reader);
@@ -93,7 +97,7 @@ pub fn parse(text: &str, path: &Path) -> Result<File, Problems> {
     Err(Problems { file: path.display().to_string(), list: problems, more })
 }
 
-/// Reads as much as can be read.
+/// Parses the text and collects problems in `reader`. `None` if the text is no JSON object.
 fn read(text: &str, path: &Path, reader: &mut Reader<'_>) -> Option<File> {
     let parsed = match parse_to_ast(text, &CollectOptions::default(), &json_with_comments()) {
         Ok(parsed) => parsed,
@@ -111,7 +115,7 @@ fn read(text: &str, path: &Path, reader: &mut Reader<'_>) -> Option<File> {
     Some(settle::file(form, directory, reader))
 }
 
-/// JSON, comments, and commas after the last of a list; nothing else.
+/// Accepts JSON with comments and trailing commas, and no other extension.
 fn json_with_comments() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -127,7 +131,7 @@ fn json_with_comments() -> ParseOptions {
     }
 }
 
-/// In the voice of the other messages.
+/// Converts the first letter of a parser message to lower case, as in ostler's own messages.
 fn sentence(message: &str) -> String {
     let mut characters = message.chars();
     let first = characters.next().map(|first| first.to_ascii_lowercase());

@@ -1,4 +1,4 @@
-//! What is wrong in a file, and where.
+//! Problems in a configuration file, with their places.
 
 use std::fmt;
 
@@ -7,32 +7,32 @@ use serde::Serialize;
 
 use super::excerpt::Excerpt;
 
-/// Something to be said about a place in a file. It never holds a value that may be a secret.
+/// An error or notice about a place in a file. It never contains a value that may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The character in it, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// What is to be said.
+    /// Path of the key, and the message.
     pub message: String,
     #[serde(skip)]
     pub(super) excerpt: Excerpt,
 }
 
-/// All that is wrong in a file.
+/// All errors in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
-    /// The file, as people know it.
+    /// The file, as messages show it.
     pub file: String,
-    /// What is wrong, in the order of the file.
+    /// Errors in the order of the file, at most 200.
     pub list: Vec<Problem>,
-    /// How much more is wrong, beyond what anybody would read.
+    /// Number of further errors.
     pub more: usize,
 }
 
 impl Problem {
-    /// It with the name of its file and the line that it is about.
+    /// Displays the problem with its file and the excerpt.
     pub fn in_file<'a>(&'a self, file: &'a str) -> impl fmt::Display + 'a {
         InFile { file, problem: self }
     }

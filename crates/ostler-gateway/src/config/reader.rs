@@ -1,4 +1,11 @@
-//! From the syntax of a file to values, with everything that is wrong on the way.
+//! Reads values from the JSON syntax tree of a file, and collects problems.
+//!
+//! Every type that a setting can have implements `Setting`. A value that can't be read is reported to the `Reader` and
+//! left out, so that one pass finds all problems. The reader tracks the path of keys down to the current value; each
+//! `Problem` has this path, the line and column, and an excerpt of the line.
+//!
+//! The excerpt must not show secrets: `wrong` hides the marked text, and `wrong_word` shows it, for keys and for values
+//! that are never secret.
 
 use jsonc_parser::ast::{ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged};
@@ -7,19 +14,19 @@ use ostler::visible::is_hidden;
 use super::excerpt::{Excerpt, Marked};
 use super::problem::Problem;
 
-/// More than that nobody reads; the rest is counted.
+/// Problems that are listed; further ones are only counted.
 const MAX_PROBLEMS: usize = 200;
 
-/// Longer keys are nobody's slip of the finger.
+/// Longest key that is shown and for which a similar known key is searched, in characters.
 const LONGEST_KEY: usize = 64;
 
-/// A value of a kind that a file can hold.
+/// A type that a value in the file can have.
 pub(super) trait Setting: Sized {
-    /// Reads it, or says what is wrong with it.
+    /// Reads the value, or reports a problem and returns `None`.
     fn read(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Self>;
 }
 
-/// A value with the places of its key and of itself.
+/// A value with the ranges of its key and of itself in the text.
 #[derive(Debug)]
 pub(super) struct At<T> {
     pub(super) value: T,
@@ -27,13 +34,13 @@ pub(super) struct At<T> {
     pub(super) range: Range,
 }
 
-/// Where reading has come to in a file, and what was found on the way.
+/// Reading state: the current path, and the problems and notices so far.
 #[derive(Debug)]
 pub(super) struct Reader<'t> {
     text: &'t str,
-    /// Where each line begins.
+    /// Byte offset of the start of each line.
     lines: Vec<usize>,
-    /// The keys down to what is being read.
+    /// Keys down to the current value.
     path: Vec<String>,
     pub(super) problems: Vec<Problem>,
     pub(super) more: usize,
@@ -48,12 +55,12 @@ impl<'t> Reader<'t> {
         Self { text, lines, path: Vec::new(), problems, more: 0, notices }
     }
 
-    /// Something is wrong there, and it may be with a secret.
+    /// Reports a problem with text that may be secret.
     pub(super) fn wrong(&mut self, at: Range, message: &str) {
         self.report(at, Marked::Hidden, message);
     }
 
-    /// Something is wrong with a key, or with a value that is never a secret.
+    /// Reports a problem with a key, or with a value that is never secret.
     pub(super) fn wrong_word(&mut self, at: Range, message: &str) {
         self.report(at, Marked::Plain, message);
     }
@@ -67,7 +74,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Something that people should know about a key.
+    /// Adds a notice about a key, which does not make the file invalid.
     pub(super) fn notice(&mut self, at: Range, message: &str) {
         if self.notices.len() < MAX_PROBLEMS {
             let notice = self.problem(at, Marked::Plain, message);
@@ -75,7 +82,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// How much has been found to be wrong so far.
+    /// Number of problems found so far.
     pub(super) fn found(&self) -> usize {
         self.problems.len() + self.more
     }
@@ -98,18 +105,18 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Something is wrong with the key of a value, which is in the path then.
+    /// Reports a problem with a key, and adds the key to the path.
     pub(super) fn wrong_key(&mut self, key: Range, message: &str) {
         let name = self.text[key.start..key.end].trim_matches('"').to_owned();
         self.within(&name, |reader| reader.wrong_word(key, message));
     }
 
-    /// The keys down to what is being read.
+    /// Keys down to the current value.
     pub(super) fn path(&self) -> Vec<String> {
         self.path.clone()
     }
 
-    /// Looks again at what was read below these keys.
+    /// Runs `look` with another path, for checks after reading.
     pub(super) fn back_at<T>(&mut self, path: Vec<String>, look: impl FnOnce(&mut Self) -> T) -> T {
         let here = std::mem::replace(&mut self.path, path);
         let value = look(self);
@@ -117,9 +124,9 @@ impl<'t> Reader<'t> {
         value
     }
 
-    /// Reads what is below a key.
+    /// Runs `read` with a key added to the path.
     pub(super) fn within<T>(&mut self, key: &str, read: impl FnOnce(&mut Self) -> T) -> T {
-        // Who writes `"TOKEN=value"` has put a secret into a key.
+        // A key such as `"TOKEN=value"` contains a secret by mistake, so only its name is shown.
         let name = key.split_inclusive(['=', ':']).next().unwrap_or_default();
         let rest = if name.len() < key.len() { "…" } else { "" };
         self.path.push(name.chars().take(LONGEST_KEY).collect::<String>() + rest);
@@ -128,7 +135,7 @@ impl<'t> Reader<'t> {
         value
     }
 
-    /// It is of the wrong kind.
+    /// Reports a value of the wrong type.
     pub(super) fn expected(&mut self, value: &Value<'_>, what: &str) {
         let found = match value {
             Value::StringLit(_) => "a string",
@@ -141,7 +148,7 @@ impl<'t> Reader<'t> {
         self.wrong(value.range(), &format!("expected {what}, found {found}"));
     }
 
-    /// The properties of an object; of those with the same key only the first.
+    /// Properties of an object. A repeated key is reported, and its first value counts.
     pub(super) fn properties<'v, 'a>(
         &mut self,
         value: &'v Value<'a>,
@@ -160,7 +167,7 @@ impl<'t> Reader<'t> {
         Some(first)
     }
 
-    /// Nobody knows this key.
+    /// Reports an unknown key, with the most similar known key if there is one.
     pub(super) fn unknown(&mut self, key: Range, name: &str, known: &[&str], others: &[&str]) {
         let message = match nearest(name, &[known, others].concat()) {
             Some(near) => format!("unknown key; did you mean `{near}`?"),
@@ -170,7 +177,7 @@ impl<'t> Reader<'t> {
         self.wrong_word(key, &message);
     }
 
-    /// Reads a value into its place, unless it has one already. `null` is no value.
+    /// Reads a value into its slot; a slot that is already set is a problem. `null` counts as absent.
     pub(super) fn fill<T: Setting>(
         &mut self,
         slot: &mut Option<At<T>>,
@@ -185,7 +192,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Puts what was read into its place, unless something is there.
+    /// Stores a value; a slot that is already set is a problem.
     pub(super) fn place<T>(&mut self, slot: &mut Option<At<T>>, read: At<T>) {
         if slot.is_some() {
             self.wrong_word(read.key, "another key sets this already");
@@ -195,7 +202,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Puts a value in its place as something else.
+/// Reads a property as a `T`, converts it and stores it.
 pub(super) fn put<T: Setting, U>(
     slot: &mut Option<At<U>>,
     property: &ObjectProp<'_>,
@@ -210,12 +217,11 @@ pub(super) fn put<T: Setting, U>(
     }
 }
 
-/// The name of a key.
 pub(super) fn name_of<'v>(property: &'v ObjectProp<'_>) -> &'v str {
     property.name.as_str()
 }
 
-/// The one that was probably meant.
+/// The known name that is most similar to `name`, if it is similar enough.
 pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     if name.len() > LONGEST_KEY {
         return None;
@@ -224,6 +230,6 @@ pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let name = plain(name);
     let distance = |known: &&str| strsim::damerau_levenshtein(&name, &plain(known));
     let best = known.iter().copied().min_by_key(distance)?;
-    // A third of it may be wrong.
+    // At most a third of the characters may differ.
     (distance(&best) <= best.len().div_ceil(3)).then_some(best)
 }

@@ -1,4 +1,4 @@
-//! From an entry to a server that can be reached.
+//! Resolves the entry of a remote server for one client.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::environment::Environment;
 use crate::remote::oauth::{ClientSettings, PinnedIssuer, Store};
 use crate::remote::{Address, RemoteLimits, RemoteServer, RemoteSettings, Surroundings};
 
-/// More than that is no token.
+/// Longest bearer token that is read from a file, in bytes.
 const LONGEST_TOKEN: u64 = 64 << 10;
 
-/// What is reached for somebody with these variables who works in this directory.
+/// Fills in the entry of a remote server for a client with this environment and working directory.
 pub fn resolve_remote(
     name: &str,
     remote: &Remote,
@@ -67,7 +67,7 @@ fn client(oauth: &OAuth, filling: &mut Filling<'_>) -> ClientSettings {
     }
 }
 
-/// A header whose value is nobody's business.
+/// Builds a header whose value is marked as sensitive, so that it is not logged.
 fn header(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), Disabled> {
     let wrong = || Disabled::Header { name: name.to_owned() };
     let mut value = HeaderValue::from_bytes(value).map_err(|_| wrong())?;

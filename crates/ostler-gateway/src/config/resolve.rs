@@ -1,4 +1,12 @@
-//! From an entry to a server that can be started.
+//! Resolves a configuration entry for one client into a server that the keeper can start.
+//!
+//! `resolve` fills in the entry's templates from the client's environment and directory, and returns the `Server` and
+//! its `Identity`. A failure disables this server for this client only.
+//!
+//! The environment of a local server has three layers, the later ones winning: variables that it inherits from the
+//! client, the variables of `envFile`, and those of `env`. The fingerprint in the identity covers only what the entry
+//! itself sets, so that two terminals with different `PATH` or `TERM` still have the same server; `ambient` decides how
+//! inherited variables count for sharing instances.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -19,91 +27,92 @@ use crate::environment::Environment;
 use crate::remote::InvalidAddress;
 use crate::remote::oauth::NoStore;
 
-/// Why a server is not there for somebody. The others are.
+/// Why a client can't use a server. Other servers are not affected.
 #[derive(Debug, thiserror::Error)]
 pub enum Disabled {
-    /// The configuration says so.
+    /// The configuration disables the server.
     #[error("the configuration says `enabled: false`")]
     Off,
-    /// Variables that it names are not set.
+    /// Variables that the entry names are not set.
     #[error("{} not set", sentence(names))]
     Unset {
-        /// These.
+        /// Names of the variables.
         names: Vec<String>,
     },
-    /// It wants something that only another client can fill in.
+    /// The entry contains placeholders that only another client can fill in.
     #[error("only another client can fill in {}; use variables instead", foreign(names))]
     Foreign {
-        /// This.
+        /// The placeholders, without braces.
         names: Vec<String>,
     },
-    /// Its file of variables can't be used.
+    /// The `envFile` can't be used.
     #[error("its envFile {}", path.display())]
     EnvFile {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: EnvFileError,
     },
-    /// The variables in its command are empty.
+    /// The command is empty after its variables are filled in.
     #[error("its command is empty")]
     NoCommand,
-    /// A variable holds what can't be given to a process.
+    /// A value contains a NUL byte, which can't be passed to a process.
     #[error("one of its variables contains a NUL byte")]
     Nul,
-    /// Where it is reached is nowhere.
+    /// The URL is invalid.
     #[error(transparent)]
     Address(#[from] InvalidAddress),
-    /// A variable holds what can't be sent.
+    /// A header value contains characters that HTTP does not allow.
     #[error("the header {name} has a value that can't be sent")]
     Header {
-        /// Which one.
+        /// Name of the header.
         name: String,
     },
-    /// The file of its token can't be used.
+    /// The file with the bearer token can't be read.
     #[error("its bearerTokenFile {}", path.display())]
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: Unreadable,
     },
-    /// There is no place for logins.
+    /// There is no directory for logins.
     #[error(transparent)]
     NoStore(#[from] NoStore),
 }
 
-/// A server as one client gets it.
+/// A server in one client's variant.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// What to run or reach.
+    /// The server for the keeper.
     pub server: Server,
-    /// What its entry says.
+    /// Identity of the server in the catalog.
     pub identity: Identity,
 }
 
-/// What the entry of a server says, with the client's variables filled in.
+/// Identity of a server: what its entry sets, with the client's variables filled in.
 ///
-/// Servers of one identity are taken to offer the same, so what one of them has listed is shown for the others. What a
-/// server only inherits from its client (`PATH`, `TERM`, ...) is no part of it.
+/// The catalog assumes that servers of one identity offer the same tools, and shows what one of them listed for the
+/// others. Variables that a server only inherits from its client (`PATH`, `TERM`, ...) are no part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// A hash of the command, its arguments, its directory and its variables, as far as the entry names them.
+    /// Hash of the command, arguments, directory and variables that the entry sets.
     pub fingerprint: Fingerprint,
-    /// The client's directory, if the server works there because its entry names none.
+    /// The client's directory, if the server runs there because its entry sets no `cwd`.
     pub directory: Option<PathBuf>,
 }
 
 impl Identity {
-    /// Of a server that is known only by what it runs.
+    /// Identity of a server without a configuration entry.
     pub fn of(server: &Server) -> Self {
         Self { fingerprint: server.fingerprint(), directory: None }
     }
 }
 
-/// What to run for somebody with these variables who works in this directory.
+/// Resolves an entry for a client with this environment and working directory.
 ///
-/// The protocol is the caller's: the server is ready as soon as its program runs, and refuses requests.
+/// The caller adds the protocol: without it, the server counts as ready as soon as its program runs, and refuses
+/// requests.
 pub fn resolve(
     entry: &ServerEntry,
     environment: &Environment,
@@ -120,7 +129,7 @@ pub fn resolve(
             Resolved { identity: Identity::of(&server), server }
         }
     };
-    // Each session or call has an instance of its own, so that only a limit over all of them says anything.
+    // Each session or call has an instance of its own, so only a limit on the total is meaningful.
     let is_shared = matches!(entry.share, Share::All | Share::Agent);
     let server = Server {
         sharing: entry.share.into(),
@@ -184,7 +193,7 @@ fn spec(
         env: named.clone().into_iter().collect(),
         cwd: own_cwd,
     };
-    // A server that is everybody's is nobody's guest: it would be another one in each directory.
+    // With `share: all` the client's directory is not used: each directory would get an instance of its own.
     let is_guest = configured.cwd.is_none() && Sharing::from(entry.share) != Sharing::All;
     let directory = is_guest.then(|| cwd.to_owned());
     let fingerprint = Fingerprint::of(&configured, &[]);
@@ -209,7 +218,7 @@ pub(super) fn check(filling: Filling<'_>) -> Result<(), Disabled> {
     Ok(())
 }
 
-/// Variables come from clients, who can send anything.
+/// Whether any text contains a NUL byte. Clients send variables and may send anything.
 fn has_nul(spec: &ServerSpec) -> bool {
     let words = spec.args.iter().chain([&spec.program]).map(OsString::as_os_str);
     let variables = spec.env.iter().flat_map(|(name, value)| [name.as_os_str(), value.as_os_str()]);

@@ -1,4 +1,4 @@
-//! What editors are told about the file.
+//! JSON Schema of the configuration file, for editors.
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::clients::{Adopt, ELSEWHERE};
 use super::form::{FileForm, ServerForm};
 
-/// The JSON Schema of a configuration. The keys of other clients are in it, so that what was pasted is not
-/// marked as wrong.
+/// The JSON Schema of a configuration. It contains the keys of other clients, so that editors accept pasted entries.
 pub fn schema() -> Value {
     let mut schema = SchemaGenerator::default().into_root_schema_for::<FileForm>();
     allow(&mut schema, FileForm::OTHERS);
@@ -19,7 +18,7 @@ pub fn schema() -> Value {
     schema.to_value()
 }
 
-/// Adds keys that may hold anything.
+/// Adds keys with any value.
 fn allow(schema: &mut Schema, keys: &[&str]) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
         return;

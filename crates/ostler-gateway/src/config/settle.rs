@@ -1,4 +1,6 @@
-//! From what was read to what it means: what does not go together is wrong.
+//! Validates the forms that were read, and builds the configuration from them.
+//!
+//! Keys that exclude each other or need each other are checked here; the type of each value was checked while reading.
 
 mod remote;
 
@@ -21,18 +23,18 @@ use super::values::SomeTime;
 use super::words::{Share, Transport};
 use crate::environment::{DEFAULTS, Inheritance, Names, OWN};
 
-/// The longest name of a server, in bytes.
+/// Longest server name, in bytes.
 const LONGEST_NAME: usize = 128;
 
-/// What all servers of a file have in common.
+/// Context that all servers of a file share.
 struct Common<'a> {
-    /// The file's directory.
+    /// Directory of the configuration file.
     directory: &'a Path,
-    /// The variables that no server inherits: ostler's own, and those that hold the tokens of clients.
+    /// Variables that no server inherits: ostler's own, and those with the tokens of clients.
     withheld: Names,
 }
 
-/// A configuration in a file of this directory.
+/// Builds the configuration; `directory` is that of its file.
 pub(super) fn file(form: FileForm, directory: &Path, reader: &mut Reader<'_>) -> File {
     let tokens = form.tokens.map(|at| tokens::settle(at.value, reader)).unwrap_or_default();
     let secrets = tokens.iter().flat_map(|entry| entry.token.variables());
@@ -106,10 +108,10 @@ fn server(named: Named, common: &Common<'_>, reader: &mut Reader<'_>) -> Option<
     })
 }
 
-/// Who shares a server whose entry does not say it.
+/// Default of `share`.
 fn usual_share(reach: &Reach, key: Range, reader: &mut Reader<'_>) -> Share {
     match reach {
-        // What a session at the other end remembers is one client's own.
+        // A remote session may hold state of one client.
         Reach::Remote(_) => Share::Session,
         Reach::Process(launch) => match stateful::package(launch) {
             Some(package) => {
@@ -145,7 +147,7 @@ fn tools(form: &mut ServerForm, reader: &mut Reader<'_>) -> Tools {
     Tools { allow: allow.map(names), deny: deny.map(names).unwrap_or_default() }
 }
 
-/// What only one of two keys may say.
+/// Merges a setting of ostler with the same setting from another client's key; only one may be set.
 fn one_of<T>(own: Option<At<T>>, other: Option<At<T>>, reader: &mut Reader<'_>) -> Option<At<T>> {
     if let (Some(_), Some(other)) = (&own, &other) {
         reader.wrong_key(other.key, "another key sets this already");
@@ -168,7 +170,7 @@ fn reach(
             None
         }
         (false, None) => {
-            // If some of it could not be read, it may have had one.
+            // A key that could not be read may have been the `command` or `url`.
             if is_whole {
                 reader.wrong_word(key, "needs a `command` or a `url`");
             }

@@ -1,4 +1,4 @@
-//! Files, read whole and within bounds.
+//! Reads whole text files up to a size limit.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -10,39 +10,39 @@ use rustix::fs::OFlags;
 /// Why a file can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// The system says so.
+    /// The system reported an error.
     #[error("{} can't be read", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is a directory, a pipe or a device.
+    /// The path is a directory, a pipe or a device.
     #[error("{} is not a file", path.display())]
     NotAFile {
-        /// It.
+        /// The path.
         path: PathBuf,
     },
-    /// It is larger than anybody would write by hand.
+    /// The file exceeds the size limit.
     #[error("{} is larger than {limit} bytes", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How large it may be.
+        /// Size limit in bytes.
         limit: u64,
     },
-    /// It is not text.
+    /// The file is not valid UTF-8.
     #[error("{}: line {line} is not UTF-8", path.display())]
     NotText {
         /// The file.
         path: PathBuf,
-        /// The first line that is not.
+        /// The first invalid line, from 1.
         line: usize,
     },
 }
 
-/// The text of a file, which is not waited for.
+/// Reads a text file of at most `limit` bytes, without ever blocking on a pipe.
 pub(super) fn read(path: &Path, limit: u64) -> Result<String, Unreadable> {
     let owned = || path.to_owned();
     let failed = |source| Unreadable::Io { path: owned(), source };
@@ -60,11 +60,11 @@ pub(super) fn read(path: &Path, limit: u64) -> Result<String, Unreadable> {
         let line = memchr::memchr_iter(b'\n', valid).count() + 1;
         Unreadable::NotText { path: owned(), line }
     })?;
-    // Some editors put a mark at the beginning.
+    // Some editors write a byte order mark.
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// A pipe without a writer would keep us waiting.
+/// Opens without blocking: opening a FIFO without a writer would wait.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(flags).open(path)

@@ -1,7 +1,7 @@
-//! Published servers that keep state between calls: a page, a working directory, variables.
+//! Published servers that keep state between calls: a browser page, a working directory, variables.
 //!
-//! Two sessions that shared one would meet in the same page or shell, so that each gets one of its own unless the
-//! configuration writes `share`.
+//! Two sessions that shared such a server would interfere, so each gets an instance of its own unless the configuration
+//! sets `share`.
 
 use super::entry::Launch;
 
@@ -33,7 +33,7 @@ const PACKAGES: &[&str] = &[
     "@pydantic/mcp-run-python",
 ];
 
-/// The package or image of a command that is known to keep state, if it is one.
+/// The stateful package or image that a command runs, if any.
 pub(super) fn package(launch: &Launch) -> Option<&'static str> {
     let words = std::iter::once(&launch.command).chain(&launch.args);
     words
@@ -41,7 +41,7 @@ pub(super) fn package(launch: &Launch) -> Option<&'static str> {
         .find_map(|word| PACKAGES.iter().find(|package| is_of(&word, package)).copied())
 }
 
-/// Whether a word of a command line names this package: as it is, with a version, or as a program in some directory.
+/// Whether a word of a command line names this package: verbatim, with a version, or as a program in some directory.
 fn is_of(word: &str, package: &str) -> bool {
     let name = word.strip_prefix(package);
     let is_version = |rest: &str| rest.is_empty() || rest.starts_with(['@', ':', '=', '[']);

@@ -1,4 +1,12 @@
-//! Texts with variables in them: `${VAR}`, `${VAR:-default}`, `${env:VAR}`.
+//! Templates: configuration values with environment variables in them.
+//!
+//! `${VAR}` and `${env:VAR}` stand for a variable, `${VAR:-default}` for a variable with a default that also replaces
+//! an empty value, `${workspaceFolder}` for the client's working directory and `${userHome}` for `HOME`; `$${` is a
+//! literal `${`. `Template::parse` splits the text once when the file is read; `fill` looks the variables up for each
+//! client. Missing variables are collected in the `Filling`, so that one message can name all of them.
+//!
+//! Placeholders such as `${input:token}`, which only another client can fill in, are accepted by the parser and
+//! reported when the template is filled.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +19,7 @@ use jsonc_parser::common::Ranged;
 use super::reader::{Reader, Setting};
 use crate::environment::Environment;
 
-/// A text whose variables have not been looked up yet. It may hold a secret.
+/// Text with variables that are looked up later. It may hold a secret, so `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Template {
     parts: Vec<Part>,
@@ -22,44 +30,44 @@ enum Part {
     Literal(String),
     Variable {
         name: String,
-        /// Instead of a variable that is not set, or empty.
+        /// Replaces a variable that is not set or empty.
         default: Option<String>,
     },
-    /// `${workspaceFolder}`: where the client works.
+    /// `${workspaceFolder}`: the client's working directory.
     Folder,
-    /// Something that only another client can fill in, such as `${input:token}`.
+    /// A placeholder that only another client can fill in, such as `${input:token}`.
     Foreign(String),
 }
 
-/// What it takes to fill in variables.
+/// Variables for filling in templates, and those that were missing.
 #[derive(Debug)]
 pub(super) struct Filling<'a> {
     environment: &'a Environment,
     folder: &'a Path,
-    /// Variables that are not set.
+    /// Variables without a value.
     pub(super) unset: BTreeSet<String>,
-    /// What only other clients know.
+    /// Placeholders of other clients.
     pub(super) foreign: BTreeSet<String>,
 }
 
-/// Not a text with variables.
+/// Why a text is no valid template.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidTemplate {
-    /// Its end is missing.
+    /// A `${` without a closing brace.
     #[error("`${{` has no end; a `${{` that is no variable is written as `$${{`")]
     Open,
-    /// It has no name that a variable can have.
+    /// The text between the braces is no variable name.
     #[error(
         "write ${{NAME}}, ${{NAME:-default}} or ${{env:NAME}}; a `${{` that is no variable is written as `$${{`"
     )]
     Name,
-    /// A default would have to be filled in as well.
+    /// A default contains another variable.
     #[error("a default can't hold another variable")]
     Nested,
 }
 
 impl Template {
-    /// Finds the variables of a text.
+    /// Parses a text.
     pub fn parse(text: &str) -> Result<Self, InvalidTemplate> {
         let (mut parts, mut literal, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find("${") {
@@ -85,14 +93,14 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// One that is a variable and nothing else, after a fixed text.
+    /// A template that consists of a prefix and one variable.
     pub(super) fn of_variable(prefix: &str, name: &str) -> Self {
         let variable = Part::Variable { name: name.to_owned(), default: None };
         let prefix = (!prefix.is_empty()).then(|| Part::Literal(prefix.to_owned()));
         Self { parts: prefix.into_iter().chain([variable]).collect() }
     }
 
-    /// The variables that it names.
+    /// Names of the variables in the template.
     pub(super) fn variables(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             Part::Variable { name, .. } => Some(name.as_str()),
@@ -100,12 +108,12 @@ impl Template {
         })
     }
 
-    /// Whether it has no variables.
+    /// Whether the template contains no variables.
     pub(super) fn is_literal(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// The text without its variables.
+    /// The literal text, without variables.
     pub(super) fn literals(&self) -> String {
         let literal = |part: &Part| match part {
             Part::Literal(text) => Some(text.clone()),
@@ -114,7 +122,7 @@ impl Template {
         self.parts.iter().filter_map(literal).collect()
     }
 
-    /// What it begins with, unless that is a variable.
+    /// The literal text at the beginning; `None` if a variable comes first.
     pub(super) fn beginning(&self) -> Option<&str> {
         match self.parts.first() {
             Some(Part::Literal(text)) => Some(text),
@@ -123,7 +131,7 @@ impl Template {
         }
     }
 
-    /// The text with everything filled in that can be.
+    /// Fills in the variables. Missing ones are left out and collected in `filling`.
     pub(super) fn fill(&self, filling: &mut Filling<'_>) -> OsString {
         let mut text = OsString::new();
         for part in &self.parts {
@@ -143,7 +151,7 @@ impl Template {
 }
 
 impl Part {
-    /// What is between `${` and `}`.
+    /// Parses the text between `${` and `}`.
     fn parse(inner: &str) -> Result<Self, InvalidTemplate> {
         let (name, default) = match inner.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
@@ -164,7 +172,7 @@ impl Part {
             let default = default.map(str::to_owned);
             return Ok(Self::Variable { name: variable.to_owned(), default });
         }
-        // `${input:token}`, `${command:something}`: of another client.
+        // `${input:token}` or `${command:something}`, which other clients fill in.
         let prefix = name.split_once(':').map(|(prefix, _)| prefix);
         let is_foreign = default.is_none() && prefix.is_some_and(|p| p != "env" && is_name(p));
         if is_foreign { Ok(Self::Foreign(inner.to_owned())) } else { Err(InvalidTemplate::Name) }
@@ -189,14 +197,14 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Whether a variable can be called that.
+/// Whether a text can be the name of a variable.
 pub(super) fn is_name(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
         && characters.all(|other| other.is_ascii_alphanumeric() || other == '_')
 }
 
-/// As it stands in the file, but without the defaults, which may be secrets.
+/// The template as the file has it, but without defaults, which may be secret.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts.iter().try_for_each(|part| match part {
@@ -210,7 +218,7 @@ impl fmt::Display for Template {
 }
 
 impl fmt::Debug for Template {
-    /// It may hold a secret.
+    /// Shows nothing: a template may hold a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Template(…)")
     }

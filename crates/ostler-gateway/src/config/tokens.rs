@@ -1,4 +1,4 @@
-//! Tokens of clients on HTTP, beside the one that is always there.
+//! Bearer tokens for HTTP clients, in addition to the gateway's own token.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,30 +18,30 @@ use crate::environment::{Environment, Names};
 use crate::quota::{LEAST_BYTES, MOST_BYTES, MOST_SESSIONS, QuotaLimits};
 use crate::token::{self, TokenError};
 
-/// What a token's requests that wait may be allowed to have.
+/// Allowed range of `waitingBytes`.
 const WAITING_BYTES: RangeInclusive<u64> = LEAST_BYTES as u64..=MOST_BYTES as u64;
 
 /// Tokens by name.
 #[derive(Debug, Default)]
 pub(super) struct TokensForm(Vec<(String, Range, TokenForm)>);
 
-/// A token, with its variables not yet looked up.
+/// A configured token with an unfilled template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenEntry {
-    /// What people call it.
+    /// Name of the token in the configuration.
     pub name: String,
-    /// The token itself.
+    /// The secret.
     pub token: Template,
-    /// The agent that its clients belong to.
+    /// Agent that clients with this token belong to.
     pub agent: Option<String>,
-    /// The servers that they may use; all, if that is not said.
+    /// Servers that these clients may use; `None` for all.
     pub servers: Option<Names>,
-    /// How much they may use of the gateway.
+    /// Quotas of these clients together.
     pub limits: QuotaLimits,
 }
 
 impl TokenEntry {
-    /// The token for a gateway with these variables.
+    /// The secret, filled in from the gateway's environment.
     pub fn secret(&self, environment: &Environment) -> Result<String, UnusableToken> {
         let mut filling = Filling::new(environment, Path::new("/"));
         let secret = self.token.fill(&mut filling).into_string();
@@ -52,18 +52,18 @@ impl TokenEntry {
     }
 }
 
-/// Why a token lets nobody in.
+/// Why a token is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableToken {
-    /// A variable of it is not set.
+    /// A variable of the token is not set.
     #[error(transparent)]
     Unfilled(#[from] Disabled),
-    /// It could be guessed, or can't be sent.
+    /// The token is too weak, or can't be sent in a header.
     #[error(transparent)]
     Unfit(#[from] TokenError),
 }
 
-/// What the tokens of a file mean.
+/// Validates the tokens of a file.
 pub(super) fn settle(form: TokensForm, reader: &mut Reader<'_>) -> Vec<TokenEntry> {
     reader.within("tokens", |reader| {
         let settled = |(name, key, form): (String, Range, TokenForm)| {

@@ -1,12 +1,12 @@
-//! What a configuration can ask for and can't have yet: the one place that says so.
+//! Settings that are defined, but not implemented yet.
 //!
-//! It is refused, so that nobody relies on it. Whoever builds one of these takes its line out.
+//! They are errors, so that no configuration relies on them. Implementing one means removing its check here.
 
 use super::form::ServerForm;
 use super::reader::{At, Reader};
 use super::words::Era;
 
-/// Refuses what a server can't have yet.
+/// Reports settings of a server that are not implemented.
 pub(super) fn server(form: &ServerForm, reader: &mut Reader<'_>) {
     if let Some(At { value: Era::Modern, range, .. }) = &form.era {
         reader.wrong_word(*range, "this generation of the protocol is not supported yet");

@@ -1,4 +1,4 @@
-//! The kinds of values that settings are made of.
+//! Types of the values in a configuration file.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,23 +13,22 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use super::reader::{At, Reader, Setting, name_of};
 use super::template::Template;
 
-/// A time that passes.
+/// A duration, which may be zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Time(pub(super) Duration);
 
-/// A time that passes, and not in an instant.
+/// A duration above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SomeTime(pub(super) Duration);
 
-/// A time that passes, or none.
+/// A duration, or `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TimeOrNever(pub(super) Option<Duration>);
 
-/// An amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory(pub(super) Bytes);
 
-/// A number of processors.
+/// A number of processors, which may be fractional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Processors(pub(super) Cpus);
 
@@ -67,7 +66,7 @@ impl Setting for bool {
     }
 }
 
-/// A whole number that fits, and at least `least`.
+/// Reads a whole number from `least` to `u32::MAX`.
 fn whole(value: &Value<'_>, least: u32, reader: &mut Reader<'_>) -> Option<u32> {
     let Value::NumberLit(number) = value else {
         reader.expected(value, "a number");
@@ -136,7 +135,7 @@ impl<T: Setting> Setting for BTreeMap<String, T> {
     }
 }
 
-/// Reads a duration, which is never a secret.
+/// Reads a duration. Its text is never secret.
 fn time(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<Duration> {
     let read = match value {
         Value::StringLit(text) => duration::parse(&text.value),
@@ -170,7 +169,7 @@ impl Setting for TimeOrNever {
     }
 }
 
-/// Reads what can be written as a number or as text.
+/// Reads a value that can be written as a number or as a string.
 fn amount<T>(value: &Value<'_>, reader: &mut Reader<'_>) -> Option<T>
 where
     T: std::str::FromStr<Err = InvalidResource>,
@@ -199,7 +198,7 @@ impl Setting for Processors {
     }
 }
 
-/// What editors are told about a kind.
+/// Implements `JsonSchema` with a fixed schema.
 macro_rules! described {
     ($($kind:ident: $schema:tt)*) => {$(
         impl JsonSchema for $kind {

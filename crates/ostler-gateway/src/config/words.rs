@@ -1,4 +1,4 @@
-//! The settings that are one of a few words.
+//! Settings with a fixed set of values.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::reader::{Reader, Setting, nearest};
 
-/// An enum that is written as the first of its words in a file, and also read from the others.
+/// Defines an enum whose values are written as their first word in a file and accepted as any of their words.
 macro_rules! words {
     ($($(#[$meta:meta])* enum $name:ident {
         $($(#[$variant_meta:meta])* $variant:ident = $word:literal $(| $other:literal)*,)*

@@ -1,4 +1,4 @@
-//! Why an instance failed, as operators see it: bounded, and without secrets.
+//! Failures of instances as shown to operators: bounded in size, and without secrets.
 
 use ostler::keeper::{Ending, ServerLimits};
 use serde::{Deserialize, Serialize};
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 use crate::config::masked_line;
 use crate::variant;
 
-/// The last lines of stderr that are kept.
+/// Number of stderr lines that are kept.
 const LINES: usize = 10;
-/// The longest of them, in characters.
+/// Longest kept line, in characters.
 const LONGEST_LINE: usize = 300;
 
 /// Why an instance failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What happened: it has exited, its handshake failed, ...
+    /// The cause, such as an exit or a failed handshake.
     pub cause: String,
-    /// How its program exited, if that was before ostler ended it: `exit status: 1`, `signal: 9 (SIGKILL)`.
+    /// Exit status of the program, if it exited before ostler stopped it: `exit status: 1`, `signal: 9 (SIGKILL)`.
     pub status: Option<String>,
-    /// The last lines that it wrote to stderr, with a mask over what might be a secret.
+    /// Last lines of stderr, with secrets masked.
     pub stderr: Vec<String>,
 }
 
 impl Failure {
-    /// `None` for an instance that was ended for another reason than a failure.
+    /// Returns `None` for an instance that ended for another reason than a failure.
     pub(super) fn of(ending: &Ending) -> Option<Self> {
         ending.cause.is_failure().then(|| Self {
             cause: variant::readable(&ending.cause.to_string()).into_owned(),
@@ -42,7 +42,7 @@ impl Failure {
 }
 
 fn last_lines(stderr: &str) -> Vec<String> {
-    // A text that was cut off may begin inside of a secret, which could not be recognised.
+    // A truncated text may begin inside a secret, which could not be recognised, so its first word is dropped.
     let is_cut = stderr.len() >= ServerLimits::default().stderr;
     let whole = stderr.split_once(char::is_whitespace).filter(|_| is_cut);
     let lines = whole.map_or(stderr, |(_, whole)| whole).lines();

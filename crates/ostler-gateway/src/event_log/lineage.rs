@@ -1,20 +1,23 @@
-//! How many instances an instance has replaced.
+//! Restart counts of instances.
 //!
-//! A start counts as a restart only if an instance of the same key failed or was stopped by an operator before it. A pool
-//! that grows, or one that is started again after it was idle, restarts nothing.
+//! A start counts as a restart only if an instance of the same key failed or was stopped by an operator before it.
+//! Growth of a pool, and a start after an idle stop, are no restarts.
+//!
+//! An instance that fails leaves its count in `vacant` under its key; the next instance of that key takes the count
+//! over and adds one. Counts without a live instance are bounded by `MOST_VACANT`.
 
 use std::collections::{HashMap, HashSet};
 
 use ostler::keeper::{Cause, Key, Whose};
 
-/// Keys whose counts are kept without a live instance.
+/// Most keys whose counts are kept without a live instance.
 const MOST_VACANT: usize = 1000;
 
-/// The restart counts of all instances that are not gone.
+/// Restart counts of all instances that are not gone.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
     live: HashMap<u64, Life>,
-    /// Counts that the next instances of a key take over.
+    /// Counts that the next instances of each key take over.
     vacant: HashMap<Key, Vec<u64>>,
 }
 
@@ -22,12 +25,12 @@ pub(super) struct Lineage {
 struct Life {
     key: Key,
     restarts: u64,
-    /// Whether its place has been given up already: an instance drains and then stops.
+    /// Whether the instance already left its count in `vacant`: it is reported as draining and again as stopping.
     has_left: bool,
 }
 
 impl Lineage {
-    /// An instance of this key is started.
+    /// Records the start of an instance of this key.
     pub(super) fn begin(&mut self, number: u64, key: Key) {
         let inherited = self.vacant.get_mut(&key).and_then(Vec::pop);
         if self.vacant.get(&key).is_some_and(Vec::is_empty) {
@@ -37,11 +40,11 @@ impl Lineage {
         self.live.insert(number, Life { key, restarts, has_left: false });
     }
 
-    /// An instance goes, for this reason.
+    /// Records that an instance drains or stops for this reason.
     pub(super) fn leave(&mut self, number: u64, cause: &Cause) {
         let Some(life) = self.live.get_mut(&number).filter(|life| !life.has_left) else { return };
         life.has_left = true;
-        // Nobody comes after an instance of one call.
+        // An instance of a single call has no successor.
         let has_successor = !matches!(life.key.whose, Whose::Lease(_));
         if has_successor && (cause.is_failure() || *cause == Cause::Operator) {
             self.vacant.entry(life.key.clone()).or_default().push(life.restarts);
@@ -52,12 +55,12 @@ impl Lineage {
         }
     }
 
-    /// An instance is gone.
+    /// Removes an instance that is gone.
     pub(super) fn end(&mut self, number: u64) {
         self.live.remove(&number);
     }
 
-    /// Forgets those that are not among these numbers: their end was missed.
+    /// Keeps only these instances; the end of all others was missed.
     pub(super) fn retain(&mut self, numbers: &HashSet<u64>) {
         self.live.retain(|number, _| numbers.contains(number));
     }

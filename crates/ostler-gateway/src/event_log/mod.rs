@@ -1,4 +1,11 @@
-//! What happened lately, for operators who ask later.
+//! Event log: recent events of the gateway, for `ostler events` and for restart counts.
+//!
+//! `EventLog::write` follows the keeper's events for as long as the keeper exists, turns each into a `LoggedEvent` and
+//! appends it to a ring of the last `LATELY` events; the gateway adds events of its own with `add`. `read` returns the
+//! ring together with a subscription, without a gap between the two. The log also keeps the last failure of each
+//! server, and `Lineage` counts how often an instance was restarted.
+//!
+//! If the log falls behind the keeper, it adds a `missed` event and drops instances whose end it may have missed.
 
 mod failure;
 mod lineage;
@@ -17,29 +24,29 @@ use self::lineage::Lineage;
 use crate::mutex::lock;
 use crate::variant;
 
-/// How much is remembered.
+/// Number of events that are kept.
 const LATELY: usize = 1000;
 
-/// Something that the gateway did, or a client, in words.
+/// An event of the gateway or of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedEvent {
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at: u64,
-    /// What: `queued`, `starting`, `running`, `reached`, `ready`, `draining`, `stopping`, `gone`, `unverified`, `paid`,
+    /// Kind: `queued`, `starting`, `running`, `reached`, `ready`, `draining`, `stopping`, `gone`, `unverified`, `paid`,
     /// `backing_off`, `replaced`, `connected`, `disconnected` or `missed`.
     pub event: String,
-    /// The server, if it is about one.
+    /// Name of the server, if the event concerns one.
     pub server: Option<String>,
-    /// The number of the instance within its gateway, if it is about one.
+    /// Number of the instance within its gateway, if the event concerns one.
     pub number: Option<u64>,
-    /// On whose behalf, why, or how it ended.
+    /// Explanation: for which client, why, or how the instance ended.
     pub detail: String,
-    /// Why the instance failed, if it did.
+    /// Failure of the instance, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// What happened lately.
+/// The event log of a gateway.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     pages: Mutex<Pages>,
@@ -50,7 +57,7 @@ pub(crate) struct EventLog {
 struct Pages {
     lately: VecDeque<Arc<LoggedEvent>>,
     lineage: Lineage,
-    /// The last failure of each server.
+    /// Last failure of each server.
     failures: BTreeMap<String, Arc<LoggedEvent>>,
 }
 
@@ -61,7 +68,7 @@ impl Default for EventLog {
 }
 
 impl EventLog {
-    /// Writes down what happens, for as long as the keeper lives.
+    /// Logs the keeper's events until the keeper is dropped.
     pub(crate) async fn write(&self, keeper: &Keeper) {
         let mut events = keeper.events();
         loop {
@@ -78,18 +85,18 @@ impl EventLog {
         }
     }
 
-    /// What is remembered, and what comes next: nothing in between is lost.
+    /// Returns the kept events and a subscription to all later ones, without a gap.
     pub(crate) fn read(&self) -> (Vec<Arc<LoggedEvent>>, broadcast::Receiver<Arc<LoggedEvent>>) {
         let pages = lock(&self.pages);
         (pages.lately.iter().cloned().collect(), self.news.subscribe())
     }
 
-    /// How many instances this one has replaced that failed or were stopped.
+    /// Number of failed or stopped instances that this instance replaced.
     pub(crate) fn restarts(&self, number: u64) -> u64 {
         lock(&self.pages).lineage.restarts(number)
     }
 
-    /// The last failure of a server, if it has failed.
+    /// Last failure of a server.
     pub(crate) fn last_failure(&self, server: &str) -> Option<Arc<LoggedEvent>> {
         lock(&self.pages).failures.get(server).cloned()
     }
@@ -138,7 +145,7 @@ impl EventLog {
         }
         pages.lately.push_back(Arc::clone(&event));
         pages.keep_failure(&event);
-        // Nobody has to listen.
+        // Sending fails if there is no subscriber.
         let _ = self.news.send(event);
     }
 }
@@ -147,7 +154,7 @@ impl Pages {
     fn keep_failure(&mut self, event: &Arc<LoggedEvent>) {
         let (Some(server), Some(_)) = (&event.server, &event.failure) else { return };
         self.failures.insert(server.clone(), Arc::clone(event));
-        // Names of servers that are configured no more.
+        // Bounds the map: it also holds names of servers that are no longer configured.
         if self.failures.len() > LATELY {
             let oldest = self.failures.iter().min_by_key(|(_, failure)| failure.at);
             let oldest = oldest.map(|(server, _)| server.clone());
@@ -157,14 +164,14 @@ impl Pages {
 }
 
 impl LoggedEvent {
-    /// Something that happens now and is about no instance.
+    /// An event that happens now and concerns no instance.
     pub(crate) fn now(event: &str, server: Option<String>, detail: String) -> Self {
         let at = millis(SystemTime::now());
         Self { at, event: event.to_owned(), server, number: None, detail, failure: None }
     }
 }
 
-/// Milliseconds since 1970.
+/// Converts a time to milliseconds since 1970.
 pub(crate) fn millis(at: SystemTime) -> u64 {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -198,7 +205,7 @@ fn describe(what: &What) -> (&'static str, String) {
     (name, variant::readable(&detail).into_owned())
 }
 
-/// Why it ended, with its exit status if that is known.
+/// The cause of an instance's end, with its exit status if known.
 fn cause_of(ending: &Ending) -> String {
     match ending.status {
         Some(status) => format!("{} ({status})", ending.cause),

@@ -1,29 +1,30 @@
-//! Where something is reached.
+//! Absolute HTTP and HTTPS addresses.
 
 use std::fmt;
 
 use hyper::Uri;
 
-/// An absolute url with `http` or `https`. Its path and query may hold a secret, so that people see the origin only.
+/// An absolute `http` or `https` URL. Its path and query may hold a secret, so `Display` and `Debug` show only the
+/// origin.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address(Uri);
 
-/// Not where something can be reached. The url itself is not told: it may hold a secret.
+/// Why a URL is refused. The message omits the URL, which may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAddress {
-    /// It is none.
+    /// The text is no URL, or has no host.
     #[error("its url is invalid")]
     NoUrl,
-    /// Its scheme is another one.
+    /// The scheme is neither `http` nor `https`.
     #[error("its url must begin with http:// or https://")]
     Scheme,
-    /// It has a user's name in it.
+    /// The URL contains a user name.
     #[error("its url contains credentials; put them into `headers`")]
     User,
 }
 
 impl Address {
-    /// Reads a url.
+    /// Parses an absolute URL.
     pub fn parse(text: &str) -> Result<Self, InvalidAddress> {
         let uri: Uri = text.parse().map_err(|_| InvalidAddress::NoUrl)?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
@@ -39,7 +40,7 @@ impl Address {
         Ok(Self(uri))
     }
 
-    /// What a reference in something that was read here leads to.
+    /// Resolves a URL reference against this address.
     pub fn join(&self, reference: &str) -> Result<Self, InvalidAddress> {
         let reference = reference.split('#').next().unwrap_or_default();
         let (scheme, path) = (self.scheme(), self.0.path());
@@ -59,7 +60,7 @@ impl Address {
         Self::parse(&text)
     }
 
-    /// Scheme, host and port.
+    /// Scheme, lower-case host, and the port unless it is the scheme's default.
     pub fn origin(&self) -> String {
         let (host, port) = (self.host().to_ascii_lowercase(), self.port());
         let is_usual = port == if self.is_secure() { 443 } else { 80 };
@@ -67,23 +68,23 @@ impl Address {
         format!("{}://{host}{port}", self.scheme())
     }
 
-    /// As a resource's name: without a query.
+    /// The address without query, as an OAuth resource identifier.
     pub fn resource(&self) -> String {
         let path = self.0.path();
         format!("{}{}", self.origin(), if path == "/" { "" } else { path })
     }
 
-    /// Its path.
+    /// Path of the URL.
     pub fn path(&self) -> &str {
         self.0.path()
     }
 
-    /// Whether what is said there is nobody else's to hear.
+    /// Whether the scheme is `https`.
     pub fn is_secure(&self) -> bool {
         self.scheme() == "https"
     }
 
-    /// Whether it is on this machine.
+    /// Whether the host is `localhost` or a loopback address.
     pub fn is_loopback(&self) -> bool {
         let host = self.host().trim_matches(['[', ']']);
         host == "localhost"

@@ -1,4 +1,12 @@
-//! One instance's conversation with a remote server.
+//! One instance of a remote server.
+//!
+//! `Conversation::run` reads messages from the instance's input and posts them. Each request runs in a task of its own;
+//! notifications and responses are posted in order, before the next message is read. `initialize` also picks the
+//! transport: with `Carrier::Any`, a server that answers with 400, 404 or 405 is tried again over HTTP+SSE. After
+//! `notifications/initialized`, a Streamable HTTP session also listens on the server's standalone event stream.
+//!
+//! The conversation ends when the keeper cancels it, when the input ends, or when the `Link` reports that the session
+//! is lost. Then all tasks are aborted, the session is deleted at the server, and all connections are closed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,13 +26,13 @@ use super::link::Link;
 use super::{legacy_sse, stream};
 use crate::protocol::message;
 
-/// One conversation, with all that it has begun.
+/// One session with a remote server and the tasks that belong to it.
 pub(super) struct Conversation {
     link: Arc<Link>,
     carrier: Carrier,
-    /// Requests that wait for their answers, which end with their ids, and streams. They end with this.
+    /// Requests in flight, which return their ids, and event stream readers. Dropping the set aborts them.
     tasks: JoinSet<Option<Bytes>>,
-    /// The requests among them, by their ids.
+    /// Requests in flight, by JSON-RPC id.
     pending: HashMap<Bytes, AbortHandle>,
 }
 
@@ -34,7 +42,7 @@ impl Conversation {
         Self { link: Arc::new(link), carrier, tasks, pending }
     }
 
-    /// Carries messages until it is told to leave or can't go on, and says why.
+    /// Carries messages until the keeper cancels `leave` or the session fails. Returns the reason.
     pub(super) async fn run(mut self, input: DuplexStream, leave: CancellationToken) -> String {
         let link = Arc::clone(&self.link);
         let reason = tokio::select! {
@@ -56,7 +64,7 @@ impl Conversation {
             let mut messages = Vec::new();
             let each = |line: &[u8]| messages.extend(Frame::parse(Bytes::copy_from_slice(line)));
             let read = lines.read(&mut input, self.link.limits.message, each).await;
-            // One after the other: what is only told has arrived before anything else is said.
+            // In order: a notification must have arrived before the next message is sent.
             for message in messages {
                 self.pass_on(message).await;
             }
@@ -88,14 +96,14 @@ impl Conversation {
         }
     }
 
-    /// The handshake, by which a server shows how it wants to be spoken to.
+    /// Sends `initialize`, and picks the transport if the configuration leaves it open.
     async fn begin(&mut self, request: &Frame) {
         let begun = match self.carrier {
             Carrier::Sse => self.begin_old(request).await,
             Carrier::Http => attempt(&self.link, request).await,
             Carrier::Any => match attempt(&self.link, request).await {
                 Err(failure) if may_be_old(&failure) => {
-                    // If it is not, what it said first says more.
+                    // If HTTP+SSE fails as well, the first failure is the more informative one.
                     self.begin_old(request).await.map_err(|_| failure)
                 }
                 begun => begun,
@@ -141,7 +149,7 @@ impl Conversation {
         }
     }
 
-    /// Nobody waits for that answer any more, and many servers don't give one.
+    /// Aborts a request that the client cancelled: many servers never answer it.
     fn forget(&mut self, cancelled: &Frame) {
         let id = message::param(cancelled, &["requestId"]);
         if let Some(task) = id.and_then(|id| self.pending.remove(&cancelled.bytes()[id])) {
@@ -150,7 +158,7 @@ impl Conversation {
     }
 }
 
-/// Whether a server that answers the handshake like this may only know the old way.
+/// Whether a server that rejects `initialize` like this may support only HTTP+SSE.
 fn may_be_old(failure: &Failure) -> bool {
     const OLD: [StatusCode; 3] =
         [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];

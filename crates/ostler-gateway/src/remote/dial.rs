@@ -1,4 +1,4 @@
-//! Connections: directly or by a proxy, in the clear or secured.
+//! Connections to remote servers: direct or through a proxy, with or without TLS.
 
 use std::future::Future;
 use std::io;
@@ -23,10 +23,10 @@ use super::surroundings::Surroundings;
 use super::tls::{self, NoTrust};
 use super::tunnel::{self, NoTunnel};
 
-/// So long nothing is heard before the kernel asks whether the other side is still there.
+/// Idle time before the kernel sends TCP keepalive probes.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Why there is no connection.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
     #[error(transparent)]
@@ -47,11 +47,11 @@ pub(super) enum DialError {
     Tls(#[source] io::Error),
 }
 
-/// Whoever makes connections.
+/// Connector for the HTTP client.
 #[derive(Clone, Debug)]
 pub(super) struct Dialler {
     pub(super) surroundings: Arc<Surroundings>,
-    /// Made when it is needed: it reads files.
+    /// Created on first use, because it reads certificate files.
     pub(super) tls: Arc<OnceCell<Arc<ClientConfig>>>,
     pub(super) limit: Duration,
 }
@@ -59,10 +59,10 @@ pub(super) struct Dialler {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// A connection.
+/// An open connection, plain or TLS.
 pub(super) struct Line {
     io: TokioIo<Box<dyn Stream>>,
-    /// Whether requests on it have to say to whom they go.
+    /// Whether requests must name the full URL, because an HTTP proxy forwards them.
     is_proxied: bool,
 }
 
@@ -131,7 +131,7 @@ impl Dialler {
 async fn connect(host: &str, port: u16) -> Result<TcpStream, DialError> {
     let failed = |source| DialError::Connect { host: format!("{host}:{port}"), source };
     let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await.map_err(failed)?;
-    // Both only make it better: a line works without them.
+    // Both options are optimizations; the connection works without them.
     let _ = stream.set_nodelay(true);
     let _ = sockopt::set_socket_keepalive(&stream, true)
         .and_then(|()| sockopt::set_tcp_keepidle(&stream, KEEPALIVE));

@@ -1,30 +1,30 @@
-//! Streams of events: what is between two blank lines.
+//! Parser for event streams (`text/event-stream`).
 
-/// An event.
+/// A complete event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its name; a message if it has none.
+    /// Event type; empty stands for `message`.
     pub(crate) name: Vec<u8>,
     pub(crate) data: Vec<u8>,
 }
 
-/// An event is longer than allowed.
+/// The event exceeds the size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// Takes a stream apart.
+/// Incremental parser of one event stream.
 #[derive(Debug)]
 pub(crate) struct Events {
     limit: usize,
     line: Vec<u8>,
     event: Event,
     has_data: bool,
-    /// The last byte was the first half of a line's end.
+    /// The last byte was CR, so that a following LF belongs to the same line end.
     after_return: bool,
     is_first_line: bool,
-    /// Where to go on after a break, once the stream says so.
+    /// Last event id, for resumption.
     pub(crate) last_id: Option<Vec<u8>>,
-    /// How long to wait before that, in milliseconds, if it says so.
+    /// Reconnection delay that the server requested, in milliseconds.
     pub(crate) retry: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Events {
         }
     }
 
-    /// Goes on with these bytes, and gives each event that is complete to `each`.
+    /// Parses more bytes and passes each complete event to `each`.
     pub(crate) fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -71,13 +71,13 @@ impl Events {
         Ok(())
     }
 
-    /// The same stream on another connection: what was cut off comes again.
+    /// Prepares for the resumed stream: a partial event is dropped, because the server sends it again.
     pub(crate) fn restart(&mut self) {
         let (last_id, retry) = (self.last_id.take(), self.retry);
         *self = Self { last_id, retry, ..Self::new(self.limit) };
     }
 
-    /// An event, if this line was the blank one after it.
+    /// Processes a complete line. Returns the event that a blank line ends.
     fn end_line(&mut self) -> Option<Event> {
         let line = std::mem::take(&mut self.line);
         let mut line = line.as_slice();

@@ -1,4 +1,4 @@
-//! One request, sent once, and its answer.
+//! One request, sent once, and its response.
 
 use ostler::Frame;
 
@@ -7,20 +7,20 @@ use super::link::{Answer, Link};
 use super::outlet::frame_of;
 use super::stream::{follow, is_answer};
 
-/// Sends a request, and passes on what comes of it.
+/// Sends a request and writes the response, or an error, to the instance's output.
 pub(super) async fn exchange(link: &Link, request: &Frame) {
     if let Err(failure) = attempt(link, request).await {
         link.fail(request, &failure).await;
     }
 }
 
-/// The same, for one who wants to know why not.
+/// Like `exchange`, but returns a failure instead of writing it.
 pub(super) async fn attempt(link: &Link, request: &Frame) -> Result<(), Failure> {
     let answer = link.post(request).await?;
     if request.method() == b"initialize" {
         link.note_session(answer.headers());
     }
-    // An old server answers elsewhere.
+    // An HTTP+SSE server sends the response on its event stream.
     if link.state.endpoint.get().is_some() {
         return Ok(());
     }

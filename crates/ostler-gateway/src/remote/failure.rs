@@ -1,4 +1,4 @@
-//! Why a remote server did not do what it was asked for.
+//! Failures of requests to a remote server.
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -7,59 +7,59 @@ use serde::Deserialize;
 
 use super::http::HttpError;
 
-/// How much of what it says is passed on.
+/// Longest error text that is passed on from a response, in characters.
 const SHOWN: usize = 300;
 
-/// Why something was not done.
+/// Why a request to a remote server failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// Nothing was heard.
+    /// The HTTP request failed.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// It does not know us.
+    /// The server answered 401, and there is no valid login.
     #[error("it requires a login: run `ostler login {0}`")]
     LogIn(String),
-    /// It does not take the credentials that the configuration has.
+    /// The server answered 401 to the configured credentials.
     #[error("it rejects the credentials in its `headers` (HTTP 401)")]
     Credentials,
-    /// It says no.
+    /// The server answered with an error status.
     #[error("it answered HTTP {status}{what}")]
     Status {
-        /// The number.
+        /// The HTTP status.
         status: StatusCode,
-        /// What it said to it, after a colon.
+        /// The error text of the response after a colon, or nothing.
         what: String,
     },
-    /// It does not know the session any more.
+    /// The server no longer knows the session.
     #[error("it has forgotten the session (HTTP {0})")]
     Forgotten(StatusCode),
-    /// An old server's only stream is gone.
+    /// The only event stream of an HTTP+SSE server ended.
     #[error("its event stream ended")]
     Ended,
-    /// The line broke before the answer came, and it can't be had again.
+    /// The connection broke before the response, and its stream can't be resumed.
     #[error(
         "the connection broke before the response, and the call may or may not have been executed"
     )]
     Dropped,
-    /// The same, with the reason.
+    /// The connection broke before the response, and resuming its stream failed for this reason.
     #[error("the connection broke before the response, and resuming it failed: {0}")]
     NotResumed(String),
-    /// What it said is longer than allowed.
+    /// A message exceeds the size limit.
     #[error("it sent a message of more than {0} bytes")]
     Long(usize),
-    /// What it said is no message.
+    /// The response contains no JSON-RPC message.
     #[error("its response is not a message ({0})")]
     NoMessage(String),
-    /// It is not where it says that it is.
+    /// An HTTP+SSE server announced an endpoint on another origin.
     #[error("its endpoint {0} is on another origin")]
     Endpoint(String),
-    /// It did not take something in time.
+    /// The server did not accept a message in time.
     #[error("it did not accept a message within {0:?}")]
     NotTaken(std::time::Duration),
 }
 
 impl Failure {
-    /// For programs.
+    /// Machine-readable reason, sent in the error's data.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Http(_) | Self::NotTaken(_) => "upstream_unreachable",
@@ -72,14 +72,14 @@ impl Failure {
         }
     }
 
-    /// From what it said to a number that means no.
+    /// Failure for an error status, with the error text of its body.
     pub(super) fn status(status: StatusCode, body: &Bytes) -> Self {
         let said = said(body);
         let what = if said.is_empty() { said } else { format!(": {said}") };
         Self::Status { status, what }
     }
 
-    /// Whether a session that it knew is unknown to it. Some servers say so with another number, and in words.
+    /// Whether the status means that the session is unknown. Some servers use 400 and say so in the text.
     pub(super) fn forgets(&self) -> bool {
         match self {
             Self::Status { status: StatusCode::NOT_FOUND, .. } => true,
@@ -90,7 +90,7 @@ impl Failure {
         }
     }
 
-    /// Whether trying it again is pointless.
+    /// Whether a retry is pointless.
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::Status { status, .. } => status.is_client_error(),
@@ -100,7 +100,7 @@ impl Failure {
     }
 }
 
-/// The words in what it said: of an error of JSON-RPC or OAuth, or a plain text.
+/// Error text of a response body: the message of a JSON-RPC or OAuth error, or plain text.
 pub(super) fn said(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Said {
@@ -120,7 +120,7 @@ pub(super) fn said(body: &[u8]) -> String {
         ) => text,
         _ => String::from_utf8_lossy(body).into_owned(),
     };
-    // A page for people says nothing in a line.
+    // An HTML page is no readable error text.
     if text.trim_start().starts_with('<') {
         return String::new();
     }

@@ -1,4 +1,12 @@
-//! Requests, on connections that are used again.
+//! HTTP client for remote servers, with a connection pool for each conversation.
+//!
+//! A `Way` holds the settings that all conversations with one server share: proxies, TLS configuration and limits.
+//! `Way::open` creates an `Http` with a pool of its own, so that closing one conversation closes its connections and no
+//! others.
+//!
+//! Redirects are followed only within the same origin, because requests carry credentials; a redirect to another origin
+//! is an error that names the origin. 301, 302 and 303 are followed only for GET: by convention, they turn a
+//! POST into a GET and drop its body.
 
 use std::error::Error;
 use std::future::Future;
@@ -22,16 +30,16 @@ use super::limits::RemoteLimits;
 use super::surroundings::Surroundings;
 use crate::reason::why;
 
-/// What all conversations with one server have in common.
+/// Connection settings shared by all conversations with one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     surroundings: Arc<Surroundings>,
-    /// Also what is known of earlier secured lines, so that the next one is quicker.
+    /// TLS configuration, created on first use. It also caches TLS sessions, which speeds up later handshakes.
     tls: Arc<OnceCell<Arc<ClientConfig>>>,
     pub(super) limits: RemoteLimits,
 }
 
-/// Connections of one conversation. They end with it.
+/// HTTP client of one conversation with its connection pool.
 #[derive(Clone, Debug)]
 pub(super) struct Http {
     client: Client<Dialler, Full<Bytes>>,
@@ -39,14 +47,14 @@ pub(super) struct Http {
     tasks: Tasks,
 }
 
-/// The tasks that carry connections.
+/// The tasks that drive connections.
 #[derive(Clone, Debug, Default)]
 struct Tasks {
     all: TaskTracker,
     end: CancellationToken,
 }
 
-/// What is asked.
+/// A request to send.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) method: Method,
@@ -55,7 +63,7 @@ pub(super) struct Question {
     pub(super) body: Bytes,
 }
 
-/// Why a request has no answer.
+/// Why a request got no usable response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpError {
     #[error("{0}")]
@@ -84,7 +92,7 @@ impl Way {
             tls: Arc::clone(&self.tls),
             limit: self.limits.connect,
         };
-        // It sends again only what was certainly not sent: it gets it back from the connection whole.
+        // The client retries only requests that the connection hands back unsent.
         let client = Client::builder(tasks.clone())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(self.limits.idle)
@@ -94,7 +102,7 @@ impl Way {
 }
 
 impl Http {
-    /// Asks, and asks again wherever the same server says. Never says anything to another one.
+    /// Sends a request, following redirects within the same origin.
     pub(super) async fn ask(
         &self,
         mut question: Question,
@@ -113,7 +121,7 @@ impl Http {
         *request.method_mut() = question.method.clone();
         *request.uri_mut() = question.to.uri().clone();
         *request.headers_mut() = question.headers.clone();
-        // One that leads through a tunnel has heard it already.
+        // For HTTPS the proxy got its credentials with CONNECT already.
         if !question.to.is_secure()
             && let Some(proxy) = self.way.surroundings.proxy(question.to.uri())
             && let Some(credentials) = proxy.basic_auth()
@@ -123,12 +131,12 @@ impl Http {
         request
     }
 
-    /// Ends all connections, without waiting for it.
+    /// Closes all connections without waiting for their tasks.
     pub(super) fn cut(&self) {
         self.tasks.end.cancel();
     }
 
-    /// Ends all connections, and returns when none is left.
+    /// Closes all connections and waits for their tasks to end.
     pub(super) async fn close(self) {
         self.cut();
         self.tasks.all.close();
@@ -137,7 +145,7 @@ impl Http {
     }
 }
 
-/// Where the same server says that it is.
+/// Target of a redirect, which must have the same origin. `None` if the response is no redirect to follow.
 fn redirect(
     question: &Question,
     answer: &Response<Incoming>,
@@ -159,7 +167,7 @@ fn redirect(
     }
 }
 
-/// The body of an answer, if it is not longer than that.
+/// Reads a body of at most `limit` bytes.
 pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, HttpError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -173,7 +181,7 @@ pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Htt
     Ok(bytes.into())
 }
 
-/// Without the words of the library, if somebody else has said why.
+/// The cause of a client error, without the library's own message in front of it.
 fn reason(error: &hyper_util::client::legacy::Error) -> String {
     error.source().map_or_else(|| error.to_string(), why)
 }

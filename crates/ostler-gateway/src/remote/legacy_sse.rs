@@ -1,4 +1,7 @@
-//! Servers of before 2025-03-26: all that they say comes on one stream, which first says where to speak to them.
+//! HTTP+SSE transport, of protocol versions before 2025-03-26.
+//!
+//! The client opens one event stream. Its `endpoint` event names the address for POST requests, and all responses
+//! arrive on the stream.
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -7,7 +10,7 @@ use super::events::Events;
 use super::failure::Failure;
 use super::link::Link;
 
-/// The rest of the stream, once it has said where.
+/// Opens the event stream and reads it up to the `endpoint` event. Returns the rest of the stream.
 pub(super) async fn open(link: &Link) -> Result<(Incoming, Events), Failure> {
     let mut body = link.stream(None).await?;
     let mut events = Events::new(link.limits.message);
@@ -28,7 +31,7 @@ pub(super) async fn open(link: &Link) -> Result<(Incoming, Events), Failure> {
     Err(Failure::NoMessage("a stream without an endpoint".into()))
 }
 
-/// Credentials go there, so that it has to be the same server.
+/// Accepts an endpoint on the server's own origin only, because requests to it carry credentials.
 fn accept(link: &Link, endpoint: &[u8]) -> Result<(), Failure> {
     let text = String::from_utf8_lossy(endpoint);
     let address = link.address.join(text.trim());

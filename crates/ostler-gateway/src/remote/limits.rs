@@ -1,32 +1,32 @@
-//! How long and how much, towards remote servers.
+//! Timeouts and size limits for remote servers.
 
 use std::time::Duration;
 
-/// The times and sizes of a conversation. A call itself has its server's `callTimeout`.
+/// Timeouts and size limits of a conversation. Calls are limited by the server's `callTimeout` instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteLimits {
-    /// For a connection, with the proxy's part and the certificate's.
+    /// Timeout for a connection, including proxy tunnel and TLS handshake.
     pub connect: Duration,
-    /// For a connection that is not used: shorter than the five seconds after which many servers hang up,
-    /// so that no call is sent on a line that is just being closed.
+    /// Time after which an unused connection is closed. Shorter than the five seconds after which many servers close
+    /// it, so that no call is sent on a connection that is being closed.
     pub idle: Duration,
-    /// For the server to take what it does not answer, such as a notification.
+    /// Timeout for messages without a response, for token requests, and for the lock of a login.
     pub taken: Duration,
-    /// For saying goodbye.
+    /// Timeout for deleting the session.
     pub leave: Duration,
-    /// For the end of a stream whose answer was heard, so that its connection can be used again.
+    /// Time to wait for the end of a response stream after the response, to make its connection reusable.
     pub linger: Duration,
-    /// Before a stream is asked for again, unless the server says how long.
+    /// First delay before a stream is reopened, unless the server sets one.
     pub retry: Duration,
-    /// The longest of these waits, whatever the server says.
+    /// Longest such delay, also for those that the server sets.
     pub retry_most: Duration,
-    /// How often in a row a stream is asked for again in vain.
+    /// Consecutive attempts to reopen a stream without progress.
     pub attempts: u32,
-    /// How many times it may say that something is elsewhere.
+    /// Redirects followed for one request.
     pub redirects: u32,
-    /// The longest message, in bytes.
+    /// Longest message, in bytes.
     pub message: usize,
-    /// How much is read of an answer that only says what went wrong, or of metadata, in bytes.
+    /// Longest error body, metadata document or token response, in bytes.
     pub small: usize,
 }
 

@@ -1,4 +1,11 @@
-//! One session with a remote server: what every request of it carries, and what its answers mean to all of it.
+//! State of one session with a remote server, shared by all its requests.
+//!
+//! `Link` adds the headers that every request needs: the configured ones, `Mcp-Session-Id` and `MCP-Protocol-Version`
+//! as soon as the handshake has set them, and a bearer token from the `Keyring`. A request that gets 401 is repeated
+//! once if the keyring has a newer token; this is safe because the server rejected the first one without executing it.
+//!
+//! An unsuccessful status becomes a `Failure`. If `initialize` fails, or the server no longer knows the session, `lose`
+//! marks the whole session as lost and `lost` wakes the conversation. Other failures concern only their own request.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -26,7 +33,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
-/// One session.
+/// One session with a remote server.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) name: String,
@@ -39,31 +46,31 @@ pub(super) struct Link {
     pub(super) state: State,
 }
 
-/// What is learnt while it lasts.
+/// Session state that is learned from responses.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// What the server calls the session.
+    /// Session id that the server assigned.
     session: OnceLock<HeaderValue>,
     version: OnceLock<HeaderValue>,
-    /// Where an old server wants to be spoken to.
+    /// Endpoint for POST requests that an HTTP+SSE server announced.
     pub(super) endpoint: OnceLock<Address>,
     lost: OnceLock<String>,
     has_lost: Notify,
     is_forgotten: OnceLock<()>,
 }
 
-/// What an answer holds.
+/// Body of a response to a request.
 pub(super) enum Answer {
-    /// Nothing that is read.
+    /// No body: status 202 or 204.
     Empty,
-    /// A message.
+    /// A single JSON message.
     Whole(Bytes),
-    /// A stream of them.
+    /// An event stream.
     Stream(Incoming),
 }
 
 impl Link {
-    /// Sends a message.
+    /// Posts a message and returns the response.
     pub(super) async fn post(&self, message: &Frame) -> Result<Response<Incoming>, Failure> {
         let to = self.state.endpoint.get().unwrap_or(&self.address).clone();
         let mut headers = self.own_headers();
@@ -73,19 +80,19 @@ impl Link {
         self.ask(Question { method: Method::POST, to, headers, body }).await
     }
 
-    /// Sends what has no answer.
+    /// Posts a message that has no response, such as a notification.
     pub(super) async fn tell(&self, message: &Frame) -> Result<(), Failure> {
         let limit = self.limits.taken;
         let told = async {
             let answer = self.post(message).await?;
-            // What is read to its end leaves a connection that can be used again.
+            // Reading the body to its end makes the connection reusable.
             let _ = whole(answer.into_body(), self.limits.small).await;
             Ok(())
         };
         tokio::time::timeout(limit, told).await.unwrap_or(Err(Failure::NotTaken(limit)))
     }
 
-    /// Asks for a stream, from after an event on if it is named.
+    /// Opens an event stream with GET, resuming after the event `after` if given.
     pub(super) async fn stream(&self, after: Option<&[u8]>) -> Result<Incoming, Failure> {
         let mut headers = self.own_headers();
         headers.insert(ACCEPT, STREAM);
@@ -100,7 +107,7 @@ impl Link {
         }
     }
 
-    /// What came as the answer to a request.
+    /// Classifies the body of a response by status and content type.
     pub(super) async fn answer(&self, answer: Response<Incoming>) -> Result<Answer, Failure> {
         let empty = matches!(answer.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT);
         match kind(&answer) {
@@ -113,18 +120,18 @@ impl Link {
         }
     }
 
-    /// Takes leave, if there is anything to take leave of.
+    /// Deletes the session at the server, if there is one.
     pub(super) async fn leave(&self, limit: Duration) {
         if self.state.session.get().is_none() || self.state.is_forgotten.get().is_some() {
             return;
         }
         let headers = self.own_headers();
         let (method, to, body) = (Method::DELETE, self.address.clone(), Bytes::new());
-        // A server need not offer it, and who does not answer has not been there for long.
+        // Best effort: servers need not support DELETE, and one that does not answer must not delay the end.
         let _ = tokio::time::timeout(limit, self.ask(Question { method, to, headers, body })).await;
     }
 
-    /// Notes what holds for everything that follows the handshake.
+    /// Stores the session id from the headers of the `initialize` response.
     pub(super) fn note_session(&self, answer: &HeaderMap) {
         if let Some(session) = answer.get(SESSION) {
             let mut session = session.clone();
@@ -134,7 +141,7 @@ impl Link {
     }
 
     pub(super) fn note_version(&self, answer: &Frame) {
-        // The first answer is that to the handshake, and no other is looked into.
+        // The first response is that of `initialize`; later ones need not be searched.
         if self.state.version.get().is_some() {
             return;
         }
@@ -146,7 +153,7 @@ impl Link {
         }
     }
 
-    /// The session can't go on. The first reason is the one that counts.
+    /// Marks the session as lost. The first reason is kept.
     pub(super) fn lose(&self, reason: &Failure) {
         if matches!(reason, Failure::Forgotten(_)) {
             let _ = self.state.is_forgotten.set(());
@@ -155,7 +162,7 @@ impl Link {
         self.state.has_lost.notify_one();
     }
 
-    /// Waits until it can't go on.
+    /// Waits until the session is lost. Returns the reason.
     pub(super) async fn lost(&self) -> String {
         loop {
             if let Some(reason) = self.state.lost.get() {
@@ -165,7 +172,8 @@ impl Link {
         }
     }
 
-    /// A request will have no other answer than this.
+    /// Answers a request with an error. If `initialize` failed or the server forgot the session, the whole session is
+    /// lost instead.
     pub(super) async fn fail(&self, request: &Frame, failure: &Failure) {
         if matches!(failure, Failure::Forgotten(_)) || request.method() == b"initialize" {
             return self.lose(failure);
@@ -186,8 +194,8 @@ impl Link {
         headers
     }
 
-    /// Asks with what we are known by. Who is refused for that was not heard, and asks once more if there is
-    /// something newer.
+    /// Sends a request with the current bearer token. After a 401 it is sent once more if there is a newer token: the
+    /// server did not execute the rejected request.
     async fn ask(&self, question: Question) -> Result<Response<Incoming>, Failure> {
         let Some(keyring) = &self.keyring else {
             return self.check(self.http.ask(question).await?, || Failure::Credentials).await;
@@ -227,13 +235,13 @@ impl Link {
 }
 
 impl Drop for Link {
-    /// Also if nobody has taken leave.
+    /// Also closes the connections of a conversation that was dropped without `run` reaching its end.
     fn drop(&mut self) {
         self.http.cut();
     }
 }
 
-/// What sort of body an answer has.
+/// Media type of a response, without parameters.
 fn kind(answer: &Response<Incoming>) -> &str {
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.and_then(|kind| kind.split(';').next()).map_or("no content type", str::trim)

@@ -1,8 +1,12 @@
-//! Servers that somebody else runs, reached by HTTP.
+//! Remote servers, reached over HTTP.
 //!
-//! To the keeper such a server is like any other: its instance is a conversation that reads lines and writes
-//! lines, and carries them as the protocol's HTTP transports say. One instance is one session at the other end.
-//! Nothing that changes anything is ever sent twice.
+//! The keeper treats a remote server like a local process: an instance reads and writes newline-delimited messages. A
+//! `Conversation` implements one instance; it carries the messages over Streamable HTTP or over the older HTTP+SSE
+//! transport, and corresponds to one MCP session at the server. Its `Link` holds the session state (session id,
+//! protocol version, credentials); `Http` is its connection pool, and `oauth` obtains bearer tokens.
+//!
+//! A request that the server may have executed is never sent a second time. If its response stream breaks, the stream
+//! is resumed by event id; otherwise the call fails.
 
 mod address;
 mod conversation;
@@ -35,18 +39,18 @@ use self::link::{Link, State};
 use self::oauth::{ClientSettings, Keyring, Store};
 use self::outlet::Outlet;
 
-/// How messages travel to a remote server.
+/// Transport of a remote server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// By whatever it answers to.
+    /// Streamable HTTP, falling back to HTTP+SSE if the server rejects the handshake.
     Any,
-    /// By HTTP, as a stream if need be.
+    /// Streamable HTTP.
     Http,
-    /// By HTTP, with a stream of events beside it.
+    /// HTTP+SSE, the transport before protocol version 2025-03-26.
     Sse,
 }
 
-/// A server that somebody else runs.
+/// A remote server with its connection settings and credentials.
 #[derive(Debug)]
 pub struct RemoteServer {
     name: String,
@@ -56,33 +60,33 @@ pub struct RemoteServer {
     client: ClientSettings,
     way: Way,
     store: Store,
-    /// Where its key comes from, unless the configuration has it.
+    /// Source of bearer tokens; `None` if the configured headers contain `Authorization`.
     keyring: Option<Keyring>,
 }
 
-/// What is known of a remote server.
+/// Settings of a remote server, with all templates filled in.
 #[derive(Debug)]
 pub struct RemoteSettings {
-    /// What people call it.
+    /// The server's name in the configuration.
     pub name: String,
-    /// Where it is reached.
+    /// URL of the MCP endpoint.
     pub address: Address,
-    /// Headers of every request.
+    /// Headers sent with every request.
     pub headers: HeaderMap,
-    /// How its messages travel.
+    /// Transport.
     pub carrier: Carrier,
-    /// Who we are, when somebody logs in.
+    /// OAuth client settings for `ostler login`.
     pub client: ClientSettings,
-    /// Proxies, and whom to trust.
+    /// Proxies and root certificates.
     pub surroundings: Surroundings,
-    /// Where logins are kept.
+    /// Directory of stored logins.
     pub store: Store,
-    /// Its times and sizes.
+    /// Timeouts and size limits.
     pub limits: RemoteLimits,
 }
 
 impl RemoteServer {
-    /// One that is spoken with like this.
+    /// Creates the server without connecting to it.
     pub fn new(settings: RemoteSettings) -> Self {
         let RemoteSettings { name, address, headers, carrier, client, store, .. } = settings;
         let way = Way::new(settings.surroundings, settings.limits);
@@ -92,7 +96,7 @@ impl RemoteServer {
         Self { name, address, headers, carrier, client, way, store, keyring }
     }
 
-    /// Whether its credentials are part of the configuration.
+    /// Whether the configuration sets the `Authorization` header, so that logins are not used.
     fn has_credentials(&self) -> bool {
         self.keyring.is_none()
     }
@@ -111,7 +115,7 @@ impl Remote for RemoteServer {
         let uri = self.address.uri().to_string();
         let carrier = format!("{:?}", self.carrier);
         let mut text = String::new();
-        // Each part with its length: so that no two different lists look alike.
+        // The length before each part keeps two different lists from producing the same text.
         let mut part = |said: &str| text.extend([&*said.len().to_string(), ":", said]);
         let issuer = self.client.pinned().unwrap_or_default();
         let own = [&*self.name, &*uri, &*carrier, issuer];

@@ -1,11 +1,11 @@
-//! What a remote server says, as lines of the instance that stands for it.
+//! Output of an instance: messages from the remote server, and diagnostics in place of stderr.
 
 use bytes::Bytes;
 use ostler::Frame;
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
 use tokio::sync::Mutex;
 
-/// The instance's output, which several streams write to.
+/// The instance's output and diagnostics, shared by all its streams.
 #[derive(Debug)]
 pub(super) struct Outlet {
     output: Mutex<DuplexStream>,
@@ -17,19 +17,19 @@ impl Outlet {
         Self { output: Mutex::new(output), complaints: Mutex::new(complaints) }
     }
 
-    /// A message, as a line.
+    /// Writes a message as a line.
     pub(super) async fn say(&self, line: &[u8]) {
-        // Nobody reads it only when nobody needs it any more.
+        // Writing fails only after the keeper has dropped the instance.
         let _ = self.output.lock().await.write_all(line).await;
     }
 
-    /// For people.
+    /// Writes a diagnostic line for operators.
     pub(super) async fn complain(&self, text: &str) {
         let _ = self.complaints.lock().await.write_all(format!("{text}\n").as_bytes()).await;
     }
 }
 
-/// A message that may have line breaks between its words: in valid JSON these mean nothing.
+/// Parses a message that may span several lines: line breaks in valid JSON are only white space between tokens.
 pub(super) fn frame_of(body: &[u8]) -> Option<Frame> {
     let flat = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
     let line: Bytes = body.trim_ascii().iter().map(flat).collect();

@@ -1,4 +1,13 @@
-//! Streams of messages: read, broken off, and taken up again where they broke.
+//! Event streams of a remote server, and their resumption.
+//!
+//! `follow` reads the response stream of one request until the response arrives. If the stream breaks, it is resumed
+//! with `Last-Event-ID`; the request itself is never sent again, so a stream without event ids cannot be resumed and
+//! the call fails. `listen` reads the standalone stream of server notifications and reopens it as long as the session
+//! lasts. `hear_all` reads the only stream of an HTTP+SSE server, which cannot be resumed: its end is the end of the
+//! session.
+//!
+//! Reconnects wait for the server's `retry` time or back off exponentially. Attempts without progress are counted, and
+//! more than `RemoteLimits::attempts` in a row end the stream.
 
 use std::time::Duration;
 
@@ -14,16 +23,16 @@ use super::limits::RemoteLimits;
 use super::link::Link;
 use super::outlet::frame_of;
 
-/// How reading a stream ended.
+/// Result of reading a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Read {
-    /// What it was read for has come.
+    /// The awaited response arrived.
     Answered,
-    /// It has ended, or broken, after this many messages.
+    /// The stream ended or broke after this many messages.
     Ended(usize),
 }
 
-/// Reads the stream of one request to its answer, however often it breaks.
+/// Reads the response stream of a request up to the response, resuming it as often as necessary.
 pub(super) async fn follow(
     link: &Link,
     request: &Frame,
@@ -35,20 +44,20 @@ pub(super) async fn follow(
         let last = events.last_id.clone();
         match read(link, &mut body, &mut events, |frame| is_answer(frame, request)).await? {
             Read::Answered => {
-                // Its connection is of use to others if it ends by itself.
+                // The connection becomes reusable if the server ends the stream in time.
                 let rest = async { while let Some(Ok(_)) = body.frame().await {} };
                 let _ = tokio::time::timeout(link.limits.linger, rest).await;
                 return Ok(());
             }
             Read::Ended(0) if events.last_id == last => vain += 1,
-            // A server may hang up as often as it likes while it gets on.
+            // Progress resets the count: a server may disconnect as often as it likes between messages.
             Read::Ended(_) => vain = 1,
         }
         body = resume(link, &mut events, &mut vain).await?;
     }
 }
 
-/// The rest of a stream. The request itself is never sent again.
+/// Reopens a broken stream after the last event id. Never sends the request again.
 async fn resume(link: &Link, events: &mut Events, vain: &mut u32) -> Result<Incoming, Failure> {
     loop {
         let last = events.last_id.clone().ok_or(Failure::Dropped)?;
@@ -69,7 +78,7 @@ async fn resume(link: &Link, events: &mut Events, vain: &mut u32) -> Result<Inco
     }
 }
 
-/// Hears what the server says unasked, for as long as the session lasts.
+/// Reads the standalone event stream, reopening it until the session ends or the server rejects it.
 pub(super) async fn listen(link: &Link) {
     let mut events = Events::new(link.limits.message);
     let (mut vain, mut failures, mut was_open) = (0, 0, false);
@@ -80,15 +89,15 @@ pub(super) async fn listen(link: &Link) {
                 events.restart();
                 let begin = Instant::now();
                 match read(link, &mut body, &mut events, |_| false).await {
-                    // One that nobody had anything to say on was not in vain if it was there for long.
+                    // A stream that stayed open for long counts as progress even without a message.
                     Ok(Read::Ended(0)) if begin.elapsed() < link.limits.retry_most => vain += 1,
                     Ok(_) => vain = 0,
                     Err(failure) => return link.lose(&failure),
                 }
             }
             Err(failure @ Failure::Forgotten(_)) if was_open => return link.lose(&failure),
-            // It offers none: some say that they have no such page. If it is the session that is gone, the next
-            // call finds out.
+            // The server offers no such stream; some say so with 404. If the session itself is gone, the next call
+            // finds out.
             Err(
                 Failure::Status { status: StatusCode::METHOD_NOT_ALLOWED, .. }
                 | Failure::Forgotten(_),
@@ -109,7 +118,7 @@ pub(super) async fn listen(link: &Link) {
     }
 }
 
-/// Reads the stream of an old server, on which all answers come. It can't be had again.
+/// Reads the only stream of an HTTP+SSE server, which carries all responses and cannot be resumed.
 pub(super) async fn hear_all(link: &Link, mut body: Incoming, mut events: Events) {
     match read(link, &mut body, &mut events, |_| false).await {
         Ok(_) => link.lose(&Failure::Ended),
@@ -129,7 +138,7 @@ async fn read(
         let data = frame.into_data().unwrap_or_default();
         let fed = events.feed(&data, |event| found.push(event));
         for event in found {
-            // An event without data only says where to go on.
+            // An event without data only carries an event id.
             if event.data.is_empty() || !matches!(event.name.as_slice(), b"" | b"message") {
                 continue;
             }
@@ -152,7 +161,7 @@ async fn read(
     Ok(Read::Ended(count))
 }
 
-/// Whether a message answers a request. Some servers write a number as a text.
+/// Whether a message is the response to a request. Some servers return a numeric id as a string.
 pub(super) fn is_answer(frame: &Frame, request: &Frame) -> bool {
     frame.kind() == Kind::Answer && bare(frame.id()) == bare(request.id())
 }
@@ -161,7 +170,7 @@ fn bare(id: &[u8]) -> &[u8] {
     id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id)
 }
 
-/// As the server says, or longer each time that it was in vain.
+/// Delay before the next attempt: the server's `retry` time or exponential backoff, at most `retry_most`.
 fn wait(events: &Events, vain: u32, limits: &RemoteLimits) -> Duration {
     let own = || limits.retry * 2u32.saturating_pow(vain.saturating_sub(1));
     events.retry.map_or_else(own, Duration::from_millis).min(limits.retry_most)

@@ -1,4 +1,4 @@
-//! What a client's variables say about the way to remote servers.
+//! Proxies and root certificates, from the environment variables of a client.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 
 use crate::environment::Environment;
 
-/// The variables that say it.
+/// The environment variables that are read.
 pub(crate) const VARIABLES: [&str; 10] = [
     "http_proxy",
     "https_proxy",
@@ -22,24 +22,24 @@ pub(crate) const VARIABLES: [&str; 10] = [
     "SSL_CERT_DIR",
 ];
 
-/// Proxies, and whom to trust.
+/// Proxies and root certificates for connections to remote servers.
 pub struct Surroundings {
     proxies: Matcher,
     pub(super) cert_file: Option<PathBuf>,
     pub(super) cert_dir: Option<PathBuf>,
-    /// All of it, to tell two of them apart.
+    /// Values of all variables, as part of the server's fingerprint.
     said: Vec<String>,
 }
 
 impl Surroundings {
-    /// As these variables say.
+    /// Reads the variables from a client's environment.
     pub fn new(environment: &Environment) -> Self {
         let get = |name: &str| {
             let found = environment.get(name).map(|value| value.to_string_lossy().into_owned());
             found.filter(|value| !value.is_empty())
         };
         let path = |name: &str| get(name).map(PathBuf::from);
-        // The lower case is older, and has the first word everywhere else.
+        // Lower case wins, as in curl and most other programs.
         let proxy =
             |name: &str| get(name).or_else(|| get(&name.to_uppercase())).unwrap_or_default();
         let proxies = Matcher::builder()
@@ -53,7 +53,7 @@ impl Surroundings {
         Self { proxies, cert_file, cert_dir, said }
     }
 
-    /// The proxy on the way to somewhere.
+    /// The proxy for a request to this address, if any.
     pub(super) fn proxy(&self, to: &Uri) -> Option<Intercept> {
         self.proxies.intercept(to)
     }
@@ -64,7 +64,7 @@ impl Surroundings {
 }
 
 impl fmt::Debug for Surroundings {
-    /// A proxy's address may hold a password.
+    /// Leaves proxies out: their addresses may contain passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Surroundings").field("cert_file", &self.cert_file).finish_non_exhaustive()
     }

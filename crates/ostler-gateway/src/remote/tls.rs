@@ -1,4 +1,4 @@
-//! Whom to trust.
+//! TLS configuration: the root certificates that connections trust.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use super::surroundings::Surroundings;
 
-/// Why nobody can be trusted.
+/// Why there is no TLS configuration.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoTrust {
-    /// There are no certificates.
+    /// No usable root certificate was found.
     #[error(
         "no certificate authority is known: {reason}; install the system's certificates, or name a file in SSL_CERT_FILE"
     )]
     NoRoots {
-        /// What was found instead.
+        /// Errors of the certificate loader, or that there were none.
         reason: String,
     },
-    /// The library does not want to.
+    /// The TLS library rejected the configuration.
     #[error(transparent)]
     Setup(#[from] rustls::Error),
 }
 
-/// How a line is secured, with the roots of the system or those that the variables name. Reads files.
+/// Loads root certificates from `SSL_CERT_FILE` and `SSL_CERT_DIR`, or from the system. Blocks on file access.
 pub(super) fn config(surroundings: &Surroundings) -> Result<ClientConfig, NoTrust> {
     let (file, directory) = (&surroundings.cert_file, &surroundings.cert_dir);
     let found = if file.is_some() || directory.is_some() {
@@ -32,7 +32,7 @@ pub(super) fn config(surroundings: &Surroundings) -> Result<ClientConfig, NoTrus
         rustls_native_certs::load_native_certs()
     };
     let mut roots = RootCertStore::empty();
-    // Some systems have one among hundreds that can't be read.
+    // Some systems have a malformed certificate among hundreds.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let reasons: Vec<String> = found.errors.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Through a proxy, to somebody whom the proxy can't overhear.
+//! Proxy tunnel: the CONNECT request that precedes TLS through an HTTP proxy.
 
 use std::io;
 
@@ -7,24 +7,24 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::address::Address;
 
-/// More than that is no answer of a proxy.
+/// Longest response head that is read from a proxy, in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// Why a proxy does not lead anywhere.
+/// Why the proxy opened no tunnel.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoTunnel {
-    /// The connection failed.
+    /// The connection to the proxy failed.
     #[error(transparent)]
     Broken(#[from] io::Error),
-    /// It says no.
+    /// The proxy answered with this status.
     #[error("it answered {0}")]
     Refused(u16),
-    /// It says something else.
+    /// The response is not HTTP, or its head is too long.
     #[error("it does not speak HTTP")]
     Garbage,
 }
 
-/// Asks the proxy at the other end to lead to somebody.
+/// Asks the proxy to open a tunnel to `to`.
 pub(super) async fn lead(
     proxy: &mut (impl AsyncRead + AsyncWrite + Unpin),
     to: &Address,
@@ -46,7 +46,7 @@ pub(super) async fn lead(
     }
 }
 
-/// Not a byte more than the head: what follows belongs to others.
+/// Reads exactly the response head: the bytes after it belong to the TLS connection.
 async fn read_head(proxy: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, NoTunnel> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,7 +1,7 @@
-//! `ostler reap FIND-ID...`: what other hosts have left, ended one by one.
+//! `ostler reap FIND-ID...`: ends leftovers of other hosts by id.
 //!
-//! The audit is taken again, and only a find that it shows once more is ended: a process that has ended, that has a client
-//! again or whose pid belongs to another one now is none. Containers are removed one after the other.
+//! The audit runs again, and only a find that it contains is ended. This excludes processes that have ended, that have
+//! a client again, or whose pid was reused. Containers are removed one after the other.
 
 use std::process::ExitCode;
 
@@ -13,26 +13,26 @@ use crate::out::{self, say};
 use crate::page::Page;
 use crate::{exit, render};
 
-/// A find, and what became of it.
+/// A find and its outcome.
 #[derive(Debug, Serialize)]
 struct Ended {
     #[serde(flatten)]
     find: Find,
     outcome: Fate,
-    /// What is still there.
+    /// What is left.
     left: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Fate {
-    /// Nothing was done, for want of `--yes`.
+    /// Not touched, because `--yes` was not given.
     Found,
     Gone,
     Left,
 }
 
-/// Whether to act on finds or only to show them.
+/// Whether to end finds or only show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Show,
@@ -81,10 +81,10 @@ fn treat(audit: &Audit, find: Find, act: Act) -> Ended {
     Ended { find, outcome, left }
 }
 
-/// Ends the tree of a find. Returns what is left of it.
+/// Ends the process tree of a find. Returns what is left of it.
 fn end(find: &Find) -> Option<String> {
     let limits = Limits::default();
-    // All of them: the root may end by itself meanwhile, and then nothing leads to the others.
+    // All processes, not only the root: if the root ends meanwhile, the others can no longer be found through it.
     let there = find.processes.iter().filter_map(|one| {
         let identity = Identity { pid: one.pid, start: one.start };
         Process::with_pid(one.pid).filter(|now| now.identity() == identity)

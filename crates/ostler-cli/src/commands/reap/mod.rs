@@ -1,4 +1,4 @@
-//! `ostler reap`: shows or ends what dead owners left.
+//! `ostler reap`: shows or ends leftovers of dead owners.
 
 mod chosen;
 
@@ -54,7 +54,7 @@ struct Finding {
     /// Backend that started it.
     backend: String,
     owner: i32,
-    /// What its backend found, for people and for programs.
+    /// Evidence from the backend as text lines; `traces` has it as JSON fields.
     #[serde(skip)]
     lines: Vec<(&'static str, String)>,
     #[serde(flatten)]
@@ -62,7 +62,7 @@ struct Finding {
     #[serde(flatten)]
     holding: Holding,
     outcome: Fate,
-    /// What is left, or may be.
+    /// What is left or may be left.
     left: Option<String>,
 }
 
@@ -90,7 +90,7 @@ enum Fate {
     Left,
 }
 
-/// A line of the JSON: both kinds say how certain they are.
+/// An element of the JSON output; both kinds have a `certainty`.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Shown<'f> {
@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &ReapArguments) -> ExitCode {
     written
 }
 
-/// What other hosts seem to have left.
+/// Likely leftovers of other hosts.
 fn likely() -> Vec<Find> {
     let finds = Audit::take(&engines()).finds;
     finds.into_iter().filter(|find| find.certainty == Certainty::Likely).collect()

@@ -1,4 +1,4 @@
-//! What the keys of a remote server mean together.
+//! Checks the keys of a remote server and builds its entry.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::config::template::Template;
 use crate::config::words::Transport;
 use crate::remote::Carrier;
 
-/// Said about a client secret without an issuer.
+/// Message for a client secret without an issuer.
 const NO_ISSUER: &str = "write `issuer` beside it: the url of the authorization server that this secret is for, and the only one that gets it";
 
 pub(super) fn remote(
@@ -66,7 +66,7 @@ fn check_scheme(url: &At<Template>, reader: &mut Reader<'_>) {
     }
 }
 
-/// A user's name and password are sent nowhere, and would be shown with the url.
+/// Rejects a user name and password in a URL: ostler would not send them, and would show them with the URL.
 fn check_user(url: &At<Template>, reader: &mut Reader<'_>) {
     let text = url.value.literals();
     let rest = text.split_once("://").map_or("", |(_, rest)| rest);
@@ -93,7 +93,7 @@ fn oauth(form: OAuthForm, reader: &mut Reader<'_>) -> OAuth {
     }
 }
 
-/// The keys that say something about a process.
+/// Ranges of keys that apply only to local processes.
 fn process_keys(form: &ServerForm) -> impl Iterator<Item = Range> {
     let keys = [
         form.args.as_ref().map(|at| at.key),

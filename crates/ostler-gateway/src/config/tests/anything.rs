@@ -1,4 +1,4 @@
-//! Whatever a file holds, it is read or refused, in little time.
+//! Arbitrary input: any text is accepted or refused, and quickly.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use super::super::{Template, parse, resolve};
 use super::environment;
 
-/// For a file of the greatest size, on a slow machine without optimisation.
+/// Time limit for a file of the largest size, in a debug build on a slow machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What configurations are made of, in any order.
+/// Fragments of configurations, in any order.
 fn scraps() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![
         "{",
@@ -58,7 +58,7 @@ fn scraps() -> impl Strategy<Value = String> {
     prop::collection::vec(words, 0..60).prop_map(|words| words.concat())
 }
 
-/// A valid configuration with something in it cut out or put in.
+/// A valid configuration with a part removed or inserted.
 fn damaged() -> impl Strategy<Value = String> {
     const WHOLE: &str = r#"{"mcpServers": {"a": {"command": "x", "args": ["é", "${A:-b}"], "env": {"T": "s3cret"},
         "tools": {"allow": ["a"]}, "limits": {"memory": "1g"}, "idleTimeout": "never"}, // comment
@@ -96,7 +96,7 @@ proptest! {
 
     #[test]
     fn damage_shows_no_secret(text in damaged()) {
-        // Only a secret that is whole: of one that is cut in two something may be left that is a key now.
+        // Only whole secrets count: the rest of one that was cut in two may have become a key.
         let said = read(&text);
         prop_assert!(!said.contains("s3cret"), "{text}\n{said}");
     }
@@ -104,7 +104,7 @@ proptest! {
     #[test]
     fn any_template_is_read_or_refused(text in "[$\\{\\}:A-C_-]{0,20}") {
         if let Ok(template) = Template::parse(&text) {
-            // What is shown is the same text, but for the defaults and for other ways to say it.
+            // The displayed template is the same text, except for defaults and alternative spellings.
             prop_assert!(Template::parse(&template.to_string()).is_ok(), "{text}");
         }
     }

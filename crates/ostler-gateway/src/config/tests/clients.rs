@@ -1,11 +1,11 @@
-//! Configurations as other clients have them, pasted as they are.
+//! Configurations of other clients, pasted unchanged.
 
 use std::path::Path;
 
 use super::super::{Reach, Share, parse};
 use super::{environment, file, notices};
 
-/// What each enabled server of a configuration would run.
+/// Command lines of all enabled servers of a configuration.
 fn commands(text: &str) -> Vec<String> {
     let file = file(text);
     let (environment, cwd) =

@@ -1,8 +1,8 @@
-//! What is said about configurations that are wrong, word for word.
+//! Exact messages for invalid configurations.
 
 use super::{complaint, file, notices};
 
-/// Configurations, and all that is said about them.
+/// Defines tests with configurations and the complete messages for them.
 macro_rules! complaints {
     ($($name:ident: $text:literal => $expected:literal)*) => {$(
         #[test]

@@ -1,4 +1,4 @@
-//! What the settings become.
+//! Meaning of the settings.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
@@ -109,7 +109,7 @@ fn nothing_that_is_shown_holds_a_secret() {
     assert!(!format!("{file:?}").contains("s3cret"));
 }
 
-/// A server with a url, which is not refused for being one.
+/// Parses a server with a URL.
 fn remote(body: &str) -> super::super::Remote {
     match server(body).reach {
         Reach::Remote(remote) => remote,

@@ -1,4 +1,4 @@
-//! What a configuration means, and what is wrong with those that mean nothing.
+//! Tests of the configuration: meaning, messages and resolution.
 
 mod anything;
 mod clients;
@@ -15,17 +15,17 @@ fn file(text: &str) -> File {
     parse(text, Path::new("/etc/ostler.json")).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// The only server of a configuration in which it is called `s`.
+/// Parses a configuration with one server, called `s`.
 fn server(body: &str) -> ServerEntry {
     file(&format!(r#"{{"mcpServers": {{"s": {body}}}}}"#)).servers.remove("s").unwrap()
 }
 
-/// All that is said about a configuration that is wrong.
+/// The message for an invalid configuration.
 fn complaint(text: &str) -> String {
     parse(text, Path::new("ostler.json")).unwrap_err().to_string()
 }
 
-/// What is said about the notices of a configuration.
+/// Messages of a configuration's notices.
 fn notices(file: &File) -> Vec<&str> {
     file.notices.iter().map(|notice| notice.message.as_str()).collect()
 }

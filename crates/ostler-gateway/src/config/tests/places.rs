@@ -1,4 +1,4 @@
-//! Where the configuration is looked for, and how it is read.
+//! Where the configuration is searched, and how it is read.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! What is run for somebody with variables and a working directory.
+//! Resolution of entries for a client's environment and working directory.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn resolved(body: &str, variables: &[(&str, &str)]) -> Result<Server, Disabled> 
     resolved.map(|resolved| resolved.server)
 }
 
-/// The program, its arguments, its variables and its directory.
+/// Command line, environment and working directory of a server.
 fn seen(server: &Server) -> (Vec<String>, Vec<String>, Option<&str>) {
     let spec = server.spec().unwrap();
     let words = std::iter::once(&spec.program).chain(&spec.args);

@@ -1,4 +1,4 @@
-//! The way back from the browser.
+//! Loopback HTTP listener that receives the browser's redirect at the end of a login.
 
 use std::io;
 
@@ -10,19 +10,19 @@ use tokio::time::timeout;
 use super::form::decode;
 use super::login::LoginLimits;
 
-/// More than that is no request of a browser.
+/// Longest request head that is read, in bytes.
 const LONGEST: usize = 16 << 10;
-/// Where it comes back to.
+/// Path of the redirect URI.
 const PATH: &str = "/callback";
 
-/// Somebody who waits for the browser, on this machine only.
+/// Listener on 127.0.0.1.
 #[derive(Debug)]
 pub(super) struct Callback {
     listener: TcpListener,
     port: u16,
 }
 
-/// What the browser brings back.
+/// Parameters of the authorization response.
 #[derive(Debug, Default)]
 pub(super) struct Returned {
     pub(super) code: Option<String>,
@@ -31,19 +31,19 @@ pub(super) struct Returned {
 }
 
 impl Callback {
-    /// On a port that is free, or on this one.
+    /// Listens on `port`, or on any free port.
     pub(super) async fn open(port: Option<u16>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await?;
         let port = listener.local_addr()?.port();
         Ok(Self { listener, port })
     }
 
-    /// Where the browser is sent to.
+    /// The redirect URI.
     pub(super) fn url(&self) -> String {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Waits for the browser that was sent away with `state`. Others are told that nobody waits for them.
+    /// Waits for the authorization response that carries `state`. All other requests get 404.
     pub(super) async fn wait(&self, state: &str, limits: &LoginLimits) -> io::Result<Returned> {
         loop {
             let (mut stream, _) = self.listener.accept().await?;
@@ -74,7 +74,7 @@ async fn serve(stream: &mut TcpStream, state: &str) -> io::Result<Option<Returne
     Ok(returned)
 }
 
-/// What is behind the question mark of a request for our page.
+/// Reads a request head and returns the query of a GET request for the callback path.
 async fn read_query(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {

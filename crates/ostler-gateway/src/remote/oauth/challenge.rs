@@ -1,18 +1,18 @@
-//! What a server says to somebody whom it does not know.
+//! The `WWW-Authenticate` challenge in a 401 response.
 
 use hyper::header::{HeaderMap, WWW_AUTHENTICATE};
 
-/// The part of it that helps.
+/// Parameters of a challenge that discovery uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
-    /// Where it says whom it trusts.
+    /// Address of the resource metadata (RFC 9728).
     pub(super) resource_metadata: Option<String>,
-    /// What it wants us to ask for.
+    /// Scopes that the server asks for, separated by spaces.
     pub(super) scope: Option<String>,
 }
 
 impl Challenge {
-    /// From the headers of an answer.
+    /// Reads all `WWW-Authenticate` headers of a response.
     pub(super) fn of(headers: &HeaderMap) -> Self {
         let mut challenge = Self::default();
         for value in headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok()) {
@@ -28,7 +28,7 @@ impl Challenge {
     }
 }
 
-/// `name=value` and `name="value"`, wherever they stand.
+/// All `name=value` and `name="value"` pairs, of any scheme and at any position.
 fn parameters(mut text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     while let Some(at) = text.find('=') {

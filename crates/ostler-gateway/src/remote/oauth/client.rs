@@ -1,4 +1,4 @@
-//! Who we are to those who let us in.
+//! The OAuth client identity that ostler uses at an authorization server.
 
 use std::fmt;
 
@@ -17,16 +17,16 @@ use crate::remote::failure::said;
 use crate::remote::http::{Http, Question, whole};
 use crate::remote::limits::RemoteLimits;
 
-/// What the configuration says about us.
+/// OAuth client settings from the configuration.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// What we are called; without it we ask for a name.
+    /// Client id; without it, ostler registers itself.
     pub id: Option<String>,
     /// The only issuer that a login may use; without it, the one that the remote server names.
     pub issuer: Option<PinnedIssuer>,
-    /// What we ask for, instead of what the server suggests.
+    /// Scopes to request instead of those that the server asks for.
     pub scopes: Option<Vec<String>>,
-    /// Where the browser comes back to, for a name that is bound to it.
+    /// Callback port, for a client id that is registered with a fixed redirect; without it, any free port.
     pub port: Option<u16>,
 }
 
@@ -37,16 +37,16 @@ pub struct ClientSettings {
 pub struct PinnedIssuer {
     /// Its issuer identifier, compared byte by byte with the one in its metadata.
     pub name: String,
-    /// What proves to it that we are the client of that id.
+    /// Secret of the client id.
     pub client_secret: Option<String>,
 }
 
-/// Who we are.
+/// Client identity of a login.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Client {
     pub(super) id: String,
     secret: Option<String>,
-    /// Whether the secret goes into the body, and not into a header.
+    /// Whether the secret is sent in the request body instead of the `Authorization` header.
     in_body: bool,
 }
 
@@ -58,7 +58,7 @@ struct Registered {
 }
 
 impl Client {
-    /// As the configuration says, or as we are called after we have asked.
+    /// Returns the configured client, or registers one with the issuer.
     pub(super) async fn find(
         settings: &ClientSettings,
         issuer: &Issuer,
@@ -101,7 +101,7 @@ impl Client {
         })
     }
 
-    /// What it takes to be known, in a request with these headers and this body.
+    /// Adds the client's credentials to a token request.
     pub(super) fn sign<'a>(&'a self, headers: &mut HeaderMap, body: &mut Vec<(&'a str, &'a str)>) {
         match &self.secret {
             Some(secret) if !self.in_body => {

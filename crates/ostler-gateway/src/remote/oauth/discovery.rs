@@ -1,4 +1,12 @@
-//! Whom a server trusts, and where they are.
+//! Discovery of the authorization server of a remote server.
+//!
+//! The resource metadata (RFC 9728) of the remote server names its authorization servers; its address comes from the
+//! challenge or is a well-known one. A server without resource metadata is taken to use the configured issuer, or its
+//! own origin. The metadata of the authorization server (RFC 8414, or `openid-configuration`) then has the endpoints.
+//!
+//! A remote server is not trusted: its metadata must describe the server itself, a configured issuer (`pinned`) must be
+//! among those that it names, all addresses must use HTTPS, and only a server on this machine may name addresses on
+//! this machine.
 
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -11,7 +19,7 @@ use crate::remote::address::Address;
 use crate::remote::http::{Http, HttpError, Question, whole};
 use crate::remote::limits::RemoteLimits;
 
-/// Somebody who lets users in (RFC 8414).
+/// Metadata of an authorization server (RFC 8414).
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Issuer {
     #[serde(rename = "issuer")]
@@ -24,12 +32,12 @@ pub(super) struct Issuer {
     code_challenge_methods_supported: Vec<String>,
     #[serde(default)]
     pub(super) token_endpoint_auth_methods_supported: Vec<String>,
-    /// Whether they always say who they are.
+    /// Whether authorization responses always have the `iss` parameter (RFC 9207).
     #[serde(default)]
     pub(super) authorization_response_iss_parameter_supported: bool,
 }
 
-/// What a server says about itself (RFC 9728).
+/// Metadata of a remote server (RFC 9728).
 #[derive(Clone, Debug, Deserialize)]
 struct Resource {
     #[serde(rename = "resource")]
@@ -40,34 +48,34 @@ struct Resource {
     scopes_supported: Vec<String>,
 }
 
-/// What is known of the way in.
+/// Result of the discovery.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) issuer: Issuer,
-    /// The server, as it calls itself.
+    /// Resource identifier of the remote server.
     pub(super) resource: String,
-    /// What to ask for, if the server says so.
+    /// Scopes that the server asks for, separated by spaces.
     pub(super) scope: Option<String>,
 }
 
-/// The search for the way in to one remote server.
+/// Discovery for one remote server.
 pub(super) struct Search<'a> {
     pub(super) server: &'a Address,
-    /// The only issuer that may be found, if the configuration names one.
+    /// The configured issuer; no other is accepted.
     pub(super) pinned: Option<&'a str>,
     pub(super) http: &'a Http,
     pub(super) limits: &'a RemoteLimits,
 }
 
 impl Search<'_> {
-    /// The way in to a server that has said this to a stranger.
+    /// Finds the authorization server of a remote server that answered with this challenge.
     pub(super) async fn find(&self, challenge: Challenge) -> Result<Found, LoginError> {
         let resource = self.resource(challenge.resource_metadata.as_deref()).await?;
         let (issuer, name, scopes) = match resource {
             Some(Resource { name: resource, authorization_servers, scopes_supported }) => {
                 (self.choose(authorization_servers)?, resource, scopes_supported)
             }
-            // As it was before servers said whom they trust.
+            // Servers older than RFC 9728 support are their own issuer.
             None => (self.usual_issuer(), self.server.resource(), Vec::new()),
         };
         let issuer = self.issuer(&issuer).await?;
@@ -75,12 +83,12 @@ impl Search<'_> {
         Ok(Found { issuer, resource: name, scope: challenge.scope.or(suggested) })
     }
 
-    /// The issuer of a server that names none.
+    /// Issuer of a server without resource metadata: the configured one, or the server's origin.
     fn usual_issuer(&self) -> String {
         self.pinned.map_or_else(|| self.server.origin(), ToOwned::to_owned)
     }
 
-    /// The issuer to use, of those that the server trusts: the pinned one, or the first.
+    /// Picks the issuer from those that the server names: the configured one, or the first.
     fn choose(&self, named: Vec<String>) -> Result<String, LoginError> {
         let Some(pinned) = self.pinned else {
             return named.into_iter().next().ok_or(LoginError::Metadata("authorization_servers"));
@@ -104,7 +112,7 @@ impl Search<'_> {
                 server.join(&place).map_err(|_| LoginError::Metadata("resource_metadata"))?;
             check_way(self.server, &place)?;
             if let Some(found) = self.get::<Resource>(place).await? {
-                // Else a key for somebody else could be fetched in this server's name.
+                // Otherwise a server could obtain tokens that are meant for another resource.
                 if !is_part(server, &found.name) {
                     return Err(LoginError::OtherResource(found.name));
                 }
@@ -151,7 +159,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// What is there, if anything is.
+    /// Fetches a JSON document; `None` if it is missing, elsewhere or malformed.
     async fn get<T: DeserializeOwned>(&self, to: Address) -> Result<Option<T>, LoginError> {
         let json = HeaderValue::from_static("application/json");
         let headers: HeaderMap = [(ACCEPT, json)].into_iter().collect();
@@ -168,8 +176,8 @@ impl Search<'_> {
     }
 }
 
-/// Metadata and credentials travel by HTTPS. Addresses of this machine are only for servers of this machine, so
-/// that a remote server can't have requests sent to local services.
+/// Requires HTTPS for metadata and credentials. Loopback addresses are allowed only for servers on this machine, so
+/// that a remote server can't direct requests to local services.
 fn check_way(server: &Address, to: &Address) -> Result<(), LoginError> {
     if to.is_secure() || (to.is_loopback() && server.is_loopback()) {
         Ok(())
@@ -178,12 +186,12 @@ fn check_way(server: &Address, to: &Address) -> Result<(), LoginError> {
     }
 }
 
-/// Servers often name their issuer without the slash that its own metadata has, or with one that it has not.
+/// Compares issuers without trailing slashes, which servers often add or omit.
 fn is_same_but_for_slash(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-/// Whether a server is what is named, or below it.
+/// Whether `resource` has the server's origin and contains the server's path.
 fn is_part(server: &Address, resource: &str) -> bool {
     let Ok(resource) = Address::parse(resource) else { return false };
     let (whole, part) = (resource.path().trim_end_matches('/'), server.path());

@@ -1,11 +1,11 @@
-//! Names and values in a url or a body.
+//! The `application/x-www-form-urlencoded` format of queries and bodies.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// Everything but what may stand anywhere in a url.
+/// All characters but the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// As they are sent.
+/// Encodes names and values.
 pub(super) fn encode(pairs: &[(&str, &str)]) -> String {
     let pair = |(name, value): &(&str, &str)| format!("{}={}", escape(name), escape(value));
     pairs.iter().map(pair).collect::<Vec<_>>().join("&")
@@ -15,7 +15,7 @@ pub(super) fn escape(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// As they were sent.
+/// Decodes names and values.
 pub(super) fn decode(query: &str) -> Vec<(String, String)> {
     let plain =
         |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! Keys: fetched, renewed, given back.
+//! Token requests: exchange a code, refresh a token, revoke a token.
 
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -12,21 +12,21 @@ use crate::remote::failure::said;
 use crate::remote::http::{Http, HttpError, Question, whole};
 use crate::remote::limits::RemoteLimits;
 
-/// Why there is no key.
+/// Why a token request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NoGrant {
-    /// Nothing was heard.
+    /// The token endpoint can't be reached, or failed in a way that may be temporary.
     #[error("{0}")]
     Unreachable(String),
-    /// They say no.
+    /// The authorization server refused the request.
     #[error("{0}")]
     Refused(String),
-    /// What they say is no key.
+    /// The response contains no bearer token.
     #[error("the response has no bearer token")]
     NoToken,
 }
 
-/// A key, as it is given.
+/// Response of the token endpoint.
 #[derive(Deserialize)]
 pub(super) struct Granted {
     pub(super) access_token: String,
@@ -37,7 +37,7 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    /// In seconds since 1970.
+    /// Expiry of the access token, in seconds since 1970.
     pub(super) fn expires_at(&self) -> Option<u64> {
         self.expires_in.map(|seconds| now().saturating_add(seconds))
     }
@@ -49,7 +49,7 @@ impl From<HttpError> for NoGrant {
     }
 }
 
-/// Asks for a key.
+/// Requests a token.
 pub(super) async fn ask(
     http: &Http,
     limits: &RemoteLimits,
@@ -62,7 +62,7 @@ pub(super) async fn ask(
     if token.token_type.eq_ignore_ascii_case("bearer") { Ok(token) } else { Err(NoGrant::NoToken) }
 }
 
-/// Gets a new key for an old login.
+/// Refreshes the tokens of a login.
 pub(super) async fn renew(
     http: &Http,
     limits: &RemoteLimits,
@@ -79,13 +79,13 @@ pub(super) async fn renew(
     let mut login = login.clone();
     login.expires_at = token.expires_at();
     login.access_token = token.access_token;
-    // Who gets another one has used the old one up.
+    // With rotation the response has a new refresh token; without, the old one stays valid.
     login.refresh_token = token.refresh_token.or(login.refresh_token);
     login.scope = token.scope.or(login.scope);
     Ok(login)
 }
 
-/// Gives a login back, if they take it.
+/// Revokes the tokens of a login, if the issuer has a revocation endpoint.
 pub(super) async fn revoke(
     http: &Http,
     limits: &RemoteLimits,
@@ -121,7 +121,7 @@ async fn post(
             StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Err(NoGrant::Refused(format!("HTTP {status}: {}", said(&body))))
             }
-            // It may do it another time.
+            // Other statuses may be temporary, so the login is kept.
             _ => Err(NoGrant::Unreachable(format!("HTTP {status}: {}", said(&body)))),
         }
     };

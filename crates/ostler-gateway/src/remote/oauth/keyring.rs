@@ -1,4 +1,9 @@
-//! The key to a server, for all who speak with it.
+//! Bearer token of one remote server, shared by all its conversations.
+//!
+//! The stored login is the only copy: every request reads the file, so that `ostler login` takes effect at once. A
+//! token that is about to expire is refreshed before use, and one that the server rejected is refreshed on demand.
+//! Refreshing is serialized within the process by a mutex and between processes by the store's lock; a caller that had
+//! to wait finds the new token in the file and uses it. A login of another issuer than the configured one is ignored.
 
 use std::sync::Arc;
 
@@ -9,16 +14,16 @@ use super::grant::{NoGrant, renew};
 use super::store::{Login, Store};
 use crate::remote::http::Way;
 
-/// The key to one server. What it holds is on disk, so that a login counts from the moment of its end.
+/// Reads and refreshes the stored login of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyring {
     store: Store,
     server: String,
     resource: String,
-    /// The only issuer whose logins count, if the configuration names one.
+    /// The configured issuer; logins of other issuers are ignored.
     pinned: Option<String>,
     way: Way,
-    /// Only one fetches a new key; the others find it.
+    /// Held while refreshing: waiting callers then find the new token in the store.
     turn: Arc<Mutex<()>>,
 }
 
@@ -34,21 +39,22 @@ impl Keyring {
         Self { store, server, resource, pinned, way, turn: Arc::default() }
     }
 
-    /// The key, if there is one. One that is about to be of no use is renewed before.
+    /// The current token as an `Authorization` value. A token that is about to expire is refreshed first.
     pub(crate) async fn key(&self) -> Option<HeaderValue> {
         let login = self.read()?;
         let key = key_of(&login);
         if !login.is_stale() || login.refresh_token.is_none() {
             return key;
         }
-        // Whether it is really of no use is for the server to say.
+        // If refreshing fails, the server decides whether the old token is still valid.
         self.newer(key.as_ref()).await.or(key)
     }
 
-    /// Another key than this one, which was not taken.
+    /// A token other than `old`, which the server rejected.
     pub(crate) async fn newer(&self, old: Option<&HeaderValue>) -> Option<HeaderValue> {
         let (keyring, old) = (self.clone(), old.cloned());
-        // Also if nobody waits any more: a refresh token that is used and not replaced is the last one.
+        // In a task, so that it completes even if the caller is cancelled: a refresh token that was used and whose
+        // replacement was not stored is lost.
         tokio::spawn(async move { keyring.find_newer(old).await }).await.ok().flatten()
     }
 
@@ -66,12 +72,12 @@ impl Keyring {
         http.close().await;
         match renewed {
             Ok(login) => {
-                // A key that can't be kept is good for now.
+                // If the login can't be stored, the token still serves this process's request.
                 let _ = self.store.write(&login);
                 key_of(&login)
             }
             Err(NoGrant::Refused(_)) => {
-                // It will never be taken again.
+                // The issuer will never accept this refresh token again.
                 let _ = self.store.remove(&self.server, &self.resource);
                 None
             }

@@ -1,4 +1,14 @@
-//! Logging in, and out again.
+//! `ostler login` and `ostler logout`.
+//!
+//! `log_in` runs the OAuth authorization code flow with PKCE:
+//!
+//! 1. `knock` sends `initialize` without a token; the 401 response may name the server's resource metadata.
+//! 2. `Search` finds the authorization server (issuer) and its endpoints.
+//! 3. `Callback` listens on a loopback port; `Client` takes the configured client id or registers one.
+//! 4. The browser is sent to the authorization endpoint and comes back with a code.
+//! 5. The code is exchanged for tokens, and the login is written to the `Store` under its lock.
+//!
+//! `log_out` revokes the token at the issuer and deletes the login.
 
 use std::io;
 use std::time::Duration;
@@ -19,12 +29,12 @@ use crate::protocol::version;
 use crate::remote::RemoteServer;
 use crate::remote::http::{Http, HttpError, Question};
 
-/// How long a login waits.
+/// Timeouts of a login.
 #[derive(Clone, Copy, Debug)]
 pub struct LoginLimits {
-    /// For the user.
+    /// Time for the user to log in and consent.
     pub consent: Duration,
-    /// For a browser to say what it wants.
+    /// Time for a connection to the callback port to send its request.
     pub request: Duration,
 }
 
@@ -34,34 +44,34 @@ impl Default for LoginLimits {
     }
 }
 
-/// How a user gets to see a page.
+/// Opens a page in the user's browser.
 pub trait Browser {
-    /// Shows it, or says where it is.
+    /// Opens the page, or prints its address for the user.
     fn show(&mut self, url: &str);
 }
 
-/// Why nobody is logged in.
+/// Why a login failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
-    /// Its credentials are in the configuration.
+    /// The configuration sets the `Authorization` header.
     #[error("its credentials are in the configuration, which a login does not change")]
     HasCredentials,
-    /// Somebody can't be reached.
+    /// The remote server or the authorization server can't be reached.
     #[error("{0}")]
     Unreachable(String),
-    /// It lets everybody in.
+    /// The server accepts requests without a token.
     #[error("it needs no login")]
     NotNeeded,
-    /// It is not at home where it says.
+    /// The resource metadata names a resource that does not contain the server.
     #[error("it describes itself as {0}, which is another server")]
     OtherResource(String),
-    /// Something is missing in what was found.
+    /// The metadata lacks a required field, or the field is invalid.
     #[error("its login metadata has no usable `{0}`")]
     Metadata(&'static str),
-    /// Nobody is there to let users in.
+    /// No authorization server metadata was found.
     #[error("no login metadata found at {0}; put credentials into its `headers` instead")]
     NoIssuer(String),
-    /// The metadata of an issuer is that of another one.
+    /// The metadata of an issuer names another issuer.
     #[error(
         "the authorization server at {asked} calls itself {found}; if that is right, `oauth.issuer` has to say exactly that"
     )]
@@ -71,7 +81,7 @@ pub enum LoginError {
         /// The issuer that the metadata names.
         found: String,
     },
-    /// The server does not trust the issuer that the configuration names.
+    /// The server does not list the configured issuer.
     #[error(
         "its configuration has the `oauth.issuer` {pinned}, but the server trusts another: {named}; nothing was sent there"
     )]
@@ -81,39 +91,39 @@ pub enum LoginError {
         /// The issuers that the server names.
         named: String,
     },
-    /// A code could be used by whoever sees it.
+    /// The issuer does not support PKCE, so an intercepted code could be redeemed by others.
     #[error("the authorization server does not support PKCE with S256")]
     NoProof,
-    /// Somebody could overhear it.
+    /// An address that would receive credentials or supply metadata uses plain HTTP.
     #[error("{0} does not use HTTPS")]
     InTheClear(String),
-    /// There is no way to ask for a name.
+    /// The issuer has no registration endpoint, and no client id is configured.
     #[error(
         "the authorization server does not register clients; put one into `oauth`: {{ \"clientId\": ... }}"
     )]
     NoRegistration,
-    /// They don't give us one.
+    /// The issuer refused to register the client.
     #[error("the client registration failed: {0}")]
     NotRegistered(String),
-    /// The port for the browser can't be had.
+    /// The callback port can't be opened.
     #[error("cannot listen for the browser's redirect: {0}")]
     NoCallback(#[source] io::Error),
-    /// No random numbers.
+    /// The kernel returned no random bytes.
     #[error("cannot get random numbers: {0}")]
     NoSecret(#[source] io::Error),
-    /// The user did not come back.
+    /// The browser did not return in time.
     #[error("the browser did not return within {0:?}")]
     Late(Duration),
-    /// The user, or somebody else, has said no.
+    /// The user or the issuer refused.
     #[error("the login was not granted: {0}")]
     QuotaExceeded(String),
-    /// The answer is not from whom we asked.
+    /// The authorization response names another issuer than the one asked (mix-up attack, RFC 9207).
     #[error("the response is not from the authorization server that was asked; it was ignored")]
     MixedUp,
-    /// There is no key.
+    /// The issuer refused the code or returned no bearer token.
     #[error("no token was issued: {0}")]
     NoGrant(#[from] NoGrant),
-    /// It can't be kept.
+    /// The login can't be stored.
     #[error(transparent)]
     NoStore(#[from] NoStore),
 }
@@ -124,7 +134,7 @@ impl From<HttpError> for LoginError {
     }
 }
 
-/// Logs the user in to a server, and keeps the key.
+/// Logs the user in to a remote server and stores the tokens.
 pub async fn log_in(
     server: &RemoteServer,
     browser: &mut dyn Browser,
@@ -206,7 +216,7 @@ async fn with(
     Ok(login)
 }
 
-/// Asks as a stranger, to hear what a stranger is told.
+/// Sends `initialize` without a token, to get the server's challenge.
 async fn knock(server: &RemoteServer, http: &Http) -> Result<Challenge, LoginError> {
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{}","capabilities":{{}},"clientInfo":{{"name":"ostler","version":"{}"}}}}}}"#,
@@ -221,7 +231,7 @@ async fn knock(server: &RemoteServer, http: &Http) -> Result<Challenge, LoginErr
     match answer.status() {
         StatusCode::UNAUTHORIZED => Ok(Challenge::of(answer.headers())),
         status if status.is_success() => Err(LoginError::NotNeeded),
-        // An old server may not know this way to ask, and may still say whom it trusts.
+        // An HTTP+SSE server may reject the POST request and still publish resource metadata.
         _ => Ok(Challenge::default()),
     }
 }
@@ -236,7 +246,7 @@ fn code_of(returned: Returned, issuer: &str, always: bool) -> Result<String, Log
     }
 }
 
-/// Forgets the login to a server, after giving it back. Whether there was one, and why it could not be given back.
+/// Revokes and deletes the login to a server. Returns whether there was one, and why revoking it failed.
 pub async fn log_out(server: &RemoteServer) -> Result<(bool, Option<NoGrant>), LoginError> {
     let (name, resource) = (&server.name, server.address.resource());
     let limits = &server.way.limits;

@@ -1,7 +1,8 @@
-//! Logging in to remote servers: OAuth 2.1, for somebody with a browser.
+//! OAuth 2.1 logins to remote servers.
 //!
-//! [`log_in`] finds out whom a server trusts, sends the user there and keeps what comes back in the [`Store`]; a
-//! conversation takes its key from there by a `Keyring`, which fetches a new one when the old one is of no use.
+//! [`log_in`] discovers the authorization server, sends the user's browser there and writes the tokens to the
+//! [`Store`]. Conversations read their bearer token from the store through a `Keyring`, which refreshes it when it
+//! expires.
 
 mod callback;
 mod challenge;

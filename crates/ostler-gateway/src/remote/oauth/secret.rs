@@ -1,4 +1,4 @@
-//! What nobody can guess, and how it is shown that one knows it.
+//! Random secrets and PKCE challenges.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest as _, Sha256};
 
-/// 256 bits as a text that can stand in a url.
+/// 256 random bits in URL-safe Base64.
 pub(super) fn random() -> io::Result<String> {
     let mut bytes = [0; 32];
     let mut filled = 0;
@@ -17,7 +17,7 @@ pub(super) fn random() -> io::Result<String> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// The challenge that only who has the verifier can meet (RFC 7636, S256).
+/// PKCE challenge of a verifier (RFC 7636, method S256).
 pub(super) fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(verifier))
 }

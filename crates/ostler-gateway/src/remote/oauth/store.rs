@@ -1,4 +1,8 @@
-//! What logins have brought: one file for each server, for this user alone.
+//! Stored logins: one JSON file for each remote server, readable by its owner only.
+//!
+//! Files are in `logins` below the XDG state directory. A file name is the hash of the server's name and URL, and the
+//! file repeats both, so that a login is never used for another server. A file is replaced by renaming a complete
+//! draft. Processes that change a login hold a lock file beside it; readers need no lock.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -14,92 +18,92 @@ use serde::{Deserialize, Serialize};
 use super::client::Client;
 use crate::file_lock::Lock;
 
-/// Between two tries to get a lock that another process has.
+/// Delay between two attempts to take a lock that another process holds.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
-/// A key that is valid for so long only is of no use any more.
+/// A token that expires within this time is treated as expired.
 const NEAR: Duration = Duration::from_secs(30);
 
-/// Where logins are kept.
+/// Directory of stored logins.
 #[derive(Clone, Debug)]
 pub struct Store {
     directory: PathBuf,
 }
 
-/// What a login has brought.
+/// Tokens of one login, with all that refreshing and revoking them takes.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Login {
-    /// What people call the server.
+    /// The server's name in the configuration.
     pub server: String,
-    /// The server, by where it is.
+    /// The server's URL without query.
     pub resource: String,
-    /// The server, as those know it who let us in.
+    /// The resource identifier that the server's metadata names, sent with every token request.
     pub(super) known_as: String,
-    /// Who lets us in.
+    /// Issuer identifier of the authorization server.
     pub issuer: String,
     pub(super) token_endpoint: String,
     pub(super) revocation_endpoint: Option<String>,
     pub(super) client: Client,
     pub(super) access_token: String,
     pub(super) refresh_token: Option<String>,
-    /// In seconds since 1970.
+    /// Expiry of the access token, in seconds since 1970.
     pub(super) expires_at: Option<u64>,
-    /// What it is good for, if that was said.
+    /// Granted scopes, separated by spaces; `None` if neither the issuer nor the request named any.
     pub scope: Option<String>,
 }
 
-/// Why logins can't be kept.
+/// Why a login can't be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum NoStore {
-    /// There is no place for them.
+    /// No state directory exists, or it can't be created.
     #[error("there is no directory for logins; set XDG_STATE_HOME to one that can be written")]
     NoDirectory(#[source] io::Error),
-    /// A file can't be read or written.
+    /// A file can't be written, removed or locked.
     #[error("{}", path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// Another process has it, and does not let go.
+    /// Another process held the lock for longer than the timeout.
     #[error("another process holds the lock of this login")]
     Locked,
 }
 
 impl Store {
-    /// In this directory, which need not be there yet.
+    /// Uses this directory, which is created when needed.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
 
-    /// The user's: in the XDG state directory.
+    /// The user's store, in the XDG state directory.
     pub fn of_user() -> Result<Self, NoStore> {
         let places = Places::of_user();
         let place = places.private().map_err(NoStore::NoDirectory)?;
         Ok(Self::new(place.join("logins")))
     }
 
-    /// What the last login to a server has brought.
+    /// The stored login of a server.
     pub fn read(&self, server: &str, resource: &str) -> Option<Login> {
         let text = fs::read(self.file(server, resource)).ok()?;
         let login: Login = serde_json::from_slice(&text).ok()?;
         (login.server == server && login.resource == resource).then_some(login)
     }
 
-    /// Keeps it: as a whole or not at all.
+    /// Replaces the stored login atomically.
     pub(super) fn write(&self, login: &Login) -> Result<(), NoStore> {
         self.make_directory()?;
         let path = self.file(&login.server, &login.resource);
         let draft = path.with_extension(format!("{}.new", std::process::id()));
         let written = write_private(&draft, login).and_then(|()| fs::rename(&draft, &path));
         written.map_err(|source| {
-            // Half of it is of no use to anybody.
+            // A partial draft is useless and may hold a secret.
             let _ = fs::remove_file(&draft);
             NoStore::File { path, source }
         })
     }
 
-    /// Forgets it. Whether there was anything.
+    /// Deletes the stored login. Returns whether there was one.
     pub(super) fn remove(&self, server: &str, resource: &str) -> Result<bool, NoStore> {
         let path = self.file(server, resource);
         match fs::remove_file(&path) {
@@ -109,7 +113,7 @@ impl Store {
         }
     }
 
-    /// Waits for the right to change a login, among all processes.
+    /// Takes the lock for changing a login, waiting up to `limit` for other processes.
     pub(super) async fn lock(
         &self,
         server: &str,
@@ -150,25 +154,25 @@ fn write_private(path: &Path, login: &Login) -> io::Result<()> {
 }
 
 impl Login {
-    /// Whether its issuer is the one that the configuration names, if it names one. The client secret and the
-    /// refresh token of a login go to its issuer, so that a login of another issuer must not be used.
+    /// Whether the login is from the configured issuer, if one is configured. The client secret and the refresh token
+    /// of a login are sent to its issuer, so a login of another issuer must not be used.
     pub(super) fn is_from(&self, pinned: Option<&str>) -> bool {
         pinned.is_none_or(|pinned| pinned == self.issuer)
     }
 
-    /// Whether it is of no use any more, or soon.
+    /// Whether the access token has expired or is about to.
     pub(super) fn is_stale(&self) -> bool {
         self.expires_at.is_some_and(|at| at <= now() + NEAR.as_secs())
     }
 }
 
-/// In seconds since 1970.
+/// The current time in seconds since 1970.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 impl fmt::Debug for Login {
-    /// Most of it is secret.
+    /// Leaves the tokens out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Login");
         shown.field("server", &self.server).field("issuer", &self.issuer).finish_non_exhaustive()

@@ -147,7 +147,7 @@ fn a_login_that_is_not_granted_says_why() {
     let inn = Inn::new(Manners { denies: true, ..Manners::default() });
     let denied = inn.log_in(|url| assert!(get(url).1.contains("Not logged in")));
     assert!(
-        matches!(&denied, Err(LoginError::QuotaExceeded(why)) if why.contains("No tea")),
+        matches!(&denied, Err(LoginError::Denied(why)) if why.contains("No tea")),
         "{denied:?}"
     );
 

@@ -105,7 +105,11 @@ impl Http {
     }
 
     /// Parses the body of a POST and answers it.
-    pub(super) async fn receive(&self, post: PostTarget, body: PostBody) -> Result<Response, Refusal> {
+    pub(super) async fn receive(
+        &self,
+        post: PostTarget,
+        body: PostBody,
+    ) -> Result<Response, Refusal> {
         match post {
             PostTarget::NewSession(caller, server) => {
                 self.initialize(caller, server.as_deref(), ParsedPost::parse(body, "")?).await

@@ -116,7 +116,7 @@ pub enum LoginError {
     Late(Duration),
     /// The user or the issuer refused.
     #[error("the login was not granted: {0}")]
-    QuotaExceeded(String),
+    Denied(String),
     /// The authorization response names another issuer than the one asked (mix-up attack, RFC 9207).
     #[error("the response is not from the authorization server that was asked; it was ignored")]
     MixedUp,
@@ -240,9 +240,9 @@ fn code_of(returned: Returned, issuer: &str, always: bool) -> Result<String, Log
     let is_theirs = returned.issuer.as_deref().map_or(!always, |said| said == issuer);
     match returned {
         _ if !is_theirs => Err(LoginError::MixedUp),
-        Returned { error: Some(error), .. } => Err(LoginError::QuotaExceeded(error)),
+        Returned { error: Some(error), .. } => Err(LoginError::Denied(error)),
         Returned { code: Some(code), .. } => Ok(code),
-        Returned { .. } => Err(LoginError::QuotaExceeded("no reason was given".into())),
+        Returned { .. } => Err(LoginError::Denied("no reason was given".into())),
     }
 }
 

@@ -39,7 +39,7 @@ impl Session {
             Ok(()) => {}
             // The request was not sent, so the next instance can have it.
             Err(CallError::Closed) => {
-                // Unless the client has already heard that the instance ended.
+                // The call is closed if the client has already got an error because the instance ended.
                 if self.client.calls().is_open(&parcel.id()) {
                     self.forward_per_call(server, parcel);
                 }

@@ -49,7 +49,7 @@ enum Stage {
     InFlight(InFlight),
 }
 
-/// Where in its session a call waits before a server has it.
+/// Place in the session where a call waits until it is sent to a server.
 #[derive(Debug)]
 pub(crate) enum Location {
     /// In the queue of this server, under this number.
@@ -116,7 +116,7 @@ impl Calls {
         }
     }
 
-    /// Where a call waits, if no server has it.
+    /// Place where a call waits; `None` unless it waits in the session.
     pub(crate) fn location(&self, id: &[u8]) -> Option<&Location> {
         match &self.open.get(id)?.stage {
             Stage::Waiting(location) => Some(location),

@@ -31,8 +31,11 @@ pub(crate) struct InFlight {
     pub(crate) task_of: Option<Arc<str>>,
     /// Number of messages that the server had sent when the call began.
     pub(crate) heard: u64,
+    /// Time limit from the start of the call, or from the last progress.
     pub(crate) limit: Duration,
+    /// Time when the call was sent.
     pub(crate) since: Instant,
+    /// Deadline, which progress extends.
     pub(crate) until: Instant,
 }
 

@@ -51,11 +51,14 @@ pub(crate) struct Client {
     /// Protocol version agreed between the client and its only server.
     version: OnceLock<String>,
     is_initialized: AtomicBool,
+    /// Least severe log level that the client wants; 0 is all.
     log_level: AtomicU8,
     /// Servers that run the client's tasks.
     tasks: Mutex<TaskOwners>,
     calls: Mutex<Calls>,
+    /// Notified when a server has answered a call.
     settled: Notify,
+    /// Server requests without a response, by the ids under which the client got them.
     server_requests: Mutex<HashMap<u64, ServerRequest>>,
     last_server_request: AtomicU64,
     /// Resource subscriptions. Each of them keeps its instance in use.

@@ -44,7 +44,7 @@ impl Credential {
         }
     }
 
-    /// A token of a principal of its own.
+    /// A token with a principal of its own.
     pub fn named(name: &str, token: String) -> Self {
         Self { principal: Self::principal_of(name), ..Self::new(&named(name), token) }
     }
@@ -70,7 +70,7 @@ impl Credential {
         all(self) == all(other)
     }
 
-    /// Whether both have the same token.
+    /// Whether both have the same secret.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.token == other.token
     }

@@ -50,6 +50,7 @@ pub struct Gateway {
     taken_over: Mutex<Option<ConfigChange>>,
     closing: CancellationToken,
     closed: CancellationToken,
+    /// Instances that the shutdown could not end.
     left: OnceLock<Vec<InstanceView>>,
 }
 
@@ -205,7 +206,7 @@ impl Gateway {
         self.closing.cancel();
     }
 
-    /// Ends all instances, and waits until the fate of each is known. Calls in flight have time to finish until
+    /// Ends all instances, and waits until the fate of each is known. Calls in flight have time to drain, unless
     /// `hurry` resolves. Returns the instances that could not be ended.
     pub async fn shut_down(&self, hurry: impl Future<Output = ()>) -> &[InstanceView] {
         self.closing.cancel();

@@ -38,6 +38,7 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct SessionHandle {
     upstreams: Arc<Upstreams>,
     client: Arc<Client>,
+    /// `None` once the session is closed.
     session: Mutex<Option<Session>>,
     /// Wakes the session's task when its wait set is out of date.
     changed: Notify,

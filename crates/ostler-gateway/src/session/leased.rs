@@ -21,7 +21,9 @@ pub(super) struct LeasedInstance {
     pub(super) lease: Lease,
     pub(super) client: Arc<Client>,
     pub(super) attachment: Arc<Attachment>,
+    /// Time limit of a call to this server.
     pub(super) limit: Duration,
+    /// Tools that the configuration allows.
     pub(super) tools: Arc<Tools>,
     /// Aborts the task that waits for the end of the instance; that task holds the lease as well.
     pub(super) watch: Option<AbortHandle>,

@@ -69,7 +69,9 @@ pub(crate) struct Session {
     _presence: Presence,
     route: Route,
     server_set: Arc<ServerSet>,
+    /// Links by the names of servers.
     links: HashMap<Arc<str>, Link>,
+    /// Tasks that wait on behalf of the session.
     tasks: JoinSet<TaskOutput>,
     /// Last number given to a queued request or an aggregation.
     last_number: u64,

@@ -23,6 +23,7 @@ pub(super) struct Parcel {
     /// Charge for the request's bytes while it waits.
     pub(super) charge: Arc<Charge>,
     pub(super) found: Found,
+    /// Byte ranges of the frame, and their replacements.
     pub(super) edits: Vec<(Range<usize>, Bytes)>,
     /// Resource that the request subscribes to or unsubscribes from.
     pub(super) subject: Option<Box<(Topic, Style)>>,

@@ -51,9 +51,11 @@ pub(crate) struct Upstream {
     /// Result of the handshake.
     initialize: Bytes,
     attachments: Mutex<Attachments>,
+    /// Recipients of progress, by the number of the call.
     progress: Mutex<HashMap<u64, Progress>>,
     /// Subscribers by the URI of the resource.
     subscribers: Mutex<BTreeMap<String, Subscribers>>,
+    /// Log level that was set last, if any.
     log_level: Mutex<Option<u8>>,
     /// Server requests without a response, by the server's ids.
     open_requests: Mutex<HashMap<Bytes, OpenRequest>>,

@@ -37,8 +37,11 @@ const ALL_LISTS: Duration = LIST_LIMIT.saturating_add(Duration::from_secs(5));
 pub(crate) struct Upstreams {
     pub(crate) catalog: Catalog,
     pub(crate) listings: Listings,
+    /// Ready instances, by their numbers.
     ready: Mutex<HashMap<u64, Arc<Upstream>>>,
+    /// Lists to fetch again: the number of the instance, and the list method.
     stale: Mutex<BTreeSet<(u64, &'static str)>>,
+    /// Wakes `stale_lists`.
     changed: Notify,
 }
 

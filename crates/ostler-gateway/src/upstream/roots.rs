@@ -33,7 +33,7 @@ impl Upstream {
     /// Answers `roots/list` of a shared instance with the roots that its clients have in common. No client is asked.
     pub(super) fn tell_roots(&self, request: &Frame) {
         let key = self.talk.key();
-        // An instance that everybody shares was told no client's capabilities, and its clients have no common roots.
+        // An instance for all clients was told no client's capabilities, and its clients have no common roots.
         if key.whose == Whose::Everybody || !initialize::has_roots(&key.profile) {
             return self.refuse(request, code::METHOD_NOT_FOUND, "its clients share no roots");
         }

@@ -24,6 +24,7 @@ pub(super) struct SoleCaller {
     queue: VecDeque<Waiting>,
 }
 
+/// A queued call.
 #[derive(Debug)]
 struct Waiting {
     client: u64,

@@ -30,8 +30,9 @@ use crate::upstream::Upstreams;
 
 /// Time for responses to requests that were read before the client's input ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(1500);
-/// Deadline checks for each shortest time limit: the interval between two checks is that limit divided by this.
+/// Number of deadline checks within the shortest time limit of a call.
 const LOOKS: u32 = 16;
+/// Shortest interval between two deadline checks.
 const SHORTEST_LOOK: Duration = Duration::from_millis(20);
 
 /// Access to one session, shared by its task and the HTTP connections of its client.

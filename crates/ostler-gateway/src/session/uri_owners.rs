@@ -5,8 +5,7 @@
 //! ([`uris`](crate::protocol::uris)).
 //!
 //! There is one record for each principal, kept as long as the gateway runs. So neither restarts nor the names of
-//! servers change the owner of a URI, and a server that is stopped loses none. The record stores hashes instead of
-//! URIs.
+//! servers change the owner of a URI, and a server that is stopped loses none. Listed URIs are stored as hashes.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,8 +1,8 @@
-//! Errors, as people read them.
+//! Error messages with their causes.
 
 use std::error::Error;
 
-/// The reason with all that caused it.
+/// Text of an error, followed by the texts of all its sources.
 pub(crate) fn why(reason: &dyn Error) -> String {
     let mut text = reason.to_string();
     let mut cause = reason.source();

@@ -1,12 +1,12 @@
-//! Which servers a client wants.
+//! Servers that a client is connected to.
 
 use std::sync::Arc;
 
-/// Which servers a client wants.
+/// Servers that a client is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// One, with its names as they are.
+    /// One server, with its names unchanged.
     One(Arc<str>),
-    /// All, with names that say which.
+    /// All servers as one, with names that identify the server.
     All,
 }

@@ -1,4 +1,4 @@
-//! Which tools of a server may be seen and called.
+//! Filter for the tools of a server that clients may see and call.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -11,13 +11,13 @@ impl Tools {
         self.allow.is_none() && self.deny.iter().next().is_none()
     }
 
-    /// The result of a list without what is not allowed. Whatever stays is as it was.
+    /// Removes denied tools from the result of a list. Everything else stays as it is.
     pub(crate) fn filter(&self, method: &str, result: Bytes) -> Bytes {
         if self.is_everything() || method != "tools/list" {
             return result;
         }
         let Some(edges) = message::find(&result, 0..result.len(), &["tools"]) else {
-            // None, or several that some client could take for it.
+            // There is no such field, or several that a client could take for it; those are removed.
             return message::without(result, &[], "tools");
         };
         let tools: Vec<&RawValue> =

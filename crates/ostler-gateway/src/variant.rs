@@ -1,27 +1,30 @@
-//! The same server for clients with other variables, or in another directory: another command, which must
-//! never be shared. To the keeper each is a server of its own, under a name that only we make.
+//! Ids of server variants.
+//!
+//! A server that clients run with other variables, or in another directory, is another command and must never be
+//! shared with them. To the keeper each variant is a server of its own, with an id that consists of the server's name
+//! and a hash of what it runs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use ostler::keeper::Fingerprint;
 
-/// Between the server's name and the hash of what it runs.
+/// Separates the server's name from the hash.
 const MARK: char = '#';
-/// Of the hash, in digits.
+/// Length of the hash in hexadecimal digits.
 const HASH: usize = 32;
 
-/// The name of a variant.
+/// Id of a variant.
 pub(crate) fn id(name: &str, fingerprint: Fingerprint) -> Arc<str> {
     format!("{name}{MARK}{fingerprint}").into()
 }
 
-/// What people call the server.
+/// Name of the server that an id belongs to.
 pub fn name(id: &str) -> &str {
     id.rsplit_once(MARK).filter(|(_, hash)| is_hash(hash)).map_or(id, |(name, _)| name)
 }
 
-/// A text of the keeper's, with the names that people know.
+/// Replaces ids in a text of the keeper with the names of their servers.
 pub fn readable(text: &str) -> Cow<'_, str> {
     let mut parts = text.split(MARK);
     let first = parts.next().unwrap_or_default();

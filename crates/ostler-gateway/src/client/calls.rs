@@ -17,7 +17,7 @@ use super::in_flight::InFlight;
 use crate::quota::RequestPermits;
 use crate::transport::ReturnAddress;
 
-/// The longest time that a call takes, however much progress its server reports.
+/// Longest duration of a call, however much progress its server reports.
 const LONGEST: Duration = Duration::from_hours(1);
 
 /// The open calls of one client, by the client's own ids.
@@ -49,7 +49,7 @@ enum Stage {
     InFlight(InFlight),
 }
 
-/// Where in its session a call waits before a server has it.
+/// Place in the session where a call waits until it is sent to a server.
 #[derive(Debug)]
 pub(crate) enum Location {
     /// In the queue of this server, under this number.
@@ -64,13 +64,13 @@ pub(crate) enum Location {
 #[derive(Debug)]
 struct Batch {
     responses: Vec<Bytes>,
-    /// How many of them there will be, withdrawn ones included.
+    /// Number of requests, including withdrawn ones.
     size: usize,
     /// Requests that are still open.
     open: usize,
 }
 
-/// What to send because of a response.
+/// Message to send after a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// Nothing yet: other requests of the same batch are open.
@@ -116,7 +116,7 @@ impl Calls {
         }
     }
 
-    /// Where a call waits, if no server has it.
+    /// Place where a call waits; `None` unless it waits in the session.
     pub(crate) fn location(&self, id: &[u8]) -> Option<&Location> {
         match &self.open.get(id)?.stage {
             Stage::Waiting(location) => Some(location),
@@ -138,7 +138,7 @@ impl Calls {
         self.open.get_mut(id)?.take_back()
     }
 
-    /// A server reports progress on a call, which therefore may take longer.
+    /// Extends the deadline of a call because its server reports progress, up to the longest duration.
     pub(crate) fn prolong(&mut self, id: &[u8]) {
         if let Some(Call { stage: Stage::InFlight(call), .. }) = self.open.get_mut(id) {
             call.until = (Instant::now() + call.limit).min(call.since + LONGEST);
@@ -170,7 +170,7 @@ impl Calls {
         self.open.contains_key(id)
     }
 
-    /// What to send because a closed call has this response, or was withdrawn without one.
+    /// Returns the message to send for a closed call with this response, or without one if it was withdrawn.
     pub(crate) fn deliver(&mut self, call: &Call, line: Option<Bytes>) -> Delivery {
         let stream = call.stream;
         let Some(number) = call.batch else { return Delivery::Now { line, stream, requests: 1 } };
@@ -193,7 +193,7 @@ impl Calls {
         self.open.is_empty()
     }
 
-    /// How many calls are with servers.
+    /// Number of calls in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.open.values().filter(|call| matches!(call.stage, Stage::InFlight(_))).count()
     }
@@ -203,7 +203,7 @@ impl Calls {
         std::mem::take(self).open.into_values()
     }
 
-    /// How long to wait before it is worth looking for calls over their limit.
+    /// Lower bound of the time limits of calls in flight; no call expires sooner after it was sent.
     pub(crate) fn shortest_limit(&self) -> Option<Duration> {
         self.shortest
     }
@@ -232,7 +232,7 @@ impl Call {
         self.stream
     }
 
-    /// Its server's part, if a server had it.
+    /// Takes the call back from its server. Returns `None` if no server had it.
     pub(crate) fn take_back(&mut self) -> Option<InFlight> {
         match std::mem::replace(&mut self.stage, Stage::Received) {
             Stage::InFlight(in_flight) => Some(in_flight),

@@ -1,4 +1,4 @@
-//! A call that is with a server, and what goes with it.
+//! Calls in flight.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,30 +13,33 @@ use crate::quota::Charge;
 use crate::tools::Tools;
 use crate::upstream::{Attachment, Downstream};
 
-/// A call that is with a server.
+/// A call that was sent to a server and has no response yet.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) lease: Lease,
     pub(crate) attachment: Arc<Attachment>,
     pub(crate) call: CallId,
-    /// Its bytes, if they count until it is answered.
+    /// Charge for the request's bytes, if they count until the response.
     #[expect(dead_code, reason = "held until it is dropped")]
     pub(crate) charge: Option<Arc<Charge>>,
     pub(crate) has_progress: bool,
-    /// What may not be in its answer.
+    /// Filter for a tool list in the response.
     pub(crate) filter: Option<Arc<Tools>>,
-    /// What it subscribes to.
+    /// Topic that the call subscribes to.
     pub(crate) subscribes: Option<Box<Topic>>,
-    /// The server that makes a task of it, for a client that sees all servers as one.
+    /// Server that runs the call as a task, for a client that sees all servers as one.
     pub(crate) task_of: Option<Arc<str>>,
-    /// How many messages the server had sent when it began.
+    /// Number of messages that the server had sent when the call began.
     pub(crate) heard: u64,
+    /// Time limit from the start of the call, or from the last progress.
     pub(crate) limit: Duration,
+    /// Time when the call was sent.
     pub(crate) since: Instant,
+    /// Deadline, which progress extends.
     pub(crate) until: Instant,
 }
 
-/// What has to be done elsewhere before a call can be answered.
+/// Error of a server that can answer the call only after the user has completed URL elicitations.
 #[derive(Deserialize)]
 struct Elsewhere {
     code: i32,
@@ -55,7 +58,7 @@ struct Elicitation {
 }
 
 impl InFlight {
-    /// It is over, in whatever way. `client` is the one whose call it was.
+    /// Cleans up after the call, however it ended. `client` is the one that sent it.
     pub(crate) fn settle(&self, client: &Client) {
         self.attachment.end(self.call);
         let upstream = &self.attachment.upstream;
@@ -73,7 +76,7 @@ impl InFlight {
         }
     }
 
-    /// An error may say that something has to be done elsewhere first.
+    /// If the error asks for URL elicitations, registers the client for their completion.
     pub(crate) fn expect_completions(&self, answer: &Frame) {
         let error: Result<Elsewhere, _> = serde_json::from_slice(answer.body());
         let Some(error) = error.ok().filter(|error| error.code == code::ELSEWHERE) else { return };

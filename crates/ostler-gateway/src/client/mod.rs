@@ -1,4 +1,12 @@
-//! A client, as servers' tasks know it: where to write to, and what it waits for.
+//! State of one client, shared by its session and the tasks of servers.
+//!
+//! The session uses it to open and close calls. Tasks of servers use it without locking the session: they deliver
+//! responses (`answered`), and notifications and requests of servers (`Downstream`). So each part has a lock of its
+//! own, held for short synchronous steps.
+//!
+//! All output goes to `out`, the sink of the client's transport. Each message is charged to the principal's account
+//! until the client has read it. `Memory` is the part of the state that survives when an HTTP client is detached and
+//! comes back.
 
 mod calls;
 mod in_flight;
@@ -27,47 +35,50 @@ use crate::quota::Account;
 use crate::transport::{ClientSink, Destination, Priority, ReturnAddress};
 use crate::upstream::{Downstream, SERVER_REQUEST_LIMIT, ServerRequest};
 
-/// What a client gets instead of an answer when it and others like it don't read what they asked for.
+/// Error text in place of a response when the clients of a principal leave too many bytes unread.
 const UNREAD: &str = "the answer is lost: too many bytes of answers wait for clients to read them";
 
-/// One client's side of a session.
+/// One client, as tasks of servers see it.
 #[derive(Debug)]
 pub(crate) struct Client {
     number: u64,
     pub(crate) out: Arc<dyn ClientSink>,
-    /// What its principal uses of the gateway.
+    /// Account of the client's principal, charged for unread messages.
     account: Arc<Account>,
-    /// What it has said of itself; set by its handshake.
+    /// The client's handshake; empty before it.
     initialize: OnceLock<Initialize>,
     roots: Roots,
-    /// The version of the protocol that was agreed upon with its server.
+    /// Protocol version agreed between the client and its only server.
     version: OnceLock<String>,
     is_initialized: AtomicBool,
+    /// Least severe log level that the client wants; 0 is all.
     log_level: AtomicU8,
-    /// Which servers run its tasks.
+    /// Servers that run the client's tasks.
     tasks: Mutex<TaskOwners>,
     calls: Mutex<Calls>,
+    /// Notified when a server has answered a call.
     settled: Notify,
+    /// Server requests without a response, by the ids under which the client got them.
     server_requests: Mutex<HashMap<u64, ServerRequest>>,
     last_server_request: AtomicU64,
-    /// What it wants to hear of. As long as there is anything the instance is in use.
+    /// Resource subscriptions. Each of them keeps its instance in use.
     subscriptions: Mutex<HashMap<Topic, Subscription>>,
 }
 
-/// A resource that a client wants to hear of.
+/// A client's subscription to a resource.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    /// How the client calls it.
+    /// The client's form of the URI.
     pub(crate) style: Style,
-    /// Keeps the instance; none if that was about to go.
+    /// Keeps the instance in use; `None` without a lease, or if the instance was being retired.
     #[expect(dead_code, reason = "held until it is dropped")]
     pub(crate) in_use: Option<Use>,
 }
 
-/// A server, and one of its resources.
+/// A server, and the URI of one of its resources.
 pub(crate) type Topic = (Arc<str>, String);
 
-/// What a client has said and asked for, if it goes and comes back.
+/// Client state that a later session can start from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     initialize: Option<Initialize>,
@@ -75,12 +86,12 @@ pub(crate) struct Memory {
     version: Option<String>,
     is_initialized: bool,
     log_level: u8,
-    /// What it wants to hear of.
+    /// Resources that the client subscribes to.
     pub(crate) topics: Vec<(Topic, Style)>,
 }
 
 impl Client {
-    /// One of whom this much is known already.
+    /// Makes a client from the state of an earlier session, which is empty for a new client.
     pub(crate) fn new(
         number: u64,
         out: Arc<dyn ClientSink>,
@@ -106,7 +117,7 @@ impl Client {
         }
     }
 
-    /// What should be known of it when it comes back.
+    /// State that a later session of the client can start from.
     pub(crate) fn memory(&self) -> Memory {
         Memory {
             initialize: self.initialize().cloned(),
@@ -122,7 +133,7 @@ impl Client {
         self.initialize.get()
     }
 
-    /// What decides what a server lists to this client: its capabilities, unless all clients are told the same.
+    /// Profile that decides what a server lists to this client: its capabilities, unless all clients see the same.
     pub(crate) fn list_profile(&self, sharing: Sharing) -> Arc<str> {
         match sharing {
             Sharing::All => self.profile(Sharing::All),
@@ -130,22 +141,22 @@ impl Client {
         }
     }
 
-    /// What this client must have in common with others to share an instance with them.
+    /// Profile that clients must have in common to share an instance.
     pub(crate) fn profile(&self, sharing: Sharing) -> Arc<str> {
         self.initialize().map_or_else(|| Arc::from(""), |initialize| initialize.profile(sharing))
     }
 
-    /// What is known of its roots.
+    /// Roots of the client, as far as they are known.
     pub(crate) fn roots(&self) -> &Roots {
         &self.roots
     }
 
-    /// Whether it has roots that it can be asked for.
+    /// Whether the client has the roots capability.
     pub(crate) fn has_roots(&self) -> bool {
         self.initialize().is_some_and(Initialize::has_roots)
     }
 
-    /// Asks it for its roots, which it has so long to tell.
+    /// Asks the client for its roots, with a time limit for the response.
     pub(crate) fn ask_roots(&self, limit: Duration) {
         let number = self.next_server_request_id();
         self.roots.expect(number, limit);
@@ -153,8 +164,8 @@ impl Client {
         self.send(line.into(), None, Priority::Required);
     }
 
-    /// What it demands of an instance that it shares with its agent, and the roots that it has as long as it uses it.
-    /// Waits for its roots.
+    /// The client's demand for an instance that it shares with its agent, and the roots that the demand is based on.
+    /// Waits for the roots.
     pub(crate) async fn demand_in_agent(&self) -> (Demand, Option<RootList>) {
         let Some(initialize) = self.initialize().filter(|initialize| initialize.has_roots()) else {
             return (Demand::profile(self.profile(Sharing::Agent)), None);
@@ -164,17 +175,17 @@ impl Client {
         (demand.unwrap_or_else(|| initialize.demand_alone()), roots)
     }
 
-    /// Takes note of what it says of itself. False if it has said it before.
+    /// Stores the client's handshake. Returns false if there was one before.
     pub(crate) fn introduce(&self, initialize: Initialize) -> bool {
         self.initialize.set(initialize).is_ok()
     }
 
-    /// The version of the protocol that was agreed upon with its server, if it has only one.
+    /// Protocol version agreed between the client and its server, if it has only one.
     pub(crate) fn version(&self) -> Option<&str> {
         self.version.get().map(String::as_str)
     }
 
-    /// Takes note of the version; the first one stays.
+    /// Stores the agreed protocol version, unless there is one.
     pub(crate) fn agree_on(&self, version: &str) {
         let _ = self.version.set(version.to_owned());
     }
@@ -195,7 +206,8 @@ impl Client {
         self.reply(id, message::error(id, code, message, reason));
     }
 
-    /// Responds to a request, and closes its call. A line that belongs to no open call goes back as it came: on a pipe.
+    /// Responds to a request and closes its call. A response that belongs to no open call goes to the default
+    /// address, which is the pipe.
     pub(crate) fn reply(&self, id: &[u8], line: Bytes) {
         let closed = self.calls().close(id);
         match closed {
@@ -215,7 +227,7 @@ impl Client {
         self.carry_out(delivery, b"");
     }
 
-    /// Closes a call without a response, because its client has cancelled it.
+    /// Closes a call without a response, because the client has cancelled it.
     pub(crate) fn withdraw(&self, id: &[u8]) {
         let delivery = {
             let mut calls = self.calls();
@@ -226,7 +238,8 @@ impl Client {
         }
     }
 
-    /// Sends a response, which counts until the client has read it; an error instead if too many bytes wait for that.
+    /// Sends a response, which is charged until the client has read it. If too many bytes are unread, sends an error
+    /// instead.
     fn carry_out(&self, delivery: Delivery, id: &[u8]) {
         match delivery {
             Delivery::Later => {}
@@ -241,12 +254,12 @@ impl Client {
         }
     }
 
-    /// Waits until one of its calls has been answered.
+    /// Waits until a server has answered a call.
     pub(crate) async fn settled(&self) {
         self.settled.notified().await;
     }
 
-    /// Its requests that have no response yet.
+    /// Requests without a response.
     pub(crate) fn calls(&self) -> MutexGuard<'_, Calls> {
         lock(&self.calls)
     }
@@ -282,7 +295,7 @@ impl Client {
         self.settled.notify_one();
     }
 
-    /// If the answer is a task, remembers which server runs it.
+    /// If the response is a task, stores the server that runs it.
     fn note_task(&self, call: &InFlight, answer: &Frame) {
         if let Some(server) = &call.task_of
             && let Some(task) = message::text_param(answer, &["task", "taskId"])
@@ -291,19 +304,20 @@ impl Client {
         }
     }
 
-    /// Which servers run its tasks.
+    /// Servers that run the client's tasks.
     pub(crate) fn tasks(&self) -> MutexGuard<'_, TaskOwners> {
         lock(&self.tasks)
     }
 
-    /// The shortest time after which it is worth looking for a call, or a question to it, that has taken too long.
+    /// Shortest time limit of calls in flight and server requests; the session derives the interval of its deadline
+    /// checks from it.
     pub(crate) fn shortest_limit(&self) -> Option<Duration> {
         let calls = self.calls().shortest_limit();
         let server_requests = (!self.server_requests().is_empty()).then_some(SERVER_REQUEST_LIMIT);
         calls.into_iter().chain(server_requests).min()
     }
 
-    /// What servers have asked it, and it has not answered in time.
+    /// Removes the server requests that the client has not answered in time.
     pub(crate) fn take_late_server_requests(&self, now: Instant) -> Vec<ServerRequest> {
         let late = |_: &u64, server_requests: &mut ServerRequest| server_requests.until <= now;
         self.server_requests()
@@ -312,18 +326,18 @@ impl Client {
             .collect()
     }
 
-    /// The number of the next request to it.
+    /// Id of the next request to the client.
     fn next_server_request_id(&self) -> u64 {
         self.last_server_request.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The client has answered what a server asked.
+    /// Removes the server request that this response of the client belongs to.
     pub(crate) fn take_asked(&self, answer: &Frame) -> Option<ServerRequest> {
         let number = std::str::from_utf8(answer.id()).ok()?.parse().ok()?;
         self.server_requests().remove(&number)
     }
 
-    /// What it wants to hear of from some servers.
+    /// Resources that the client subscribes to at servers that `of` accepts.
     pub(crate) fn topics(&self, of: impl Fn(&str) -> bool) -> Vec<(Topic, Style)> {
         let subscriptions = self.subscriptions();
         let found = subscriptions.iter().filter(|((server, _), _)| of(server));

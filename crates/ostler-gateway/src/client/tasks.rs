@@ -1,24 +1,24 @@
-//! Which server runs a task, for a client that sees all servers as one.
+//! Owners of MCP tasks, for a client that sees all servers as one.
 //!
-//! A task (2025-11-25) is created by one server and asked for by its id alone. Ids are passed on as servers make them; if
-//! two servers use the same id, the later task hides the earlier one.
+//! A task (protocol version 2025-11-25) is created by one server, and later requests carry its id only. Ids are
+//! passed on unchanged; if two servers use the same id, the later task hides the earlier one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Tasks of one client whose servers are remembered; beyond that the oldest are forgotten.
+/// Most tasks that are remembered for one client; the oldest are forgotten first.
 const MOST: usize = 1000;
 
-/// The servers of one client's tasks.
+/// Servers of one client's tasks, by task id.
 #[derive(Debug, Default)]
 pub(crate) struct TaskOwners {
     owners: HashMap<String, Arc<str>>,
-    /// Their ids, the oldest first.
+    /// Task ids, the oldest first.
     order: VecDeque<String>,
 }
 
 impl TaskOwners {
-    /// A server has made a task.
+    /// Stores the server that has created a task.
     pub(crate) fn insert(&mut self, task: String, server: Arc<str>) {
         if self.owners.insert(task.clone(), server).is_none() {
             self.order.push_back(task);
@@ -30,7 +30,7 @@ impl TaskOwners {
         }
     }
 
-    /// The server that has made a task.
+    /// The server that has created a task.
     pub(crate) fn get(&self, task: &str) -> Option<Arc<str>> {
         self.owners.get(task).cloned()
     }

@@ -1,4 +1,4 @@
-//! The gateway's certificate, and connections that are secured with it.
+//! TLS certificate of the gateway, and connections that use it.
 
 use std::fmt;
 use std::io;
@@ -14,57 +14,57 @@ use tokio_rustls::server::TlsStream;
 
 use crate::mutex::lock;
 
-/// What is spoken then, the better one first.
+/// ALPN protocols, the preferred one first.
 const PROTOCOLS: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
 
-/// A certificate with its key, from files that may change.
+/// A certificate and its private key, from files that can be read again.
 pub struct TlsIdentity {
     certificate: PathBuf,
     key: PathBuf,
     current: Mutex<Arc<ServerConfig>>,
 }
 
-/// Why a certificate can't be used.
+/// Reason why a certificate can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsIdentityError {
-    /// A file can't be read, or is no PEM.
+    /// A file can't be read, or is not PEM.
     #[error("{} can't be used", path.display())]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: pem::Error,
     },
-    /// It is PEM, and has none.
+    /// The PEM file has no certificate.
     #[error("there is no certificate in {}", .0.display())]
     NoCertificate(PathBuf),
-    /// Each may be right, but not both.
+    /// The certificate and the key can't be used together.
     #[error("{} and {} can't be used together", certificate.display(), key.display())]
     Pair {
-        /// The file with the certificate.
+        /// The certificate file.
         certificate: PathBuf,
-        /// That with the key.
+        /// The key file.
         key: PathBuf,
-        /// Why not.
+        /// The cause.
         source: rustls::Error,
     },
 }
 
 impl TlsIdentity {
-    /// Reads both files, in PEM: a certificate with those that it needs to be trusted, and its key.
+    /// Reads both PEM files: a certificate with its chain, and its private key.
     pub fn read(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsIdentityError> {
         let current = Mutex::new(load(&certificate, &key)?);
         Ok(Self { certificate, key, current })
     }
 
-    /// Reads them again. What can't be used changes nothing.
+    /// Reads both files again. Keeps the present certificate if they can't be used.
     pub(crate) fn renew(&self) -> Result<(), TlsIdentityError> {
         let new = load(&self.certificate, &self.key)?;
         *lock(&self.current) = new;
         Ok(())
     }
 
-    /// Secures a connection.
+    /// Performs the TLS handshake of a connection.
     pub(crate) async fn secure(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let current = Arc::clone(&lock(&self.current));
         TlsAcceptor::from(current).accept(stream).await

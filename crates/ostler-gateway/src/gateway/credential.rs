@@ -1,4 +1,4 @@
-//! What lets a client in, and what it may use.
+//! Credentials: tokens of HTTP clients, and the servers that their clients may use.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,27 +10,27 @@ use crate::config::{Names, TokenEntry};
 use crate::quota::{Account, Quotas};
 use crate::server_set::ServerSet;
 
-/// A token with a name.
+/// A named token.
 pub struct Credential {
-    /// The party that its clients belong to.
+    /// Principal of its clients.
     pub(crate) principal: Principal,
-    /// What people call it. Sessions belong to it.
+    /// Name of the token for people. Sessions belong to it.
     pub(crate) name: String,
-    /// The token itself.
+    /// The secret.
     pub(crate) token: String,
-    /// The agent that all of its clients belong to.
+    /// Agent of all its clients.
     pub(crate) agent: Option<String>,
-    /// The servers that they may use; all, if that is not said.
+    /// Servers that its clients may use; `None` for all.
     pub(crate) servers: Option<Names>,
-    /// What is on offer for them.
+    /// Server set of its clients, made for the first one.
     server_set: OnceLock<Arc<ServerSet>>,
-    /// What its principal uses of the gateway.
+    /// Quota account of its principal.
     account: OnceLock<Arc<Account>>,
     revoked: CancellationToken,
 }
 
 impl Credential {
-    /// The local user's token, for everything.
+    /// A token of the local user, for all servers.
     pub fn new(name: &str, token: String) -> Self {
         Self {
             principal: Principal::default(),
@@ -44,24 +44,24 @@ impl Credential {
         }
     }
 
-    /// A token of a principal of its own.
+    /// A token with a principal of its own.
     pub fn named(name: &str, token: String) -> Self {
         Self { principal: Self::principal_of(name), ..Self::new(&named(name), token) }
     }
 
-    /// The principal of a token with this name.
+    /// Principal of the token with this name.
     pub(crate) fn principal_of(name: &str) -> Principal {
         Principal::named(&named(name))
     }
 
-    /// What a configuration says, with the token that it stands for.
+    /// Makes a credential from a configuration entry and its resolved secret.
     pub(crate) fn of(entry: &TokenEntry, secret: String) -> Self {
         let mut credential = Self::named(&entry.name, secret);
         (credential.agent, credential.servers) = (entry.agent.clone(), entry.servers.clone());
         credential
     }
 
-    /// Whether it lets in the same clients to the same servers.
+    /// Whether both admit the same clients to the same servers.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let all = |credential: &Self| {
             let Self { name, token, agent, servers, .. } = credential;
@@ -70,41 +70,41 @@ impl Credential {
         all(self) == all(other)
     }
 
-    /// Whether both have the same token.
+    /// Whether both have the same secret.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         self.token == other.token
     }
 
-    /// It lets nobody in any more, and who is in has to go.
+    /// Revokes the token: no more clients are admitted, and present ones are disconnected.
     pub(crate) fn revoke(&self) {
         self.revoked.cancel();
     }
 
-    /// Cancelled when it is withdrawn.
+    /// Cancelled when the token is revoked.
     pub(crate) fn revoked(&self) -> &CancellationToken {
         &self.revoked
     }
 
-    /// The same, for clients of this agent.
+    /// Assigns all its clients to this agent.
     #[must_use]
     pub fn of_agent(mut self, agent: String) -> Self {
         self.agent = Some(agent);
         self
     }
 
-    /// The same, for these servers only.
+    /// Restricts its clients to these servers.
     #[must_use]
     pub fn to_servers(mut self, servers: Names) -> Self {
         self.servers = Some(servers);
         self
     }
 
-    /// What its principal uses of the gateway.
+    /// Quota account of its principal.
     pub(crate) fn account(&self, quotas: &Quotas) -> &Arc<Account> {
         self.account.get_or_init(|| quotas.account(&self.principal))
     }
 
-    /// What is on offer for it; the same for all of its clients.
+    /// The server set of all its clients; `make` makes it for the first one.
     pub(crate) fn server_set(
         &self,
         make: impl FnOnce(Option<Names>) -> Arc<ServerSet>,
@@ -113,7 +113,7 @@ impl Credential {
     }
 }
 
-/// So that nobody is called like the token that is always there.
+/// Prefixes a configured name, so that it differs from the name of the local user's token.
 fn named(name: &str) -> String {
     format!("tokens.{name}")
 }

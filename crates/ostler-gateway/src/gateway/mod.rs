@@ -1,4 +1,10 @@
-//! A gateway with all that it takes to run one: who is served with what, and how it ends.
+//! The whole gateway: configuration, clients and shutdown.
+//!
+//! A `Gateway` combines a `Router` with the `ServerSets`, which resolve the configuration for each client. A front
+//! admits a client (`admit` for a local one, `admit_with_credential` for HTTP) and gets a `SessionSpec`, with which
+//! it opens a session at the router. `reload` reads the configuration file again and applies the difference. Shutdown
+//! has two steps: `closing` is cancelled when no more clients are admitted, and `closed` when the fate of all
+//! instances is known.
 
 mod certificate;
 mod credential;
@@ -29,80 +35,81 @@ use crate::reason::why;
 use crate::route::Route;
 use crate::router::{Router, SessionSpec};
 
-/// A gateway, its configuration, and its clients.
+/// A router with its configuration, its clients and its shutdown.
 #[derive(Debug)]
 pub struct Gateway {
     router: Arc<Router>,
     server_sets: ServerSets,
-    /// Where the configuration is, if there is one.
+    /// Path of the configuration file, if there is one.
     configuration: Option<PathBuf>,
-    /// What clients on HTTP know it by.
+    /// TLS certificate for HTTP clients.
     identity: OnceLock<Arc<TlsIdentity>>,
-    /// File descriptors that are kept for operators.
+    /// File descriptors that are reserved for operators.
     reserve: Reserve,
-    /// The last change of the configuration since it was read first.
+    /// Last change that a reload has applied.
     taken_over: Mutex<Option<ConfigChange>>,
     closing: CancellationToken,
     closed: CancellationToken,
+    /// Instances that the shutdown could not end.
     left: OnceLock<Vec<InstanceView>>,
 }
 
-/// Who wants a session.
+/// A local client's request for a session.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ClientHello {
-    /// The server that it wants, or all.
+    /// Server that the client wants; `None` for all.
     pub server: Option<String>,
-    /// The agent that it belongs to.
+    /// Agent of the client.
     pub agent: Option<Agent>,
-    /// Where it works.
+    /// Working directory of the client.
     pub cwd: OsString,
-    /// Its variables, as far as the gateway has asked for them.
+    /// The client's values of the environment variables that the gateway has asked for.
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// Another configuration that is in force since.
+/// A configuration change that a reload has applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigChange {
-    /// When, in milliseconds since 1970.
+    /// Time of the change, in milliseconds since 1970.
     pub at: u64,
-    /// Servers that are different since.
+    /// Servers with a changed configuration.
     pub changed: Vec<String>,
-    /// Servers that are not there any more.
+    /// Removed servers.
     pub removed: Vec<String>,
-    /// New servers.
+    /// Added servers.
     pub added: Vec<String>,
 }
 
-/// Why a client gets no session.
+/// Reason why a client gets no session.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmissionError {
-    /// It wants a server that is switched off.
+    /// The server is disabled.
     #[error("{0}: the configuration says `enabled: false`")]
     Off(String),
-    /// It wants a server that there is none of.
+    /// No server has this name.
     #[error("no server is called {name}; there {}", list(servers))]
     UnknownServer {
-        /// What it wants.
+        /// Name that the client asked for.
         name: String,
-        /// What there is.
+        /// Servers that the client may use.
         servers: Vec<String>,
     },
 }
 
-/// Why the configuration in force stays as it is.
+/// Reason why a reload has kept the present configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// There is none that could have changed.
+    /// The gateway has no configuration file.
     #[error("this gateway has no configuration file")]
     NoFile,
-    /// The new one can't be used.
+    /// The new configuration can't be used.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
 
 impl Gateway {
-    /// A gateway that takes its servers from `source`, which was read from `configuration`, and keeps what it learns
-    /// in `catalog`. Nothing is started.
+    /// Makes a gateway for the servers of `source`, which was read from `configuration`. It keeps its catalog in
+    /// `catalog`. No server is started.
     pub fn new(
         owner: Owner,
         source: ServerSource,
@@ -124,12 +131,12 @@ impl Gateway {
         })
     }
 
-    /// The gateway itself.
+    /// The router between clients and instances.
     pub fn router(&self) -> &Arc<Router> {
         &self.router
     }
 
-    /// What is done beside serving clients, for as long as it lives.
+    /// Does the background work, for as long as the gateway lives.
     pub async fn tend(&self) {
         let agent_timeout = || self.server_sets.agent_timeout().unwrap_or(AGENT_TIMEOUT);
         tokio::join!(
@@ -139,7 +146,7 @@ impl Gateway {
         );
     }
 
-    /// Tells every failure of an instance from now on, for as long as the returned future is polled.
+    /// Calls `tell` with every failure of an instance from now on, for as long as the returned future is polled.
     pub fn tell_failures<F: FnMut(&LoggedEvent)>(
         &self,
         mut tell: F,
@@ -156,26 +163,26 @@ impl Gateway {
         }
     }
 
-    /// Where its configuration is.
+    /// Path of the configuration file, if there is one.
     pub fn configuration(&self) -> Option<&Path> {
         self.configuration.as_deref()
     }
 
-    /// Whether nobody is there and nothing runs.
+    /// Whether no client is connected and no instance exists.
     pub fn is_idle(&self) -> bool {
         self.router.clients() == 0 && self.router.keeper().snapshot().instances.is_empty()
     }
 
-    /// Reads the configuration again, and takes it over as a difference. If it can't be used, the one in
-    /// force stays.
-    /// Returns also what its author should know. A certificate is read again as well.
+    /// Reads the configuration file again and applies the difference. If it can't be used, the present configuration
+    /// stays in force. Returns the changes, and notices for the author of the file. The TLS certificate is read again
+    /// as well.
     pub fn reload(&self) -> Result<(Changes, Vec<String>), ReloadError> {
         let renewed = self.identity.get().map_or(Ok(()), |identity| identity.renew());
         let path = self.configuration.as_deref().ok_or(ReloadError::NoFile)?;
         let file = config::load(path)?;
         let mut notices: Vec<_> = file.notices.iter().map(|one| one.message.clone()).collect();
         let (changes, departure) = self.server_sets.replace(&self.router, ServerSource::File(file));
-        // They go whether or not somebody waits; the answer is about the configuration.
+        // The instances end even if no task waits for it; the result is about the configuration.
         drop(departure);
         if !is_same(&changes) {
             let Changes { changed, removed, added, .. } = changes.clone();
@@ -189,18 +196,18 @@ impl Gateway {
         Ok((changes, notices))
     }
 
-    /// What was taken over when the configuration last changed.
+    /// Last change that a reload has applied.
     pub(crate) fn taken_over(&self) -> Option<ConfigChange> {
         lock(&self.taken_over).clone()
     }
 
-    /// Asks it to end, as an operator does.
+    /// Requests the shutdown, on behalf of an operator.
     pub fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Ends all instances, and waits until it is known what became of them. Calls in flight have the time to
-    /// drain, unless `hurry` says otherwise.
+    /// Ends all instances, and waits until the fate of each is known. Calls in flight have time to drain, unless
+    /// `hurry` resolves. Returns the instances that could not be ended.
     pub async fn shut_down(&self, hurry: impl Future<Output = ()>) -> &[InstanceView] {
         self.closing.cancel();
         let settled = self.router.keeper().close().settled();
@@ -217,17 +224,17 @@ impl Gateway {
         left
     }
 
-    /// Cancelled when it begins to end: nobody else is let in.
+    /// Cancelled when the shutdown begins: no more clients are admitted.
     pub fn closing(&self) -> &CancellationToken {
         &self.closing
     }
 
-    /// Cancelled when it is known what became of all instances.
+    /// Cancelled when the fate of all instances is known.
     pub(crate) fn closed(&self) -> &CancellationToken {
         &self.closed
     }
 
-    /// What could not be ended; known once it is closed.
+    /// Instances that could not be ended; empty until the gateway is closed.
     pub(crate) fn left(&self) -> &[InstanceView] {
         self.left.get().map_or(&[], Vec::as_slice)
     }
@@ -248,7 +255,7 @@ impl Gateway {
         self.server_sets.variables().iter().map(str::to_owned).collect()
     }
 
-    /// Lets a client of this machine in.
+    /// Admits a client on this machine.
     pub(crate) fn admit(
         &self,
         initialize: ClientHello,
@@ -268,7 +275,7 @@ impl Gateway {
         })
     }
 
-    /// Lets a client in that has nothing but a pass: its variables and its directory are the gateway's.
+    /// Admits a client that has only a token: its variables and its directory are the gateway's.
     pub(crate) fn admit_with_credential(
         &self,
         server: Option<String>,
@@ -291,7 +298,7 @@ impl Gateway {
         })
     }
 
-    /// The way to a server that a client may have, or to all of them.
+    /// Route to a server that the client may use, or to all of them.
     fn route(
         &self,
         server: Option<String>,
@@ -310,28 +317,28 @@ impl Gateway {
         Err(AdmissionError::UnknownServer { name, servers })
     }
 
-    /// What lets clients on HTTP in, as the configuration says.
+    /// Credentials of HTTP clients, from the configuration.
     pub(crate) fn credentials(&self) -> Arc<[Arc<Credential>]> {
         self.server_sets.credentials()
     }
 
-    /// What is wrong with the configuration for this gateway: tokens that let nobody in.
+    /// Problems of the configuration for this gateway: tokens that admit no client.
     pub fn warnings(&self) -> Vec<String> {
         self.server_sets.token_warnings()
     }
 
-    /// Reads this again whenever it reads its configuration again.
+    /// Stores the TLS certificate, which each reload reads again.
     pub(crate) fn keep(&self, identity: &Arc<TlsIdentity>) {
         self.identity.get_or_init(|| Arc::clone(identity));
     }
 
-    /// How long a client on HTTP may be away, if the configuration says it.
+    /// Time that an HTTP client may be detached, if configured.
     pub(crate) fn detach_timeout(&self) -> Option<Duration> {
         self.server_sets.detach_timeout()
     }
 }
 
-/// Whether all servers are as they were.
+/// Whether no server was changed, removed or added.
 pub(crate) fn is_same(changes: &Changes) -> bool {
     changes.changed.is_empty() && changes.removed.is_empty() && changes.added.is_empty()
 }

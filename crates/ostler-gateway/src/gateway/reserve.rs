@@ -1,9 +1,9 @@
-//! File descriptors that the gateway keeps for operators.
+//! File descriptors that the gateway reserves for operators.
 //!
-//! Clients and servers can use up all descriptors that the system allows the gateway. It then could not take the
-//! connection of an operator who wants to see or end that. So it holds some descriptors that refer to nothing, and closes
-//! one of them when the unix socket has a connection that can't be taken otherwise. Until the reserve is full again no
-//! new client is served.
+//! Clients and servers can use up all file descriptors of the process. The gateway then could not accept the
+//! connection of an operator who wants to see or end that. So it holds some unused descriptors, and closes one of
+//! them when it can't accept a connection at the unix socket otherwise. It serves no new client until the reserve is
+//! full again.
 
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -12,22 +12,22 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::mutex::lock;
 
-/// Descriptors that are kept: a connection of an operator takes one or two.
+/// Size of the reserve; a connection of an operator takes one or two descriptors.
 const KEPT: usize = 8;
 
-/// Descriptors that refer to nothing.
+/// Unused descriptors.
 #[derive(Debug)]
 pub(crate) struct Reserve(Mutex<Vec<OwnedFd>>);
 
 impl Reserve {
-    /// As many descriptors as can be had now.
+    /// Reserves as many descriptors as are free now.
     pub(crate) fn new() -> Self {
         let reserve = Self(Mutex::default());
         reserve.fill();
         reserve
     }
 
-    /// Takes as many descriptors as are missing. False if there are not enough.
+    /// Fills the reserve. Returns false if there are not enough free descriptors.
     pub(crate) fn fill(&self) -> bool {
         let mut kept = lock(&self.0);
         while kept.len() < KEPT {
@@ -37,7 +37,7 @@ impl Reserve {
         true
     }
 
-    /// Gives one descriptor back to the system. False if none is left.
+    /// Closes one descriptor of the reserve. Returns false if none is left.
     pub(crate) fn spend(&self) -> bool {
         lock(&self.0).pop().is_some()
     }

@@ -1,7 +1,12 @@
-//! Which servers there are for whom.
+//! Server sets: the servers that each client may use.
 //!
-//! A configuration has variables in it, and clients bring values for them. So what a server runs as is known
-//! only with a client, and changes for each of them when the configuration does.
+//! A configured server can refer to variables and to the working directory of the client, so its command is known
+//! only for a given client. `ServerSets` keeps a `ClientContext` for each client (its variables, directory and
+//! allowed servers) with the `ServerSet` that results from it. A reload computes all sets again and changes them in
+//! place.
+//!
+//! The context of a client that has left stays as long as instances of its servers exist, which other clients of its
+//! agent may use. Other contexts are removed at a reload, and when their number has doubled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,19 +23,19 @@ use crate::reason::why;
 use crate::router::Router;
 use crate::server_set::{AvailableServer, AvailableServers, ServerSet};
 
-/// Where servers come from.
+/// Origin of the servers.
 #[derive(Clone, Debug)]
 pub enum ServerSource {
-    /// These, for everybody.
+    /// These servers, for all clients.
     Fixed(BTreeMap<String, AvailableServer>),
-    /// What a configuration says.
+    /// Servers of a configuration file.
     File(config::File),
 }
 
-/// All clients, with what they have brought along.
+/// Server sets of all clients.
 #[derive(Debug)]
 pub(crate) struct ServerSets {
-    /// The gateway's own variables; a client's come before them.
+    /// The gateway's own variables; those of a client take precedence.
     environment: Environment,
     state: Mutex<State>,
 }
@@ -38,24 +43,24 @@ pub(crate) struct ServerSets {
 #[derive(Debug)]
 struct State {
     source: ServerSource,
-    /// What lets clients on HTTP in, as the configuration says.
+    /// Credentials of HTTP clients, from the configuration.
     credentials: Arc<[Arc<Credential>]>,
     contexts: Vec<ClientContext>,
-    /// With so many guests it is time to look who has gone.
+    /// Number of contexts at which unused ones are removed.
     look_at: usize,
 }
 
-/// A client, or one that has left instances behind that others of its agent may use.
+/// Context of a client, or of one that has left instances behind that others of its agent may use.
 #[derive(Debug)]
 pub(crate) struct ClientContext {
     server_set: Arc<ServerSet>,
     variables: Environment,
     cwd: PathBuf,
-    /// The servers that it may use; all, if that is not said.
+    /// Servers that the client may use; `None` for all.
     allowed: Option<Names>,
 }
 
-/// It is not worth looking at fewer.
+/// Lower bound of `State::look_at`.
 const FEW: usize = 64;
 
 impl ServerSets {
@@ -65,7 +70,7 @@ impl ServerSets {
         Self { environment, state: Mutex::new(state) }
     }
 
-    /// The variables that clients are asked for.
+    /// Environment variables that clients are asked for.
     pub(crate) fn variables(&self) -> Names {
         match &lock(&self.state).source {
             ServerSource::Fixed(_) => Names::default(),
@@ -73,12 +78,12 @@ impl ServerSets {
         }
     }
 
-    /// The names of all servers that are not switched off.
+    /// Names of all enabled servers.
     pub(crate) fn names(&self) -> Vec<String> {
         lock(&self.state).source.names().into_iter().collect()
     }
 
-    /// The names of all servers that are switched off.
+    /// Names of all disabled servers.
     pub(crate) fn off(&self) -> Vec<String> {
         let state = lock(&self.state);
         let ServerSource::File(file) = &state.source else { return Vec::new() };
@@ -86,17 +91,17 @@ impl ServerSets {
         off.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Whether a server is there, and switched off.
+    /// Whether a server is configured and disabled.
     pub(crate) fn is_off(&self, name: &str) -> bool {
         lock(&self.state).source.entry(name).is_some_and(|entry| !entry.enabled)
     }
 
-    /// What lets clients on HTTP in, as the configuration says.
+    /// Credentials of HTTP clients, from the configuration.
     pub(crate) fn credentials(&self) -> Arc<[Arc<Credential>]> {
         Arc::clone(&lock(&self.state).credentials)
     }
 
-    /// What is wrong with the tokens of clients on HTTP.
+    /// Problems with the tokens of HTTP clients.
     pub(crate) fn token_warnings(&self) -> Vec<String> {
         match &lock(&self.state).source {
             ServerSource::Fixed(_) => Vec::new(),
@@ -104,7 +109,7 @@ impl ServerSets {
         }
     }
 
-    /// How long a client on HTTP may be away, if the configuration says it.
+    /// Time that an HTTP client may be detached, if configured.
     pub(crate) fn detach_timeout(&self) -> Option<Duration> {
         match &lock(&self.state).source {
             ServerSource::Fixed(_) => None,
@@ -112,7 +117,7 @@ impl ServerSets {
         }
     }
 
-    /// How long an agent that ostler recognised by itself outlives its last session, if the configuration says it.
+    /// Time that an agent that ostler recognised by itself outlives its last session, if configured.
     pub(crate) fn agent_timeout(&self) -> Option<Duration> {
         match &lock(&self.state).source {
             ServerSource::Fixed(_) => None,
@@ -120,7 +125,7 @@ impl ServerSets {
         }
     }
 
-    /// The servers as they are for this one.
+    /// Adds a client. Returns its server set.
     pub(crate) fn admit(&self, router: &Router, mut context: ClientContext) -> Arc<ServerSet> {
         let mut state = lock(&self.state);
         if state.contexts.len() >= state.look_at {
@@ -132,7 +137,7 @@ impl ServerSets {
         server_set
     }
 
-    /// Takes over another configuration. What is unchanged for a client stays as it is for it.
+    /// Applies another configuration. Servers that stay the same for a client are not touched.
     pub(crate) fn replace(&self, router: &Router, source: ServerSource) -> (Changes, Departure) {
         let mut state = lock(&self.state);
         let changes = changes(&state.source, &source);
@@ -152,7 +157,7 @@ impl ServerSets {
         (changes, router.replace_server_sets(server_sets, state.source.caps()))
     }
 
-    /// The servers that somebody can't have, and why.
+    /// Servers that are unavailable to a present client, with the reasons.
     pub(crate) fn unavailable(&self) -> BTreeSet<(Arc<str>, Arc<str>)> {
         let state = lock(&self.state);
         let present = state.contexts.iter().filter(|context| context.is_present());
@@ -169,7 +174,8 @@ impl ServerSets {
 }
 
 impl State {
-    /// Whoever has left nothing behind is forgotten, and with it what only it could have used.
+    /// Removes the contexts of clients that have left and have no instances, and the servers that only they could
+    /// use.
     fn forget_who_has_gone(&mut self, router: &Router) {
         let instances = router.keeper().snapshot().instances.into_iter();
         let used: BTreeSet<Arc<str>> = instances.map(|view| view.key.server).collect();
@@ -184,12 +190,12 @@ impl State {
 }
 
 impl ClientContext {
-    /// One with these variables, who works in this directory.
+    /// A client with these variables and this working directory.
     pub(crate) fn new(variables: Environment, cwd: PathBuf, allowed: Option<Names>) -> Self {
         Self { server_set: Arc::default(), variables, cwd, allowed }
     }
 
-    /// Whether anybody else has its menu.
+    /// Whether the server set is in use outside this context.
     fn is_present(&self) -> bool {
         Arc::strong_count(&self.server_set) > 1
     }
@@ -203,7 +209,7 @@ impl ServerSource {
         }
     }
 
-    /// The limits of the principals that have some of their own.
+    /// Quotas of the principals that have limits of their own.
     pub(crate) fn quotas(&self) -> BTreeMap<Principal, QuotaLimits> {
         let Self::File(file) = self else { return BTreeMap::new() };
         file.tokens
@@ -230,7 +236,8 @@ impl ServerSource {
         }
     }
 
-    /// A pass for each token that can be had. One that is as it was stays the same.
+    /// A credential for each token whose secret can be resolved. Unchanged ones stay the same, so that their clients
+    /// stay connected.
     fn credentials(
         &self,
         environment: &Environment,
@@ -241,7 +248,7 @@ impl ServerSource {
         for entry in &file.tokens {
             let credential =
                 entry.secret(environment).ok().map(|secret| Credential::of(entry, secret));
-            // Whose a client is has to be known.
+            // With two credentials of the same secret the principal of a client would be ambiguous.
             let credential = credential
                 .filter(|credential| !credentials.iter().any(|other| other.is_like(credential)));
             credentials.extend(credential.map(|credential| {
@@ -270,7 +277,7 @@ impl ServerSource {
     }
 }
 
-/// The difference as its author sees it.
+/// Difference between two configurations, by the names of servers.
 fn changes(old: &ServerSource, new: &ServerSource) -> Changes {
     let (before, after) = (old.names(), new.names());
     let is_same = |name: &&String| old.entry(name) == new.entry(name);

@@ -1,4 +1,10 @@
-//! The gateway: servers, clients, and what is known.
+//! Router: connects clients to instances.
+//!
+//! A router owns the keeper, which runs the instances, the `Upstreams` with the catalog, and a list of connected
+//! clients. `open_session` opens a session for a client; `serve` does so for a client at two pipes and runs it. Each
+//! client has a `ServerSet`. A reload changes the sets in place: the keeper drains and ends servers that are in no
+//! set any more, and clients whose set has changed get `list_changed`. The router does its background work while
+//! `tend` is polled.
 
 mod tend;
 
@@ -28,49 +34,49 @@ use crate::transport::pipe::{Input, Output};
 use crate::transport::{ClientSink, Priority};
 use crate::upstream::{Downstream as _, Upstreams};
 
-/// Who a client is, and what it wants.
+/// Identity of a client, and the servers that it wants.
 #[derive(Clone, Debug)]
 pub struct SessionSpec {
-    /// The party that it belongs to: the local user, or a named token.
+    /// Principal of the client: the local user, or a named token.
     pub principal: Principal,
-    /// The agent that it belongs to, if one is known.
+    /// Agent of the client, if known.
     pub agent: Option<Agent>,
-    /// Which servers it wants.
+    /// Servers that the client wants.
     pub route: Route,
-    /// What it may use; what everybody may, if that is not said.
+    /// Servers that the client may use; `None` for the router's own set.
     pub server_set: Option<Arc<ServerSet>>,
-    /// Its process, if it is one of this machine.
+    /// Process id of a client on this machine.
     pub pid: Option<i32>,
 }
 
 impl SessionSpec {
-    /// A client of the local user, of which nothing else is known.
+    /// A client of the local user, with the router's own server set.
     pub fn new(agent: Option<String>, route: Route) -> Self {
         let agent = agent.map(Agent::named);
         Self { principal: Principal::default(), agent, route, server_set: None, pid: None }
     }
 }
 
-/// Many clients, many servers.
+/// Connects clients to the instances of servers.
 #[derive(Debug)]
 pub struct Router {
     keeper: Keeper,
     upstreams: Arc<Upstreams>,
-    /// What everybody may use who has no menu.
+    /// Server set of clients that have none of their own.
     server_set: Arc<ServerSet>,
     connected_clients: Mutex<Vec<ConnectedClient>>,
     detected_agents: Arc<DetectedAgents>,
-    /// What happened lately.
+    /// Recent events, for operators.
     event_log: Arc<EventLog>,
-    /// Which server a URI belongs to, for each principal.
+    /// URI owners of each principal.
     uri_owners: Mutex<HashMap<Principal, Arc<Mutex<UriOwners>>>>,
-    /// What each principal uses.
+    /// Quotas and usage of each principal.
     quotas: Quotas,
     limits: SessionLimits,
     last_client: AtomicU64,
 }
 
-/// A client that is, or was, connected.
+/// A client that is or was connected. Entries of former clients are removed when the next client connects.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectedClient {
     client: Weak<Client>,
@@ -82,7 +88,7 @@ pub(crate) struct ConnectedClient {
 }
 
 impl ConnectedClient {
-    /// Whether the client is shown what the catalog keeps under this name.
+    /// Whether the client sees the catalog entry with this name.
     pub(crate) fn sees(&self, name: &Name) -> bool {
         let (Some(client), Some(server_set)) = (self.client.upgrade(), self.server_set.upgrade())
         else {
@@ -99,27 +105,26 @@ impl ConnectedClient {
     }
 }
 
-/// A client that is connected.
+/// A connected client, as operators see it.
 #[derive(Clone, Debug)]
 pub struct SessionView {
-    /// Who it is.
+    /// Principal, agent and session of the client.
     pub who: Who,
-    /// Which servers it uses.
+    /// Servers that the client uses.
     pub route: Route,
-    /// Its process, if that is known.
+    /// Process id of the client, if known.
     pub pid: Option<i32>,
-    /// What it calls itself, as it has written it.
+    /// The client's `clientInfo`, as JSON in the client's own writing.
     pub info: Option<String>,
-    /// How many of its calls are with servers.
+    /// Number of calls in flight.
     pub calls: usize,
-    /// How long it has been there.
+    /// Time since the client connected.
     pub age: Duration,
 }
 
 impl Router {
-    /// A gateway to these servers, which keeps what it learns of them in the directory
-    /// `catalog`, if there is one. It does its
-    /// work while [`tend`](Self::tend) is polled.
+    /// Makes a router for these servers. It keeps its catalog in the directory `catalog`, if there is one, and does
+    /// its work while [`tend`](Self::tend) is polled.
     pub fn new(
         owner: Owner,
         available: BTreeMap<String, AvailableServer>,
@@ -129,7 +134,7 @@ impl Router {
         Self::with_limits(owner, available, caps, catalog, SessionLimits::default())
     }
 
-    /// The same with other limits for its sessions.
+    /// Makes a router with these limits for its sessions.
     pub fn with_limits(
         owner: Owner,
         available: BTreeMap<String, AvailableServer>,
@@ -155,7 +160,7 @@ impl Router {
         })
     }
 
-    /// Takes over another configuration, as a difference.
+    /// Applies another configuration as a difference.
     pub fn replace(
         &self,
         available: BTreeMap<String, AvailableServer>,
@@ -168,15 +173,15 @@ impl Router {
         replaced
     }
 
-    /// A menu of these servers, for one client.
+    /// Makes the server set of one client.
     pub fn server_set(&self, available: AvailableServers) -> Arc<ServerSet> {
         let server_set = Arc::new(ServerSet::default());
         self.add(server_set.replace(available, Naming::Variants).servers);
         server_set
     }
 
-    /// Takes over other offers for each of these menus, as a difference; whatever is on none of them
-    /// drains and ends.
+    /// Applies other servers to each of these sets as a difference. Servers that are in no set any more drain and
+    /// end.
     pub fn replace_server_sets(
         &self,
         server_sets: Vec<(Arc<ServerSet>, AvailableServers)>,
@@ -186,7 +191,7 @@ impl Router {
         let mut changes = Vec::new();
         for (server_set, available) in server_sets {
             let Replaced { servers, changed } = server_set.replace(available, Naming::Variants);
-            // A client that asks for it now should not have to ask again.
+            // Added at once, so that a client that requests a new server now is not refused.
             self.add(servers.clone());
             all.extend(servers);
             changes.push((server_set, changed));
@@ -198,8 +203,7 @@ impl Router {
         departure
     }
 
-    /// Serves a client at the other end of two pipes until it goes: its input ends, it stops reading, or
-    /// `gone` says so.
+    /// Serves a client at two pipes until its input ends, it stops reading, or `gone` resolves.
     pub async fn serve(
         self: &Arc<Self>,
         spec: SessionSpec,
@@ -221,7 +225,7 @@ impl Router {
         handle.close();
     }
 
-    /// A session for a client, from where it was the last time.
+    /// Opens a session for a client, with the state that an earlier session has left.
     pub(crate) fn open_session(
         self: &Arc<Self>,
         spec: SessionSpec,
@@ -231,7 +235,7 @@ impl Router {
     ) -> SessionHandle {
         let number = self.last_client.fetch_add(1, Ordering::Relaxed) + 1;
         let client = Arc::new(Client::new(number, out, Arc::clone(budget.account()), memory));
-        // Counted before the scope is opened: from then on the agent is not closed.
+        // Counted before the scope is opened, so that the agent is not closed from then on.
         let agent_session = self.enter_agent(&spec);
         let SessionSpec { route, server_set, pid, principal, agent, .. } = spec;
         let server_set = server_set.unwrap_or_else(|| Arc::clone(&self.server_set));
@@ -274,18 +278,18 @@ impl Router {
     /// Closes agents that ostler recognised by itself once they have had no session for `timeout`. Never returns.
     pub(crate) async fn close_found_agents(&self, timeout: impl Fn() -> Duration) {
         let close = |principal: &Principal, name: &str| {
-            // Their instances end whether or not a task waits for it.
+            // The instances end even if no task waits for it.
             drop(self.keeper.agent_of(principal, name).close());
         };
         self.detected_agents.close_unused(timeout, close).await;
     }
 
-    /// The keeper of its instances.
+    /// The keeper of the router's instances.
     pub fn keeper(&self) -> &Keeper {
         &self.keeper
     }
 
-    /// How many clients are connected.
+    /// Number of connected clients.
     pub fn clients(&self) -> usize {
         lock(&self.connected_clients)
             .iter()
@@ -293,7 +297,7 @@ impl Router {
             .count()
     }
 
-    /// The clients that are connected.
+    /// All connected clients.
     pub fn sessions(&self) -> Vec<SessionView> {
         let connected_clients = lock(&self.connected_clients).clone();
         let view = |connected: ConnectedClient| {
@@ -313,7 +317,7 @@ impl Router {
         connected_clients.into_iter().filter_map(view).collect()
     }
 
-    /// Tells clients that a list has changed, if they are ready to hear it.
+    /// Sends `list_changed` to the initialized clients that `concerns` accepts.
     pub(crate) fn tell_changed(&self, method: &str, concerns: impl Fn(&ConnectedClient) -> bool) {
         let kind = method.split('/').next().unwrap_or_default();
         let line = message::notification(&format!("notifications/{kind}/list_changed"), None);
@@ -326,7 +330,7 @@ impl Router {
         }
     }
 
-    /// The record of which server a URI belongs to, for all clients of one principal.
+    /// URI owners for the clients of one principal.
     fn uri_owners(&self, principal: &Principal) -> Arc<Mutex<UriOwners>> {
         Arc::clone(lock(&self.uri_owners).entry(principal.clone()).or_default())
     }
@@ -343,7 +347,7 @@ impl Router {
         &self.upstreams
     }
 
-    /// Whoever has this menu may see other lists now.
+    /// Sends `list_changed` to the clients of a server set that has changed.
     fn tell_replaced(&self, server_set: &Arc<ServerSet>, changed: &BTreeSet<Arc<str>>) {
         if changed.is_empty() {
             return;
@@ -382,7 +386,7 @@ fn config_of(
     Config { servers: servers.into_iter().map(attended).collect(), caps }
 }
 
-/// A server that speaks with us.
+/// A server with the gateway's handshake and listener.
 fn attended(upstreams: &Arc<Upstreams>, mut server: Server) -> Server {
     (server.handshake, server.listener) = (Arc::clone(upstreams) as _, Arc::clone(upstreams) as _);
     server

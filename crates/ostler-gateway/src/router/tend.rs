@@ -1,5 +1,5 @@
-//! What a gateway does beside serving clients: it asks for lists that may have changed, and forgets
-//! what is gone.
+//! Background work of the router: fetches lists that may have changed, carries out listings, and forgets instances
+//! that have ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::protocol::message;
 use crate::session::{each, field_of};
 use crate::upstream::Upstream;
 
-/// Changes that come together are one.
+/// Delay before stale lists are fetched, so that changes in quick succession are fetched once.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// A server that has more pages than this has no end of them.
+/// Most pages of a list; a server with more is taken to have no end of them.
 const MOST_PAGES: usize = 1000;
 
 impl Router {
-    /// Keeps the catalog true. Ends with the keeper.
+    /// Keeps the catalog up to date. Returns when the keeper has ended.
     pub async fn tend(self: &Arc<Self>) {
         let mut events = self.keeper().events();
         let mut questions = JoinSet::new();
@@ -56,7 +56,7 @@ impl Router {
 
     async fn list_again(&self, upstream: &Upstream, method: &'static str) {
         let Some(list) = whole_list(upstream, method).await else { return };
-        // Clients that were told another list before have to hear of it.
+        // Clients that have seen another list before get `list_changed`.
         for name in upstream.set_list(method, list, &self.upstreams().catalog) {
             self.tell_changed(method, |connected| connected.sees(&name));
         }
@@ -67,7 +67,7 @@ fn is_end(what: &What) -> bool {
     matches!(what, What::Gone { .. } | What::Unverified { .. })
 }
 
-/// All pages of a list: as it came if it is one, else put together.
+/// The whole list and its number of pages: one page as it came, several merged.
 async fn whole_list(upstream: &Upstream, method: &str) -> Option<(Bytes, usize)> {
     let mut cursor: Option<Bytes> = None;
     let mut items: Vec<String> = Vec::new();
@@ -77,7 +77,7 @@ async fn whole_list(upstream: &Upstream, method: &str) -> Option<(Bytes, usize)>
         let page = page(upstream, method, cursor.as_ref()).await?;
         size += page.len();
         if size > LARGEST {
-            // It would not be kept either.
+            // The catalog would not keep it either.
             return None;
         }
         items.extend(each(&page, field_of(method)).iter().map(|item| item.get().to_owned()));
@@ -102,7 +102,7 @@ async fn page(upstream: &Upstream, method: &str, cursor: Option<&Bytes>) -> Opti
     let request = Frame::parse(request).ok()?;
     let answer = upstream.talk().call(&request, LIST_LIMIT).await.ok()?;
     let page = answer.bytes().slice(answer.body_edges());
-    // A refusal is no list.
+    // An error response has no items.
     message::find(&page, 0..page.len(), &[field_of(method)])?;
     Some(page)
 }

@@ -1,4 +1,13 @@
-//! What waits for servers to say what they have.
+//! Aggregations: requests that wait for lists of servers that the catalog does not have yet.
+//!
+//! There are three kinds (`Wants`): a list over all servers, a request that names an item no known server has, and a
+//! handshake or list of one server. The session begins listings or acquires leases for the missing servers, and keeps
+//! the request with a deadline. Whenever the catalog changes, a task of the session ends or a deadline passes, all
+//! aggregations are checked. One is finished when each missing server is known or not worth waiting for, or at its
+//! deadline.
+//!
+//! A list that is answered without some servers is noted in `Session::promised`, and the client gets `list_changed`
+//! when they become known.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,34 +26,34 @@ use crate::protocol::names;
 use crate::transport::Priority;
 use crate::upstream::{Attempt, Downstream as _, StartFailure};
 
-/// How long a request waits for the server that it names, which may have to be fetched before it starts. One that
-/// fails to start is not waited for.
+/// Time limit of a request that names an item. Its server may have to be downloaded before it starts; a failed start
+/// ends the wait.
 const NAMED: Duration = Duration::from_mins(2);
-/// How long a handshake waits for the client's only server. Its start has limits of its own.
+/// Time limit of a handshake or list of one server, whose start has limits of its own.
 const HANDSHAKE: Duration = Duration::from_hours(1);
-/// Requests of one client that wait for servers to say what they have. All of them are looked at whenever one does.
+/// Most aggregations of one client at a time; each catalog change checks all of them.
 const MOST: usize = 256;
 
-/// What waits for servers to say what they have.
+/// A request that waits for lists of servers.
 pub(super) struct Aggregation {
     id: Bytes,
-    /// The list that is waited for.
+    /// List method that the request waits for.
     method: &'static str,
     until: Instant,
     wants: Wants,
 }
 
 pub(super) enum Wants {
-    /// The list itself, of all servers.
+    /// The list itself, over all servers.
     List,
-    /// What is called like this.
+    /// The server of the item with this name, which the request has at this path.
     Named(Box<Parcel>, Path, String),
-    /// What this server says of itself, to answer a handshake or a list.
+    /// The catalog entry of this server, to answer a handshake or a list.
     Server(Box<Parcel>, Arc<str>),
 }
 
 impl Wants {
-    /// Those of these servers that matter.
+    /// Reduces `servers` to those that matter for the request.
     fn of(&self, mut servers: Vec<Arc<str>>) -> Vec<Arc<str>> {
         match self {
             Self::List => {}
@@ -56,17 +65,17 @@ impl Wants {
 }
 
 impl Aggregation {
-    /// Whether a handshake waits, which can't be taken back.
+    /// Whether the request is `initialize`, which clients can't cancel.
     pub(super) fn is_handshake(&self) -> bool {
         let Wants::Server(parcel, _) = &self.wants else { return false };
         parcel.frame.method() == b"initialize"
     }
 }
 
-/// Where a request names something.
+/// Path of an item's name within the parameters of a request.
 pub(super) type Path = &'static [&'static str];
 
-/// What is worth another look.
+/// A catalog edition after `since`, or the time `until`, whichever comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CatalogChange {
     since: u64,
@@ -74,7 +83,7 @@ pub(super) struct CatalogChange {
 }
 
 impl CatalogChange {
-    /// Waits until something was learned, or it is time.
+    /// Waits for a newer edition of the catalog, or until the deadline.
     pub(super) async fn wait(self, catalog: &Catalog) {
         let changes = catalog.changed_since(self.since);
         match self.until {
@@ -85,7 +94,8 @@ impl CatalogChange {
 }
 
 impl Session {
-    /// Waits for what is not known yet. A server that was never seen is started once, for all clients that ask.
+    /// Answers a request from lists of servers, now or when missing ones are known. A server that the catalog does
+    /// not have is started once for all clients that ask.
     pub(super) fn aggregate(&mut self, method: &'static str, id: &Bytes, wants: Wants) {
         self.seen = self.upstreams.catalog.edition();
         let missing = wants.of(self.unknown(method));
@@ -122,21 +132,21 @@ impl Session {
         }
     }
 
-    /// What somebody here waits to hear of the catalog, if anybody does.
+    /// The catalog change that aggregations or incomplete lists of this session wait for.
     pub(super) fn wanted_changes(&self) -> Option<CatalogChange> {
         let is_wanted = !self.aggregations.is_empty() || !self.promised.is_empty();
         let until = self.aggregations.values().map(|aggregate| aggregate.until).min();
         is_wanted.then_some(CatalogChange { since: self.seen, until })
     }
 
-    /// Something was learned, or it is time.
+    /// Handles a catalog change, or the deadline of an aggregation.
     pub(super) fn on_catalog_change(&mut self) {
         self.seen = self.upstreams.catalog.edition();
         self.keep_promises();
         self.finish_aggregations();
     }
 
-    /// Goes on with those that have all that they wait for.
+    /// Finishes the aggregations that are complete or past their deadline.
     pub(super) fn finish_aggregations(&mut self) {
         let now = Instant::now();
         let mut unknown: BTreeMap<&str, Vec<Arc<str>>> = BTreeMap::new();
@@ -152,11 +162,11 @@ impl Session {
         }
     }
 
-    /// Whether waiting is over: none of the servers that are missing will say what it has soon. A list waits only for the first start of a server:
-    /// one that has failed before would make every list slow.
+    /// Whether no missing server will be known soon. A list waits only for the first start of a server: servers that
+    /// have failed before would make every list slow.
     fn is_over(&self, aggregate: &Aggregation, missing: &[Arc<str>]) -> bool {
         let Aggregation { wants, method, .. } = aggregate;
-        // A handshake needs no list.
+        // A handshake needs the server's `initialize` result, but no list.
         if let Wants::Server(parcel, server) = wants
             && parcel.frame.method() == b"initialize"
             && self.found(server).is_some_and(|found| !found.known.initialize.is_empty())
@@ -174,8 +184,8 @@ impl Session {
         })
     }
 
-    /// Has the session's own instances started of servers whose list is never kept. A server that has nothing of the
-    /// kind is not started.
+    /// Acquires the session's own instances of servers whose list the catalog never keeps. A server without the
+    /// capability is not started.
     fn acquire_for_own_lists(&mut self, method: &str) {
         for server in self.server_set.names() {
             let is_for_one_call = self.server_set.sharing(&server) == Sharing::Call;
@@ -188,7 +198,7 @@ impl Session {
         }
     }
 
-    /// Whether the session's own instance is being asked for a list that is never kept.
+    /// Whether the session's own instance still has to answer a list that the catalog never keeps.
     fn is_asked_for_own_list(&self, server: &Arc<str>, method: &str) -> bool {
         let is_unlisted = || {
             let leased = self.leased(server);
@@ -197,7 +207,7 @@ impl Session {
         self.is_own_list(server, method) && self.links.contains_key(server) && is_unlisted()
     }
 
-    /// Begins to list each server of which this list is not known, or only as others see it.
+    /// Begins a listing of each server whose list is unknown, or known only for clients with another profile.
     fn begin_listings(&self, method: &str) {
         for server in self.server_set.names() {
             let is_of_others = || self.found(&server).is_some_and(|found| found.is_of_others);
@@ -207,8 +217,8 @@ impl Session {
         }
     }
 
-    /// Has an instance started that says what its server offers. It belongs to the gateway: the result is kept even if
-    /// this client leaves.
+    /// Begins a listing, which starts an instance to learn what its server offers. The gateway owns the listing, so
+    /// the result is kept even if this client leaves.
     pub(super) fn begin_listing(&self, server: &str) {
         let (Some(id), Some(name)) = (self.server_set.id(server), self.catalog_name(server)) else {
             return;
@@ -218,7 +228,7 @@ impl Session {
         listings.begin(name, || self.scope.acquire_to_list(&id, &demand));
     }
 
-    /// A server that was shown as others see it is listed once for clients like this one.
+    /// Begins one listing for clients like this one, if the catalog has the server only for another profile.
     pub(super) fn refresh(&self, server: &str) {
         let is_of_others = self.found(server).is_some_and(|found| found.is_of_others);
         if is_of_others && !self.was_tried(server) {
@@ -234,7 +244,7 @@ impl Session {
         self.upstreams.listings.attempt(&self.catalog_name(server)?)
     }
 
-    /// Why it is not known what a server has.
+    /// Reason why a server's lists are unknown, if there is one.
     pub(super) fn why_unlisted(&self, server: &str) -> Option<StartFailure> {
         if let Some(why) = self.server_set.unavailable_reason(server) {
             return Some(StartFailure { reason: "unavailable", text: format!("{server}: {why}") });
@@ -262,7 +272,7 @@ impl Session {
         }
     }
 
-    /// Answers a handshake or a list of the client's only server, now that it has said what it is, or has failed.
+    /// Answers a handshake or a list of one server after its listing has succeeded or failed.
     fn finish_waiting_for(&mut self, server: &Arc<str>, parcel: Parcel, method: &'static str) {
         let id = parcel.id();
         let known = self.found(server).map(|found| found.known);
@@ -278,8 +288,8 @@ impl Session {
         self.client.fail(&id, code::INTERNAL, &failure.text, Some(failure.reason));
     }
 
-    /// Tells why no server is known to have what is called like this. A server that can't be reached is told like to
-    /// clients of that server alone.
+    /// Fails a request for an item that no server is known to have. If a server that may have it can't be reached,
+    /// the error is the one that clients of that server alone get.
     fn fail_unknown(&self, id: &Bytes, silent: &[Arc<str>], name: &str) {
         let failure = silent.iter().find_map(|server| {
             let failure = self.failures.get(server).cloned();
@@ -296,7 +306,7 @@ impl Session {
         }
     }
 
-    /// Who got a list without some servers hears when they are known.
+    /// Notes that a list was answered without this many servers, so that the client gets `list_changed` later.
     fn promise(&mut self, method: &'static str, unknown: usize) {
         self.promised.remove(method);
         if unknown > 0 {

@@ -1,4 +1,7 @@
-//! All servers as one: lists put together, and names that say which server is meant.
+//! All servers as one: merged lists, and names that identify the server.
+//!
+//! Items of a merged list have names and URIs that are unique among all servers. Requests are forwarded to the server
+//! that such a name or URI belongs to, with the server's own name or URI in its place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +20,7 @@ use crate::protocol::message::{self, code};
 use crate::protocol::terms;
 use crate::protocol::uris::{self, Style};
 
-/// Why the resources of a server with an instance for each call are in no list.
+/// Reason in merged lists for the resources of a server with `share: call`.
 const NO_INSTANCE: &str = "each call has an instance of its own, so none can list its resources";
 
 impl Session {
@@ -26,7 +29,7 @@ impl Session {
         let method = frame.method();
         if let Some((list, _)) = LISTS.iter().find(|(list, _)| list.as_bytes() == method) {
             if message::param(frame, &["cursor"]).is_some() {
-                // A list of all servers has one page.
+                // A merged list has one page.
                 return self.client.fail(id, code::INVALID_PARAMS, "no such page", None);
             }
             return self.aggregate(list, id, Wants::List);
@@ -46,15 +49,15 @@ impl Session {
         }
     }
 
-    /// The servers of which it is not known what they have.
+    /// Servers whose list is unknown.
     pub(super) fn unknown(&self, method: &str) -> Vec<Arc<str>> {
         let mut servers = self.server_set.names();
         servers.retain(|server| self.whole_list(server, method).is_none());
         servers
     }
 
-    /// Whether a listing would tell what a server has. The resources of a session's own instance are asked for with
-    /// a lease of the session.
+    /// Whether a server needs a listing to answer this list. Resources of the session's own instance are fetched with
+    /// a lease of the session, so there any catalog entry is enough.
     pub(super) fn needs_listing(&self, server: &Arc<str>, method: &str) -> bool {
         if self.is_own_list(server, method) {
             return self.found(server).is_none();
@@ -62,19 +65,19 @@ impl Session {
         self.whole_list(server, method).is_none()
     }
 
-    /// Whether a list is never shown to another session.
+    /// Whether a list is for this session only: the resources of an exclusive instance.
     pub(super) fn is_own_list(&self, server: &str, method: &str) -> bool {
         let is_exclusive = matches!(self.shares(server), Sharing::Session | Sharing::Call);
         is_exclusive && method == "resources/list"
     }
 
-    /// A server's whole list, without what the configuration does not allow.
+    /// A server's whole list, without tools that the configuration denies.
     fn list_of(&self, server: &Arc<str>, method: &str) -> Option<Bytes> {
         let list = self.whole_list(server, method)?;
         Some(self.server_set.tools(server).filter(method, list))
     }
 
-    /// A server's whole list; an empty one if it has none of the kind.
+    /// A server's whole list, which is empty if the server lacks the capability; `None` if unknown.
     pub(super) fn whole_list(&self, server: &Arc<str>, method: &str) -> Option<Bytes> {
         let own = || self.own_list(server, method);
         if self.is_own_list(server, method)
@@ -85,20 +88,20 @@ impl Session {
         self.found(server)?.known.whole_list(method)
     }
 
-    /// What this session's instance of a server has listed for this session only.
+    /// List of this session's own instance, for this session only.
     pub(super) fn own_list(&self, server: &str, method: &str) -> Option<Bytes> {
         let session = self.scope.who().session;
         self.upstreams.own_list(&self.server_set.id(server)?, session, method)
     }
 
-    /// What the items of a server's list have under a key.
+    /// Values under `key` in the items of a server's list.
     pub(super) fn texts(&self, server: &Arc<str>, method: &str, key: &str) -> Vec<String> {
         let list = self.list_of(server, method).unwrap_or_default();
         let items = each(&list, field_of(method));
         items.iter().filter_map(|item| message::text_at(item.get(), &[key])).collect()
     }
 
-    /// The pages that tools of a server are shown with: it need not list them in any other way.
+    /// Resources that a server's tools are displayed with (MCP Apps). The server need not list them anywhere else.
     pub(super) fn links(&self, server: &Arc<str>) -> Vec<String> {
         let list = self.list_of(server, "tools/list").unwrap_or_default();
         let items = each(&list, "tools");
@@ -130,8 +133,7 @@ impl Session {
         format!(r#"{{{list},"_meta":{{"ostler/unavailable":{}}}}}"#, Value::from(missing))
     }
 
-    /// An item of a server's list under the name or URI by which the client can ask for it. None if it has none, or
-    /// one that can be read in two ways.
+    /// An item of a server's list with the client's name or URI for it. `None` if it has none, or an ambiguous one.
     fn shown(&self, item: &str, server: &Arc<str>, method: &str) -> Option<String> {
         let uri_owners = lock(&self.uri_owners);
         let is_own = |uri: &str| uri_owners.owner(uri) == Some(server);
@@ -161,8 +163,8 @@ impl Session {
         String::from_utf8(line[..line.len() - 1].to_vec()).ok()
     }
 
-    /// Brings a request to the server whose thing it names. If nobody is known to have it, those who may
-    /// have it are asked first.
+    /// Forwards a request to the server whose item it names. If no server is known to have the item, waits for the
+    /// lists of those that may have it.
     fn forward_named(&mut self, parcel: Parcel, list: &'static str, path: Path) {
         let name = message::text_param(&parcel.frame, path).unwrap_or_default();
         let id = parcel.id();
@@ -171,7 +173,7 @@ impl Session {
         }
     }
 
-    /// Gives it back if nobody is known to have it.
+    /// Forwards a request to the server that is known to have the item. Returns the request if there is none.
     pub(super) fn forward_known(
         &mut self,
         mut parcel: Parcel,
@@ -192,7 +194,7 @@ impl Session {
         None
     }
 
-    /// Brings a request about a task to the server that runs it.
+    /// Forwards a request about a task to the server that runs it.
     fn forward_task(&mut self, parcel: Parcel, id: &Bytes) {
         let task = message::text_param(&parcel.frame, &["taskId"]);
         match task.and_then(|task| self.client.tasks().get(&task)) {
@@ -225,8 +227,8 @@ impl Session {
         self.deliver(&server, parcel);
     }
 
-    /// Whose a resource is, and what its server calls it: by its qualified URI, by the record of who listed it first, or
-    /// as the only one that has any.
+    /// The server of a resource, and its own URI for it: from a qualified URI, else the recorded owner, else the only
+    /// server with resources.
     fn server_of(&mut self, uri: &str) -> Option<(Arc<str>, String)> {
         self.index();
         if uris::is_qualified(uri) {
@@ -241,7 +243,7 @@ impl Session {
     }
 }
 
-/// Under which name a list's items are.
+/// Field of a list's result that has the items.
 pub(crate) fn field_of(method: &str) -> &'static str {
     match method {
         "tools/list" => "tools",
@@ -251,13 +253,13 @@ pub(crate) fn field_of(method: &str) -> &'static str {
     }
 }
 
-/// The items of a list.
+/// Items of a list.
 pub(crate) fn each<'a>(list: &'a [u8], field: &str) -> Vec<&'a RawValue> {
     let edges = message::find(list, 0..list.len(), &[field]);
     edges.and_then(|edges| serde_json::from_slice(&list[edges]).ok()).unwrap_or_default()
 }
 
-/// The page that a tool is shown with (MCP Apps), in both ways in which that is written, and where.
+/// URI of the resource that a tool is displayed with (MCP Apps), in both notations, and its position.
 fn links_of(tool: &str) -> Vec<(Range<usize>, String)> {
     let paths: [&[&str]; 2] = [&["_meta", "ui", "resourceUri"], &["_meta", "ui/resourceUri"]];
     let found = paths.iter().filter_map(|path| {

@@ -1,4 +1,12 @@
-//! Where a session is worked at: by its own task, and by whoever brings what its client says.
+//! Shared access to a session.
+//!
+//! Two parties use a session: its own task (`serve`), which reads the client's pipe if there is one, collects
+//! finished tasks and checks deadlines, and the HTTP connections of the client, which call `receive`. Both lock the
+//! session for short synchronous steps and never across an await.
+//!
+//! Before each wait the task stores its `WaitSet` in the session. `receive` compares it with what the session needs
+//! after the message, and wakes the task only if they differ, so most requests cost no wake-up. `close` takes the
+//! session out of the handle; later calls do nothing.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,26 +28,28 @@ use crate::mutex::lock;
 use crate::transport::{ClientMessage, End, ReturnAddress, Source};
 use crate::upstream::Upstreams;
 
-/// For answers to calls that were read before the client's input ended.
+/// Time for responses to requests that were read before the client's input ended.
 const LAST_ANSWERS: Duration = Duration::from_millis(1500);
-/// Between two looks at calls that may have taken too long, as a part of what they may take.
+/// Number of deadline checks within the shortest time limit of a call.
 const LOOKS: u32 = 16;
+/// Shortest interval between two deadline checks.
 const SHORTEST_LOOK: Duration = Duration::from_millis(20);
 
-/// A session, as long as it lasts.
+/// Access to one session, shared by its task and the HTTP connections of its client.
 pub(crate) struct SessionHandle {
     upstreams: Arc<Upstreams>,
     client: Arc<Client>,
+    /// `None` once the session is closed.
     session: Mutex<Option<Session>>,
-    /// There is something else to wait for.
+    /// Wakes the session's task when its wait set is out of date.
     changed: Notify,
 }
 
-/// What a session's task waits for.
+/// Events that a session's task waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitSet {
     has_tasks: bool,
-    /// When to look at calls that may have taken too long. One timer for all: most are answered long before.
+    /// Next check for requests over their deadline. One timer for all: most are answered long before.
     look: Option<Instant>,
     changes: Option<CatalogChange>,
 }
@@ -54,7 +64,7 @@ impl SessionHandle {
         }
     }
 
-    /// The client says something.
+    /// Handles a message of the client, and wakes the session's task if that has to wait for other events now.
     pub(crate) fn receive(&self, message: ClientMessage, address: ReturnAddress) {
         let is_stirred = self.with(|session| {
             session.receive(message, address);
@@ -65,7 +75,8 @@ impl SessionHandle {
         }
     }
 
-    /// Serves the client until it has nothing more to say, or `gone` says so.
+    /// Serves the client until `source` ends or `gone` resolves. After the end of the input, open requests have a
+    /// short time to be answered.
     pub(crate) async fn serve(&self, mut source: impl Source, gone: impl Future<Output = ()>) {
         self.with(Session::take_up);
         let mut gone = pin!(gone);
@@ -96,7 +107,7 @@ impl SessionHandle {
             }
         };
         if end == End::Input {
-            // What it has asked it may still want to hear.
+            // The client may still read responses to requests that it sent before it closed its input.
             let answered = timeout(LAST_ANSWERS, self.answer_the_rest());
             tokio::select! {
                 _ = answered => {}
@@ -105,12 +116,12 @@ impl SessionHandle {
         }
     }
 
-    /// How many requests have no response yet.
+    /// Number of requests without a response.
     pub(crate) fn open_calls(&self) -> usize {
         self.client.calls().len()
     }
 
-    /// The session is over. Returns what should be known of its client if that comes back.
+    /// Closes the session. Returns the client state that a later session can start from.
     pub(crate) fn close(&self) -> Memory {
         let session = lock(&self.session).take();
         let memory = self.client.memory();
@@ -142,7 +153,7 @@ impl SessionHandle {
         self.with(begin).unwrap_or_default()
     }
 
-    /// Waits for the next errand that is done.
+    /// Waits for the next finished task.
     async fn output(&self) -> Result<TaskOutput, JoinError> {
         poll_fn(|cx| match self.with(|session| session.tasks.poll_join_next(cx)) {
             Some(Poll::Ready(Some(output))) => Poll::Ready(output),
@@ -161,7 +172,7 @@ impl SessionHandle {
 }
 
 impl Session {
-    /// What is to be waited for, as things are now.
+    /// Wait set for the present state of the session.
     fn next_wait_set(&self) -> WaitSet {
         let wanted = self.client.shortest_limit();
         let wanted = wanted.map(|limit| Instant::now() + (limit / LOOKS).max(SHORTEST_LOOK));
@@ -177,7 +188,6 @@ impl Session {
         self.expire();
     }
 
-    /// Whether it has been asked for something that is not answered yet.
     fn owes_answers(&self) -> bool {
         !self.client.calls().is_empty()
     }
@@ -189,7 +199,7 @@ impl fmt::Debug for SessionHandle {
     }
 }
 
-/// Waits for news, if any are wanted.
+/// Waits for a catalog change. Returns `None` at once if the session waits for none.
 async fn told(changes: Option<CatalogChange>, catalog: &Catalog) -> Option<()> {
     changes?.wait(catalog).await;
     Some(())

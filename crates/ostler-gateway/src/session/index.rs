@@ -1,7 +1,7 @@
-//! What all servers of a client have, by the names and URIs under which the client knows it.
+//! Index of the items of all servers, by the names and URIs that the client uses for them.
 //!
-//! It follows from what is known of the servers. When something was learned, only what comes from the server that it was
-//! learned of is made again.
+//! The index is derived from the catalog and from the client's server set. When one of these changes, only the
+//! entries of changed servers are rebuilt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::mutex::lock;
 use crate::protocol::message;
 use crate::protocol::names::{self, Names};
 
-/// Of the catalog, and of the client's menu.
+/// Editions of the catalog and of the client's server set.
 type Editions = (u64, u64);
 
-/// What all servers have.
+/// Items of all servers.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// What it was made from.
+    /// Editions that the index was built from.
     editions: Option<Editions>,
     servers: BTreeMap<Arc<str>, Entry>,
 }
 
-/// What one server has.
+/// Items of one server.
 #[derive(Debug, Default)]
 struct Entry {
     known: Option<Arc<Known>>,
-    /// The resources that only this session sees.
+    /// Result of `resources/list` that only this session sees.
     own_resources: Option<Bytes>,
     tools: Names,
     prompts: Names,
@@ -46,12 +46,12 @@ impl Entry {
 }
 
 impl Index {
-    /// Our name for a thing of a server.
+    /// The client's name for a server's item.
     pub(super) fn ours(&self, server: &str, list: &str, thing: &str) -> Option<&str> {
         self.servers.get(server)?.names(list)?.ours(thing)
     }
 
-    /// The server that has something called like this, and its own name for it.
+    /// The server that has an item with this client's name, and the server's own name for it.
     pub(super) fn theirs(&self, list: &str, name: &str) -> Option<(Arc<str>, String)> {
         let mut servers = self.servers.iter().filter(|(server, _)| names::may_be_of(name, server));
         servers.find_map(|(server, entry)| {
@@ -60,7 +60,7 @@ impl Index {
         })
     }
 
-    /// The only server that has resources, if it is known of every other one that it has none.
+    /// The only server with resources, if the capabilities of all servers are known.
     pub(super) fn only_with_resources(&self) -> Option<&Arc<str>> {
         let mut found = None;
         for (server, entry) in &self.servers {
@@ -80,7 +80,7 @@ impl Index {
 }
 
 impl Session {
-    /// What all servers have, as far as it is known now.
+    /// The index, updated if the catalog or the server set has changed.
     pub(super) fn index(&mut self) -> &Index {
         let editions = (self.upstreams.catalog.edition(), self.server_set.edition());
         if self.index.editions != Some(editions) {
@@ -91,7 +91,7 @@ impl Session {
 
     fn update_index(&mut self, editions: Editions) {
         let mut old = std::mem::take(&mut self.index);
-        // Another menu may show other tools of the same server.
+        // A changed server set may allow other tools of the same server.
         let is_same_menu = old.editions.is_some_and(|(_, server_set)| server_set == editions.1);
         let mut changed = Vec::new();
         for server in self.server_set.names() {
@@ -123,7 +123,8 @@ impl Session {
         Entry { known, tools, prompts, own_resources: None }
     }
 
-    /// Notes what these servers list. A URI says more than a template that fits it, so that all of the former come first.
+    /// Claims the URIs that these servers list. Listed URIs come before templates, because a URI is more specific
+    /// than a template that matches it.
     fn claim(&self, servers: &[Arc<str>]) {
         let names: BTreeSet<Arc<str>> = self.server_set.names().into_iter().collect();
         let is_there = |name: &str| names.contains(name);

@@ -1,4 +1,4 @@
-//! An instance that a client has a lease on, and calls with it.
+//! Instances that a session has a lease on, and the calls that it sends them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,20 +15,22 @@ use crate::protocol::message;
 use crate::tools::Tools;
 use crate::upstream::Attachment;
 
-/// An instance that the client may use.
+/// An instance that the session has a lease on.
 #[derive(Clone)]
 pub(super) struct LeasedInstance {
     pub(super) lease: Lease,
     pub(super) client: Arc<Client>,
     pub(super) attachment: Arc<Attachment>,
+    /// Time limit of a call to this server.
     pub(super) limit: Duration,
+    /// Tools that the configuration allows.
     pub(super) tools: Arc<Tools>,
-    /// Ends the task that waits for the end of the instance, and has the lease as long as it does.
+    /// Aborts the task that waits for the end of the instance; that task holds the lease as well.
     pub(super) watch: Option<AbortHandle>,
 }
 
 impl LeasedInstance {
-    /// Nothing has to be done any more when the instance ends.
+    /// Stops waiting for the end of the instance.
     pub(super) fn unwatch(&self) {
         if let Some(watch) = &self.watch {
             watch.abort();
@@ -87,13 +89,13 @@ fn is_list(frame: &Frame) -> bool {
     LISTS.iter().any(|(list, _)| list.as_bytes() == frame.method())
 }
 
-/// A list that comes from the server itself may hold what the configuration does not allow.
+/// Filter for a list that comes from the server itself, and may have tools that the configuration denies.
 fn filter_for(frame: &Frame, tools: &Arc<Tools>) -> Option<Arc<Tools>> {
     let matters = !tools.is_everything() && frame.method() == b"tools/list";
     matters.then(|| Arc::clone(tools))
 }
 
-/// Tells the server the least severe level that anybody wants to hear.
+/// Sends the server the least severe log level that one of its clients wants, if that has changed.
 pub(super) fn merge_levels(leased: &LeasedInstance) {
     let upstream = &leased.attachment.upstream;
     if upstream.can(&["logging"])

@@ -1,11 +1,11 @@
-//! How long sessions wait for their clients.
+//! Time limits of sessions for their clients.
 
 use std::time::Duration;
 
-/// How long a session waits for its client.
+/// Time limits of a session for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// For a client to answer what its roots are. Without an answer it shares no instance.
+    /// Time for a client to answer `roots/list`. Without an answer it shares no instance.
     pub roots: Duration,
 }
 

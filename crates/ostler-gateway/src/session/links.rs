@@ -1,4 +1,12 @@
-//! How a client's messages reach a server: with the lease that it has, or after it has got one.
+//! Links of a session to its servers.
+//!
+//! A session has at most one `Link` for each server. The first request to a server creates a waiting link with a
+//! queue, and a task acquires a lease; further requests join the queue. When the lease is granted, the link becomes a
+//! leased instance and the queue is sent in order. When it is refused, every queued request fails with the reason.
+//!
+//! A second task waits for the end of the instance. When the keeper has retired it, the link is removed; a new lease
+//! is acquired only if requests are queued or the client has subscriptions. Servers with `share: call` have no link:
+//! `per_call` acquires an instance for each request.
 
 use std::sync::Arc;
 
@@ -16,39 +24,40 @@ use crate::protocol::roots::RootList;
 use crate::server_set::ServerSet;
 use crate::upstream::StartFailure;
 
-/// Whether the client has an instance of a server.
+/// A session's access to one server.
 pub(super) enum Link {
-    /// One is being asked for; these are for it.
+    /// The session has requested a lease; these requests wait for it.
     Waiting(Queue),
     LeasedInstance(LeasedInstance),
 }
 
-/// A lease, and the roots that its holder had when it was asked for.
+/// A granted lease, and the client's roots when it was requested.
 pub(super) struct Grant {
     pub(super) lease: Lease,
     roots: Option<RootList>,
 }
 
-/// Why the client gets no instance.
+/// Reason why a session gets no lease.
 pub(super) enum LeaseError {
-    /// The client can't have any of this server.
+    /// The server is unavailable to this client, for this reason.
     Missing(Arc<str>),
     Refused(AcquireError),
 }
 
-/// What is waited for on the client's behalf.
+/// Result of a task of the session.
 pub(super) enum TaskOutput {
     Lease(Arc<str>, Result<Grant, LeaseError>),
-    /// An instance for one call.
+    /// A lease for one call (`share: call`).
     PerCall(Arc<str>, Parcel, Result<Grant, LeaseError>),
-    /// A turn at an instance that takes only so many calls, or those of one session, or why there was none in time.
+    /// Permit to begin a call at an instance that limits concurrency or serves one calling session at a time, or the
+    /// error text after the queue timeout.
     Turn(Arc<str>, Parcel, Result<CallPermit, String>),
-    /// An instance goes.
+    /// The keeper has retired the instance with this number.
     Left(Arc<str>, u64),
 }
 
 impl Session {
-    /// Brings a request to a server, which is started if need be.
+    /// Sends a request to a server, after acquiring a lease if the session has none.
     pub(super) fn forward(&mut self, server: &Arc<str>, parcel: Parcel) {
         match self.links.get(server) {
             Some(Link::LeasedInstance(leased)) => {
@@ -66,7 +75,7 @@ impl Session {
         }
     }
 
-    /// Has a request wait for an instance.
+    /// Queues a request until the session has a lease on the server.
     pub(super) fn enqueue(&mut self, server: &Arc<str>, parcel: Parcel) {
         let number = self.next_number();
         let location = Location::Queue(Arc::clone(server), number);
@@ -81,19 +90,19 @@ impl Session {
         }
     }
 
-    /// What waits for an instance does not any more, because there is one or will be none.
+    /// Ends the wait for a lease. Returns the queued requests.
     pub(super) fn dequeue(&mut self, server: &Arc<str>) -> Vec<Parcel> {
         let Some(Link::Waiting(queue)) = self.links.remove(server) else { return Vec::new() };
         queue.into_values().collect()
     }
 
-    /// Has an instance started although there is no request for it yet.
+    /// Acquires a lease without a request for it.
     pub(super) fn acquire(&mut self, server: &Arc<str>) {
         if self.links.contains_key(server) {
             return;
         }
         if self.server_set.sharing(server) == Sharing::Call {
-            // An instance that only tells what there is serves no call.
+            // With `share: call` an instance without a call can only list what the server offers.
             return self.begin_listing(server);
         }
         self.links.insert(Arc::clone(server), Link::Waiting(Queue::new()));
@@ -107,13 +116,13 @@ impl Session {
         }
     }
 
-    /// Takes a request back that no server has yet. Returns false if a server has it, or it can't be taken back.
+    /// Takes back a request that was not sent to a server yet. Returns false if it was sent, or can't be cancelled.
     pub(super) fn withdraw(&mut self, id: &[u8]) -> bool {
         match self.client.calls().location(id) {
             None => return false,
             Some(Location::Queue(server, number)) => {
                 let Some(Link::Waiting(queue)) = self.links.get_mut(server) else { return false };
-                // A handshake can't be taken back.
+                // Clients can't cancel `initialize`.
                 if queue.get(number).is_none_or(|one| one.frame.method() == b"initialize") {
                     return false;
                 }
@@ -146,8 +155,8 @@ impl Session {
         self.for_lease(server, TaskOutput::Lease);
     }
 
-    /// Asks for a lease, for whatever is to be done with it. If the client's roots decide which instance it gets, they
-    /// are waited for.
+    /// Spawns a task that acquires a lease and makes its output with `then`. If the client's roots decide which
+    /// instance it gets, the task waits for them first.
     pub(super) fn for_lease(
         &mut self,
         server: &Arc<str>,
@@ -174,12 +183,12 @@ impl Session {
     }
 
     fn take_over(&mut self, server: &Arc<str>, grant: Grant) {
-        // The client's roots may have changed since it was asked for.
+        // The client's roots may have changed since the lease was requested.
         if self.shares(server) == Sharing::Agent && !self.client.roots().are(grant.roots.as_ref()) {
             return self.ask_for_lease(server);
         }
         let watch = self.await_leave(server, grant.lease.clone());
-        // If it has ended since, what waits for it waits for the next one.
+        // If the instance has ended meanwhile, the queue waits for the next lease, which `left` requests.
         let Some(mut leased) = self.hold_lease(server, grant) else { return };
         leased.watch = Some(watch);
         self.resubscribe(server, &leased);
@@ -188,13 +197,13 @@ impl Session {
         for parcel in waiting {
             self.deliver(server, parcel);
         }
-        // Whoever only wanted to know what it is keeps it from nobody.
+        // Ends the reservation of the lease: without requests in flight the instance may be evicted.
         if let Some(leased) = self.leased(server) {
             drop(leased.lease.hold());
         }
     }
 
-    /// Brings a request to a server, and notes what it subscribes to.
+    /// Forwards a request, and updates the client's subscriptions if it subscribes or unsubscribes.
     pub(super) fn deliver(&mut self, server: &Arc<str>, parcel: Parcel) {
         match parcel.frame.method() {
             b"resources/subscribe" => self.subscribe(server, parcel),
@@ -203,7 +212,7 @@ impl Session {
         }
     }
 
-    /// The instance of a lease, as long as it is there.
+    /// Attaches the client to the instance of a lease. Returns `None` if the instance has ended.
     pub(super) fn hold_lease(&self, server: &Arc<str>, grant: Grant) -> Option<LeasedInstance> {
         let Grant { lease, roots } = grant;
         let upstream = self.upstreams.upstream(lease.instance())?;
@@ -225,7 +234,7 @@ impl Session {
         Some(leased)
     }
 
-    /// Whether the instances of a server that sessions share serve one calling session at a time.
+    /// Whether shared instances of a server serve one calling session at a time.
     fn has_one_caller(&self, server: &str) -> bool {
         let is_shared = matches!(self.shares(server), Sharing::All | Sharing::Agent);
         let name = self.catalog_name(server).filter(|_| is_shared);
@@ -240,7 +249,7 @@ impl Session {
         })
     }
 
-    /// An instance goes. Another one is asked for only if somebody needs it.
+    /// Handles the end of an instance. Acquires another one only for queued requests or subscriptions.
     fn left(&mut self, server: &Arc<str>, number: u64) {
         match self.links.remove(server) {
             Some(Link::LeasedInstance(leased)) if leased.lease.instance() != number => {
@@ -304,9 +313,9 @@ impl Session {
     ) {
         match leased.send(&parcel, turn) {
             Ok(()) => {}
-            // It was not sent, so that the next instance can have it.
+            // The request was not sent, so the next instance can have it.
             Err(CallError::Closed) => {
-                // Unless the client has already heard that the instance ended.
+                // The call is closed if the client has already got an error because the instance ended.
                 if !self.client.calls().is_open(&parcel.id()) {
                     return;
                 }
@@ -336,7 +345,7 @@ pub(super) async fn acquire(
         let unknown = || AcquireError::UnknownServer(server.to_owned());
         let id = server_set.id(server).ok_or_else(|| LeaseError::Refused(unknown()))?;
         match scope.acquire_with(&id, demand).await {
-            // The configuration has changed since it was asked for.
+            // A reload has changed the server's id meanwhile: try again with the new one.
             Err(AcquireError::UnknownServer(_))
                 if server_set.id(server).is_none_or(|now| now != id) => {}
             lease => return lease.map_err(LeaseError::Refused),

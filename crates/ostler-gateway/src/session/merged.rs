@@ -1,7 +1,7 @@
-//! The handshake of a client that sees all servers as one: what they offer together.
+//! Handshake of a client that sees all servers as one: their merged capabilities and instructions.
 //!
-//! Nothing is started for a handshake, so the answer is made of what the catalog knows. A server that was never started
-//! may have anything: it counts as having a log and completions, and as having no tasks and no instructions.
+//! A handshake starts no server, so the response is made from the catalog. A server that was never started may have
+//! any capability: it counts as having logging and completions, and as having no tasks and no instructions.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::{Route, Session, version_of};
 use crate::protocol::message;
 
-/// Instructions of further servers are left out once they have this many bytes together.
+/// Longest merged instructions, in bytes; servers whose instructions would exceed it are left out.
 const LONGEST_INSTRUCTIONS: usize = 256 << 10;
 
-/// What a server has to say to run tools as tasks.
+/// Capability of a server that runs tools as tasks.
 const TASKS: &[&str] = &["tasks", "requests", "tools", "call"];
 
 impl Session {
@@ -47,7 +47,7 @@ impl Session {
         self.client.reply(id, message::answer(id, result.to_string().as_bytes()));
     }
 
-    /// Whether a server of this client has a capability, or may have it because nothing is known of it.
+    /// Whether a server of this client has a capability, or may have it because its capabilities are unknown.
     pub(super) fn may_have(&self, path: &[&str]) -> bool {
         match &self.route {
             Route::One(server) => self.has(server, path) != Some(false),
@@ -57,14 +57,14 @@ impl Session {
         }
     }
 
-    /// Whether a server that no other client uses is known to have this capability.
+    /// Whether a server of this session alone is known to have this capability.
     fn has_tasks(&self, path: &[&str]) -> bool {
         let servers = self.server_set.names();
         let mut own = servers.iter().filter(|server| self.shares(server) == Sharing::Session);
         own.any(|server| self.has(server, path) == Some(true))
     }
 
-    /// Whether a server has a capability, if that is known.
+    /// Whether a server has a capability; `None` if unknown.
     fn has(&self, server: &str, path: &[&str]) -> Option<bool> {
         if self.server_set.unavailable_reason(server).is_some() {
             return Some(false);
@@ -79,7 +79,7 @@ impl Session {
         Some(found.is_some_and(|edges| !matches!(&said[edges], b"false" | b"null")))
     }
 
-    /// The instructions of all servers that are known to have some, each under its server's name.
+    /// Instructions of all known servers, each under its server's name.
     fn instructions(&self) -> Option<String> {
         let mut all = String::new();
         for server in self.server_set.names() {

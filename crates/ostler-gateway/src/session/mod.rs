@@ -1,7 +1,10 @@
-//! One client's connection: hears what it says, and brings it to the right server.
+//! Router session of one client: receives its messages and forwards them to the right server.
 //!
-//! Everything that has to be waited for is an errand, so that nothing that the client says next has to
-//! wait for it. A call to a server that the client has a lease on needs none.
+//! `requests` dispatches each message, `links` holds the leases and the requests that wait for one, and `aggregate`
+//! holds the requests that wait for lists of several servers. A session never awaits: everything that takes time (a
+//! lease, a turn at an instance, the end of an instance) runs as a task in `Session::tasks` and comes back as a
+//! `TaskOutput`. So one slow request does not delay the next. A request to an instance that the session has a lease
+//! on, and that is free, needs no task. A `SessionHandle` owns the session and drives it.
 
 mod aggregate;
 mod all;
@@ -45,45 +48,48 @@ use crate::route::Route;
 use crate::server_set::ServerSet;
 use crate::upstream::{StartFailure, Upstreams};
 
-/// What a session has in common with others.
+/// Parts that a session shares with others.
 #[derive(Debug)]
 pub(crate) struct SessionContext {
-    /// All instances, and what is known of servers.
+    /// All instances, and the catalog.
     pub(crate) upstreams: Arc<Upstreams>,
-    /// Which server a URI belongs to, for all clients of the same principal.
+    /// URI owners, shared by all clients of the principal.
     pub(crate) uri_owners: Arc<Mutex<UriOwners>>,
     pub(crate) limits: SessionLimits,
 }
 
-/// One client's connection.
+/// Router session of one client.
 pub(crate) struct Session {
     upstreams: Arc<Upstreams>,
     client: Arc<Client>,
     scope: Arc<Scope>,
-    /// Counts the bytes of its requests that wait.
+    /// Budget for the bytes of requests that wait.
     budget: Arc<ByteBudget>,
-    /// Held for its drop, which tells operators that the client has disconnected.
+    /// Held for its drop, which logs that the client has disconnected.
     _presence: Presence,
     route: Route,
     server_set: Arc<ServerSet>,
+    /// Links by the names of servers.
     links: HashMap<Arc<str>, Link>,
+    /// Tasks that wait on behalf of the session.
     tasks: JoinSet<TaskOutput>,
-    /// The last number that was given to a queued request or an aggregation.
+    /// Last number given to a queued request or an aggregation.
     last_number: u64,
-    /// What waits for servers to say what they have, in its order.
+    /// Requests that wait for lists of servers, in order of arrival.
     aggregations: BTreeMap<u64, Aggregation>,
-    /// The edition of the catalog that was looked at last.
+    /// Catalog edition that the session has last acted on.
     seen: u64,
-    /// Lists that were told without some servers, and without how many.
+    /// List methods that were answered without some servers, and the number of those servers. The client gets
+    /// `list_changed` when one of them becomes known.
     promised: BTreeMap<&'static str, usize>,
-    /// What all servers have, for a client that sees them as one.
+    /// Names of all servers' items, for a client that sees all servers as one.
     index: Index,
-    /// Which server a URI belongs to, for all clients of the same principal.
+    /// URI owners, shared by all clients of the principal.
     uri_owners: Arc<Mutex<UriOwners>>,
     limits: SessionLimits,
-    /// Why the last attempt to reach a server has failed.
+    /// Reason why the last request for a lease failed, by server.
     failures: HashMap<Arc<str>, StartFailure>,
-    /// What its task waits for at this moment.
+    /// Events that the session's task waits for at the moment.
     wait_set: WaitSet,
 }
 
@@ -126,7 +132,7 @@ impl Session {
         }
     }
 
-    /// Nobody waits for anything any more.
+    /// Closes the session: cancels its calls at their servers, fails open requests of servers and closes the sink.
     fn close(mut self) {
         self.unsubscribe_all();
         let open = self.client.calls().close_all();
@@ -153,7 +159,7 @@ impl Session {
         let now = Instant::now();
         let late = self.client.calls().take_late(now);
         for (id, call) in late {
-            // A server that says other things meanwhile is slow, not hung.
+            // A server that has sent other messages meanwhile is slow, not hung.
             if call.lease.heard() == call.heard {
                 call.lease.suspect();
             }
@@ -166,13 +172,13 @@ impl Session {
     }
 }
 
-/// The version that was agreed upon.
+/// Protocol version agreed with the client, or else the one of its handshake.
 fn version_of(client: &Client) -> &str {
     let initialize = || client.initialize().map(|initialize| initialize.version.as_str());
     client.version().or_else(initialize).unwrap_or_default()
 }
 
-/// A call that nobody waits for any more; its server is told.
+/// Drops a call in flight, and sends its server `notifications/cancelled`.
 fn cancel(client: &Client, call: &InFlight, reason: &str) {
     call.lease.forget(call.call);
     call.settle(client);

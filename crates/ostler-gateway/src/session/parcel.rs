@@ -1,4 +1,4 @@
-//! A request on its way to a server, and where it waits until it is there.
+//! Requests on their way to a server, and the queue in which they wait.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,30 +12,31 @@ use crate::protocol::params::{self, Found, Unclear};
 use crate::protocol::uris::Style;
 use crate::quota::Charge;
 
-/// A request on its way, with what has to be changed in it.
+/// A request on its way to a server, with its edits.
 ///
-/// It is moved several times for each call. So what few requests have is in boxes.
+/// Parcels are moved several times for each call, so parts that few requests have are boxed.
 #[derive(Debug)]
 pub(super) struct Parcel {
-    /// The client's own id of it.
+    /// The client's id of the request.
     id: Bytes,
     pub(super) frame: Frame,
-    /// Its bytes count as long as it waits.
+    /// Charge for the request's bytes while it waits.
     pub(super) charge: Arc<Charge>,
     pub(super) found: Found,
+    /// Byte ranges of the frame, and their replacements.
     pub(super) edits: Vec<(Range<usize>, Bytes)>,
-    /// The resource that it is about, if it subscribes or unsubscribes.
+    /// Resource that the request subscribes to or unsubscribes from.
     pub(super) subject: Option<Box<(Topic, Style)>>,
-    /// What it subscribes to, once that is noted at the server's instance.
+    /// Topic that the request subscribes to, once the client is a subscriber at the instance.
     pub(super) subscribes: Option<Box<Topic>>,
-    /// The server that makes a task of it, for a client that sees all servers as one.
+    /// Server that runs the request as a task, for a client that sees all servers as one.
     pub(super) task_of: Option<Arc<str>>,
-    /// Whether its session has taken another lease for it, because other sessions had calls with the instance.
+    /// Whether the session took another lease for this request, because other sessions had calls with the instance.
     pub(super) has_moved: bool,
 }
 
 impl Parcel {
-    /// A request whose parameters mean the same to every server.
+    /// Makes a parcel, unless servers could read the parameters in different ways.
     pub(super) fn new(id: Bytes, frame: Frame, charge: Arc<Charge>) -> Result<Self, Unclear> {
         let found = params::check(&frame)?;
         let (edits, subject, subscribes, task_of) = (Vec::new(), None, None, None);
@@ -43,11 +44,11 @@ impl Parcel {
         Ok(Self { id, frame, charge, found, edits, subject, subscribes, task_of, has_moved })
     }
 
-    /// The client's own id of it.
+    /// The client's id of the request.
     pub(super) fn id(&self) -> Bytes {
         self.id.clone()
     }
 }
 
-/// Requests that wait for one server, in their order.
+/// Requests that wait for a lease on one server, in order of arrival.
 pub(super) type Queue = BTreeMap<u64, Parcel>;

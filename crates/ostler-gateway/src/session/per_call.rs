@@ -1,4 +1,4 @@
-//! Servers of which each call has an instance of its own (`share: call`).
+//! Servers with an instance for each call (`share: call`).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::client::Location;
 use crate::protocol::message::code;
 
 impl Session {
-    /// Brings a request to an instance that nobody else uses, before or after.
+    /// Sends a request to an instance that serves this call only.
     pub(super) fn forward_per_call(&mut self, server: &Arc<str>, parcel: Parcel) {
         let id = parcel.id();
         let output =
@@ -19,7 +19,7 @@ impl Session {
         self.client.calls().wait_at(&id, Location::Task(output));
     }
 
-    /// A call has got its instance, or none.
+    /// Sends a request to the instance that was acquired for it, or fails it.
     pub(super) fn call_on_own_instance(
         &mut self,
         server: &Arc<str>,
@@ -32,14 +32,14 @@ impl Session {
         };
         let turn = grant.lease.try_turn();
         let (Some(leased), Some(turn)) = (self.hold_lease(server, grant), turn) else {
-            // It has ended since.
+            // The instance has ended meanwhile.
             return self.forward_per_call(server, parcel);
         };
         match leased.send(&parcel, turn) {
             Ok(()) => {}
-            // It was not sent, so that the next instance can have it.
+            // The request was not sent, so the next instance can have it.
             Err(CallError::Closed) => {
-                // Unless the client has already heard that the instance ended.
+                // The call is closed if the client has already got an error because the instance ended.
                 if self.client.calls().is_open(&parcel.id()) {
                     self.forward_per_call(server, parcel);
                 }

@@ -1,4 +1,4 @@
-//! Clients that connect and disconnect.
+//! Log entries for clients that connect and disconnect.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::event_log::{EventLog, LoggedEvent};
 use crate::protocol::initialize::client_name;
 use crate::route::Route;
 
-/// A connected client. Writes down that it has connected, and on drop that it has disconnected.
+/// A connected client. Logs that the client has connected, and on drop that it has disconnected.
 #[derive(Debug)]
 pub(crate) struct Presence {
     event_log: Arc<EventLog>,
@@ -19,7 +19,7 @@ pub(crate) struct Presence {
     who: Who,
     server: Option<String>,
     since: Instant,
-    /// Held for its drop: a found agent is closed some time after its last session.
+    /// Held for its drop: a detected agent is closed some time after its last session.
     _agent: Option<AgentSession>,
 }
 

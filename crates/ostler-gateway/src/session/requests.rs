@@ -1,4 +1,4 @@
-//! What a client says, one message after the other.
+//! Dispatch of the client's messages: requests, notifications, responses and batches.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::protocol::version;
 use crate::quota::{Charge, QuotaExceeded};
 use crate::transport::{ClientMessage, ReturnAddress};
 
-/// The bytes of what a client has said; none if too many wait already.
+/// Charge for the bytes of a message, or the error if too many bytes wait already.
 type Counted = Result<Arc<Charge>, QuotaExceeded>;
 
 const IN_FLIGHT: &str = "a request with this id is in flight already";
@@ -54,12 +54,12 @@ impl Session {
         }
     }
 
-    /// Counts the bytes of what the client has said, as long as a request of it waits.
+    /// Charges the bytes of a message for as long as one of its requests waits.
     fn charge(&self, line: &Bytes) -> Counted {
         self.budget.charge(line.len()).map(Arc::new)
     }
 
-    /// A message that came alone.
+    /// Handles a message that is not part of a batch.
     fn single(&mut self, frame: Frame, counted: &Counted, address: &mut ReturnAddress) {
         match frame.kind() {
             Kind::Request => {}
@@ -74,7 +74,7 @@ impl Session {
         self.client.refuse(address, 1, line);
     }
 
-    /// Several messages that came as one.
+    /// Handles the messages of a JSON-RPC batch.
     fn batch(&mut self, frames: Vec<Frame>, counted: &Counted, address: &mut ReturnAddress) {
         let ids: Vec<Bytes> = batch::requests(&frames).map(|one| id_of(one, counted)).collect();
         let count = ids.len();
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// A request whose call was opened.
+    /// Handles a request whose call is open.
     fn request(&mut self, frame: Frame, id: &Bytes, counted: &Counted) {
         let charge = match counted {
             Ok(charge) => Arc::clone(charge),
@@ -128,7 +128,7 @@ impl Session {
         }
     }
 
-    /// A request for the only server of this client, with its own names.
+    /// Handles a request of a client with one server, whose names are passed on unchanged.
     fn request_of(&mut self, server: &Arc<str>, mut parcel: Parcel, id: &Bytes) {
         let frame = &parcel.frame;
         if terms::is_withheld(|| self.shares(server), frame, &parcel.found) {
@@ -154,7 +154,7 @@ impl Session {
         self.deliver(server, parcel);
     }
 
-    /// Whether the configuration allows the tool that is called.
+    /// Whether the configuration allows the tool that the request calls.
     fn may_call(&self, server: &str, frame: &Frame) -> bool {
         let tools = self.server_set.tools(server);
         tools.is_everything()
@@ -162,7 +162,7 @@ impl Session {
     }
 
     fn notification(&mut self, frame: &Frame) {
-        // Whoever sends one expects no answer, also if it is wrong.
+        // A notification gets no response, even if it is invalid.
         if message::is_misnamed(frame) || params::check(frame).is_err() {
             return;
         }
@@ -175,7 +175,7 @@ impl Session {
             b"notifications/cancelled" => {
                 let Some(edges) = message::param(frame, &["requestId"]) else { return };
                 let id = message::same_id(frame.bytes().slice(edges));
-                // Who has cancelled a call does not wait for its answer.
+                // A cancelled request gets no response.
                 let with_server = self.client.calls().take_back(&id);
                 if let Some(call) = with_server {
                     cancel(&self.client, &call, "the client has cancelled it");
@@ -188,8 +188,8 @@ impl Session {
         }
     }
 
-    /// What we do not know goes to a server that is this client's alone, and that its roots are others to
-    /// every such server.
+    /// Forwards a notification to the client's exclusive instances. If the client sees all servers as one, only
+    /// `roots/list_changed` is forwarded.
     pub(super) fn pass_on(&self, frame: &Frame) {
         let is_for = |server: &Arc<str>| match &self.route {
             Route::One(one) => one == server,
@@ -199,13 +199,13 @@ impl Session {
             self.links.keys().filter(|server| is_for(server)).filter_map(|s| self.leased(s))
         {
             if leased.attachment.upstream.is_exclusive() {
-                // A server that has gone hears nothing, and a notification is not repeated.
+                // Notifications are not repeated if the instance has ended.
                 let _ = leased.lease.notify(frame);
             }
         }
     }
 
-    /// The client answers what a server has asked.
+    /// Handles the client's response to a request of the gateway or of a server.
     fn answer(&mut self, frame: &Frame) {
         if self.client.roots().hear(frame) {
             return;
@@ -234,14 +234,14 @@ impl Session {
                     self.refresh(&server);
                     self.answer_initialize(id, &server, &known.initialize);
                 }
-                // The start fails with the reason why there is no such server.
+                // The request for a lease fails with the reason why there is no such server.
                 _ if self.server_set.id(&server).is_none() => self.forward(&server, parcel),
                 _ => self.aggregate("tools/list", id, Wants::Server(Box::new(parcel), server)),
             },
         }
     }
 
-    /// Answers the handshake with what the server has said to ours.
+    /// Answers the client's handshake with the server's result, and the lower of their protocol versions.
     pub(super) fn answer_initialize(&self, id: &Bytes, server: &str, result: &Bytes) {
         let Some(initialize) = self.client.initialize() else { return };
         let result = &terms::offered(self.shares(server), result);
@@ -256,7 +256,8 @@ impl Session {
 
     fn list(&mut self, server: &Arc<str>, parcel: Parcel, method: &'static str, id: &Bytes) {
         let is_first_page = message::param(&parcel.frame, &["cursor"]).is_none();
-        // Without an instance of its own the client waits for one that says everything at once.
+        // With `share: call` the client has no instance of its own, so it waits for a listing, which fetches all
+        // lists.
         let is_for_one_call = self.server_set.sharing(server) == Sharing::Call;
         if is_first_page && is_for_one_call && self.needs_listing(server, method) {
             return self.aggregate(method, id, Wants::Server(Box::new(parcel), Arc::clone(server)));
@@ -264,7 +265,7 @@ impl Session {
         self.list_or_ask(server, parcel, method, id);
     }
 
-    /// Answers with a list that is known, or asks the server.
+    /// Answers with the catalog's list, or forwards the request to the server.
     pub(super) fn list_or_ask(
         &mut self,
         server: &Arc<str>,
@@ -274,7 +275,7 @@ impl Session {
     ) {
         let is_first_page = message::param(&parcel.frame, &["cursor"]).is_none();
         let leased = self.leased(server);
-        // A server that runs and does not say when its lists change has to be asked.
+        // A running server that does not announce changes of its lists has to be asked.
         let is_fresh = leased.is_none_or(|leased| leased.attachment.upstream.vouches_for(method));
         let is_kept = is_first_page && is_fresh && !self.is_own_list(server, method);
         let found = self.found(server).filter(|_| is_kept);
@@ -306,18 +307,18 @@ impl Session {
         }
     }
 
-    /// What the server has said of itself before, to clients like this one or others of the same principal.
+    /// Catalog entry of a server, as clients like this one see it, or else other clients of the same principal.
     pub(super) fn found(&self, server: &str) -> Option<Found> {
         self.upstreams.catalog.find(&self.catalog_name(server)?)
     }
 
-    /// Where the catalog keeps what the server says to clients like this one.
+    /// Name of the catalog entry for a server as clients like this one see it.
     pub(super) fn catalog_name(&self, server: &str) -> Option<Name> {
         let profile = self.client.list_profile(self.server_set.sharing(server));
         self.server_set.catalog_name(server, &self.scope.who().principal, profile)
     }
 
-    /// With whom this client shares a server: an agent without a name has only this session.
+    /// Effective sharing of a server: without a named agent, the agent is only this session.
     pub(super) fn shares(&self, server: &str) -> Sharing {
         match self.server_set.sharing(server) {
             Sharing::Agent if self.scope.who().agent.is_none() => Sharing::Session,
@@ -326,7 +327,7 @@ impl Session {
     }
 }
 
-/// The id of a request, as a value that does not keep the bytes of a large request.
+/// Id of a request, as a value that does not keep the bytes of a large request alive.
 fn id_of(request: &Frame, counted: &Counted) -> Bytes {
     let id = message::request_id(request);
     match counted {

@@ -1,4 +1,4 @@
-//! When a client is asked for its roots, and what follows from them.
+//! The client's roots: when the session asks for them, and how they decide which instances it shares.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Route, Session};
 use crate::upstream::Downstream as _;
 
 impl Session {
-    /// The client is ready: it is asked for its roots if it shares a server with other clients of its agent.
+    /// Asks an initialized client for its roots, if it shares a server with other clients of its agent.
     pub(super) fn ask_roots_if_shared(&mut self) {
         let shares = |server: &Arc<str>| self.shares(server) == Sharing::Agent;
         let is_shared = match &self.route {
@@ -23,15 +23,16 @@ impl Session {
         }
     }
 
-    /// Asks a client that has roots for them, unless it was asked before.
+    /// Asks a client with the roots capability for its roots, unless it was asked before.
     pub(super) fn ask_roots_once(&self) {
         if self.client.has_roots() && !self.client.roots().is_asked() {
             self.client.ask_roots(self.limits.roots);
         }
     }
 
-    /// The client has other roots. Servers of its own are told; it is asked for those that decide what it shares, and the
-    /// next request takes a new lease. Calls under way stay where they are.
+    /// Handles `notifications/roots/list_changed`. Exclusive instances get the notification. If roots decide which
+    /// instances the client shares, the session asks for them again and releases those leases, so that the next
+    /// request acquires a new one. Calls in flight stay where they are.
     pub(super) fn change_roots(&mut self, frame: &Frame) {
         self.pass_on(frame);
         if !self.client.has_roots() || !self.client.roots().is_asked() {
@@ -48,7 +49,8 @@ impl Session {
         }
     }
 
-    /// Gives the lease of a server back. What the client subscribes to is asked for with the next one.
+    /// Releases the lease on a server. If the client has subscriptions there, acquires another lease, which renews
+    /// them.
     pub(super) fn let_go(&mut self, server: &Arc<str>) {
         let Some(Link::LeasedInstance(leased)) = self.links.remove(server) else { return };
         leased.unwatch();
@@ -65,8 +67,8 @@ impl Session {
         }
     }
 
-    /// What the client demands, as far as that is known now. A listing does not wait for the roots: they do not matter for
-    /// what a server offers.
+    /// The client's demand, as far as it is known now. Listings do not wait for the roots, which do not change what a
+    /// server offers.
     pub(super) fn demand_now(&self, server: &str) -> Demand {
         let roots = self.client.roots().told().filter(|_| self.shares(server) == Sharing::Agent);
         match (roots, self.client.initialize()) {

@@ -1,4 +1,4 @@
-//! The resources that a client wants to hear of. One subscription at the server serves all clients.
+//! Resource subscriptions of a client. One subscription at the server serves all clients of an instance.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::protocol::message::{self, code};
 use crate::protocol::uris::Style;
 use crate::upstream::Downstream as _;
 
-/// Resources that one client may want to hear of at a time.
+/// Most subscriptions of one client at a time.
 const MOST: usize = 1024;
-/// The longest URI of one of them, in bytes.
+/// Longest URI of a subscription, in bytes.
 const LONGEST: usize = 8 << 10;
 
 impl Session {
@@ -28,7 +28,7 @@ impl Session {
             let text = format!("at most {MOST} subscriptions, to URIs of at most {LONGEST} bytes");
             return self.client.fail(&parcel.id(), code::INVALID_PARAMS, &text, None);
         }
-        // Without an instance it is asked for when there is one.
+        // Without a lease the request is queued, and comes here again once there is one.
         if let Some(leased) = self.leased(server).cloned() {
             if !self.hold(&topic, style, &leased) {
                 let id = parcel.id();
@@ -54,16 +54,16 @@ impl Session {
         }
     }
 
-    /// Notes that the client wants to hear of it. Whether the server has to be told.
+    /// Stores a subscription, and keeps the instance in use. Returns whether the server has to be asked.
     fn hold(&self, topic: &Topic, style: Style, leased: &LeasedInstance) -> bool {
-        // An instance that is about to go is followed by one that is held.
+        // If the instance is being retired, `resubscribe` does this with its successor.
         let in_use = leased.lease.hold().ok();
         let subscription = Subscription { style: style.clone(), in_use };
         self.client.subscriptions().insert(topic.clone(), subscription);
         leased.attachment.upstream.subscribe(&topic.1, &leased.attachment.client, style)
     }
 
-    /// A new instance knows nothing of what the last one was asked for.
+    /// Renews the client's subscriptions at a new instance.
     pub(super) fn resubscribe(&mut self, server: &Arc<str>, leased: &LeasedInstance) {
         let upstream = &leased.attachment.upstream;
         for (topic, style) in self.client.topics(|of| *of == **server) {
@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// A client that has come back wants to hear of what it wanted to hear of.
+    /// Acquires leases for the subscriptions of a client that has come back.
     pub(super) fn take_up(&mut self) {
         for ((server, _), _) in self.client.topics(|_| true) {
             self.acquire(&server);

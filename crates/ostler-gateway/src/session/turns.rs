@@ -1,4 +1,9 @@
-//! Calls that have to wait for their turn at an instance.
+//! Turns: when a request may begin at its instance.
+//!
+//! Two things limit that: the concurrency limit of the server (`maxConcurrency`, a `Turn` of the keeper) and, at an
+//! instance that serves one calling session at a time, the calls of other sessions (a `CallerPermit`). If both are
+//! free, the request is sent at once. Otherwise the session moves to another instance if it may, at most once for
+//! each request, or a task waits for the permits, no longer than the keeper's queue timeout.
 
 use std::sync::Arc;
 
@@ -13,15 +18,15 @@ use crate::client::Location;
 use crate::protocol::message::code;
 use crate::upstream::{CallerPermit, Downstream};
 
-/// What a call needs to begin at an instance.
+/// Permits that a call needs to begin at an instance.
 pub(super) struct CallPermit {
     pub(super) turn: Turn,
-    /// Of an instance that serves one calling session at a time.
+    /// For an instance that serves one calling session at a time.
     pub(super) caller_permit: Option<CallerPermit>,
 }
 
 impl LeasedInstance {
-    /// What a call of this client needs, if it can be had at once.
+    /// Permit for a call of this client, if it is free now.
     fn try_permit(&self) -> Option<CallPermit> {
         let upstream = &self.attachment.upstream;
         let caller_permit = if upstream.has_one_caller() {
@@ -32,7 +37,7 @@ impl LeasedInstance {
         Some(CallPermit { turn: self.lease.try_turn()?, caller_permit })
     }
 
-    /// The same, waited for. Its place in the order of calls is that of now.
+    /// Waits for a permit. The place in the caller queue is taken now, not when the future is polled first.
     fn permit(&self) -> impl Future<Output = CallPermit> + Send + use<> {
         let upstream = &self.attachment.upstream;
         let caller_permit =
@@ -40,7 +45,7 @@ impl LeasedInstance {
         let lease = self.lease.clone();
         async move {
             let caller_permit = match caller_permit {
-                // The queue drops a place only after its request was given up.
+                // The queue drops an entry only after its request was withdrawn.
                 Some(caller_permit) => caller_permit.await.ok(),
                 None => None,
             };
@@ -50,7 +55,7 @@ impl LeasedInstance {
 }
 
 impl Session {
-    /// Sends a request when it is its turn.
+    /// Sends a request as soon as its instance may take it.
     pub(super) fn send_in_turn(
         &mut self,
         server: &Arc<str>,
@@ -81,7 +86,7 @@ impl Session {
         self.client.calls().wait_at(&id, Location::Task(output));
     }
 
-    /// It is the turn of a request, or it has waited for too long.
+    /// Sends a request that has its permit, or fails it after the timeout.
     pub(super) fn take_turn(
         &mut self,
         server: &Arc<str>,
@@ -105,8 +110,8 @@ impl Session {
         }
     }
 
-    /// Whether there is or can be an instance that no other session has calls with. A session with subscriptions stays
-    /// where they are.
+    /// Whether the session may take another lease for this request: an instance without calls of other sessions
+    /// exists or can be started. A session with subscriptions stays with its instance.
     fn may_move(&self, server: &Arc<str>, leased: &LeasedInstance, parcel: &Parcel) -> bool {
         let can_be_elsewhere = || {
             let demand = Demand { is_undivided: true, ..self.demand_now(server) };

@@ -1,10 +1,11 @@
-//! Which server a URI belongs to, for clients that see all servers as one.
+//! Owners of resource URIs, for clients that see all servers as one.
 //!
-//! The first server that has listed a URI owns it, and the first one whose template begins with a text owns all URIs that
-//! begin with it and are not owned already. Whatever another server lists later under such a URI is shown under a qualified
-//! one ([`uris`](crate::protocol::uris)). There is one record for each principal, kept as long as the gateway runs: so neither the
-//! order in which servers start nor their names decide whose a URI is, and a server that is away loses none.
-//! The record holds hashes, not URIs.
+//! The first server that lists a URI owns it. The first server with a template of some prefix owns all URIs with that
+//! prefix that have no owner yet. If another server lists such a URI later, the client sees it with a qualified URI
+//! ([`uris`](crate::protocol::uris)).
+//!
+//! There is one record for each principal, kept as long as the gateway runs. So neither restarts nor the names of
+//! servers change the owner of a URI, and a server that is stopped loses none. Listed URIs are stored as hashes.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,25 +15,25 @@ use std::sync::Arc;
 
 use crate::protocol::uris;
 
-/// URIs that one server may own. What it lists beyond them is qualified.
+/// Most URIs that one server may own. Further ones are qualified.
 const MOST_URIS: usize = 50_000;
-/// Beginnings of URIs that one server may own.
+/// Most prefixes of URIs that one server may own.
 const MOST_PREFIXES: usize = 1000;
-/// The longest beginning that can be owned, in bytes.
+/// Longest prefix that can be owned, in bytes.
 const LONGEST_PREFIX: usize = 4096;
 
-/// The record of one principal.
+/// URI owners for the clients of one principal.
 #[derive(Debug, Default)]
 pub(crate) struct UriOwners {
     hasher: RandomState,
-    /// By the hash of a URI.
+    /// Owners by the hash of the URI.
     uris: HashMap<u64, Arc<str>>,
-    /// No two of different servers begin with each other.
+    /// Owners by prefix. No prefix of one server begins with a prefix of another.
     prefixes: BTreeMap<String, Arc<str>>,
     counts: HashMap<Arc<str>, Count>,
 }
 
-/// How much a server owns.
+/// Number of URIs and prefixes that a server owns.
 #[derive(Debug, Default)]
 struct Count {
     uris: usize,
@@ -40,19 +41,19 @@ struct Count {
 }
 
 impl UriOwners {
-    /// The server that a URI belongs to.
+    /// The server that owns a URI.
     pub(crate) fn owner(&self, uri: &str) -> Option<&Arc<str>> {
         self.uris.get(&self.hasher.hash_one(uri)).or_else(|| self.covering(uri))
     }
 
-    /// Whether a template of this server can be expanded to URIs that are its own.
+    /// Whether URIs made from this template belong to this server.
     pub(crate) fn owns_template(&self, server: &str, template: &str) -> bool {
         let owner = prefix_of(template).and_then(|prefix| self.covering(prefix));
         owner.is_some_and(|owner| **owner == *server)
     }
 
-    /// A server lists these URIs. `is_there` says whether a server is still part of the configuration: what belongs to
-    /// one that is not can be had by others.
+    /// Claims the URIs that a server lists. `is_there` tells whether an owner is still configured: URIs of removed
+    /// servers can be claimed by others.
     pub(crate) fn claim(
         &mut self,
         server: &Arc<str>,
@@ -74,7 +75,7 @@ impl UriOwners {
         }
     }
 
-    /// A server lists this template.
+    /// Claims the prefix of a template that a server lists.
     pub(crate) fn claim_template(
         &mut self,
         server: &Arc<str>,
@@ -82,7 +83,7 @@ impl UriOwners {
         is_there: impl Fn(&str) -> bool,
     ) {
         let Some(prefix) = prefix_of(template) else { return };
-        // What servers own that are not part of the configuration any more is free.
+        // Prefixes of removed servers can be claimed by others.
         while let Some((own, owner)) = self.conflict(prefix, server) {
             if is_there(&owner) {
                 return;
@@ -97,7 +98,7 @@ impl UriOwners {
         }
     }
 
-    /// A beginning that another server owns and that begins with this one, or this one with it.
+    /// A prefix of another server that begins with this one, or that this one begins with.
     fn conflict(&self, prefix: &str, server: &Arc<str>) -> Option<(String, Arc<str>)> {
         let from: (Bound<&str>, Bound<&str>) = (Bound::Included(prefix), Bound::Unbounded);
         let within = self.prefixes.range::<str, _>(from);
@@ -125,7 +126,7 @@ impl UriOwners {
         self.count(server).uris += 1;
     }
 
-    /// Makes room for what a server lists now.
+    /// Drops the URIs that a server no longer lists, to make room for new ones.
     fn forget_unlisted(&mut self, server: &Arc<str>, listed: &[String]) {
         let listed: HashSet<u64> = listed.iter().map(|uri| self.hasher.hash_one(uri)).collect();
         self.uris.retain(|hash, owner| owner != server || listed.contains(hash));
@@ -133,7 +134,7 @@ impl UriOwners {
         self.count(server).uris = left;
     }
 
-    /// The owner of what a URI begins with.
+    /// The server that owns a prefix of this URI.
     fn covering(&self, uri: &str) -> Option<&Arc<str>> {
         self.covering_entry(uri).map(|(_, owner)| owner)
     }
@@ -146,7 +147,8 @@ impl UriOwners {
             if bound.starts_with(prefix.as_str()) {
                 return Some((prefix, owner));
             }
-            // Whatever is between this and the URI begins with what both have in common, or is no beginning of it.
+            // Any other prefix of the URI sorts before this entry, so it is a prefix of what the entry and the URI
+            // have in common.
             let pairs = bound.char_indices().zip(prefix.chars());
             let common = pairs.take_while(|((_, one), other)| one == other).last();
             bound = common.map_or("", |((at, letter), _)| &bound[..at + letter.len_utf8()]);
@@ -154,7 +156,7 @@ impl UriOwners {
     }
 }
 
-/// What all URIs of a template begin with, if that can be owned: it has to say at least which scheme.
+/// The prefix of all URIs of a template, if it can be owned: it must contain the scheme.
 fn prefix_of(template: &str) -> Option<&str> {
     let prefix = template.split('{').next()?;
     let (scheme, _) = prefix.split_once(':')?;
@@ -191,7 +193,7 @@ mod tests {
         assert_eq!(owner(&uri_owners, "x:1"), Some("b"));
         assert_eq!(owner(&uri_owners, "x:2"), Some("a"));
         assert_eq!(owner(&uri_owners, "x:3"), None);
-        // Until it is not part of the configuration any more.
+        // A removed server loses its URIs.
         uri_owners.claim(&server("a"), &["x:1".to_owned()], |name| name != "b");
         assert_eq!(owner(&uri_owners, "x:1"), Some("a"));
     }
@@ -220,7 +222,7 @@ mod tests {
         assert!(uri_owners.owns_template("b", "file:///home/{a}/{b}"));
         assert!(!uri_owners.owns_template("a", "file:///home/me/{path}"));
         assert!(!uri_owners.owns_template("a", "{+any}"));
-        // Those that are gone make room.
+        // A removed server loses its prefixes.
         uri_owners.claim_template(&server("a"), "file:///{path}", |name| name != "b");
         assert_eq!(owner(&uri_owners, "file:///home/me/x"), Some("a"));
     }
@@ -256,7 +258,7 @@ mod tests {
         };
         uri_owners.claim(&server("a"), &uris(0), |_| true);
         assert_eq!(uri_owners.uris.len(), MOST_URIS);
-        // What it does not list any more makes room for what it lists now.
+        // URIs that are no longer listed make room for new ones.
         uri_owners.claim(&server("a"), &uris(MOST_URIS * 2), |_| true);
         assert_eq!(uri_owners.uris.len(), MOST_URIS);
         assert_eq!(owner(&uri_owners, &format!("x:{}", MOST_URIS * 2)), Some("a"));

@@ -1,4 +1,4 @@
-//! The clients that use an instance.
+//! Clients that are attached to an instance.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -10,15 +10,15 @@ use super::{Downstream, Upstream};
 use crate::mutex::lock;
 use crate::transport::Priority;
 
-/// How many more there may be than at the last look before those that have gone are removed.
+/// Growth beyond twice the attached clients before entries of detached ones are removed.
 const SPARE: usize = 16;
 
-/// A client's use of one instance.
+/// One client's use of one instance.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     pub(crate) client: Arc<dyn Downstream>,
     pub(crate) upstream: Arc<Upstream>,
-    /// Its calls that are with the instance, the oldest first, by the client's ids.
+    /// The client's calls in flight at the instance, the oldest first, with the client's ids.
     calls: Mutex<BTreeMap<CallId, Bytes>>,
 }
 
@@ -27,33 +27,33 @@ impl Attachment {
         Self { client, upstream, calls: Mutex::default() }
     }
 
-    /// A call is with the instance from now on.
+    /// Adds a call that is sent to the instance.
     pub(crate) fn begin(&self, call: CallId, id: Bytes) {
         lock(&self.calls).insert(call, id);
     }
 
-    /// A call is no longer with the instance.
+    /// Removes a call that has ended.
     pub(crate) fn end(&self, call: CallId) {
         lock(&self.calls).remove(&call);
     }
 
-    /// Whether the client waits for the instance.
+    /// Whether the client has calls in flight at the instance.
     pub(crate) fn is_busy(&self) -> bool {
         !lock(&self.calls).is_empty()
     }
 
-    /// Tells the client what came up in the instance, most likely because of what it asked first.
+    /// Sends the client a message of the instance, as related to its oldest call, which is the most likely cause.
     pub(crate) fn send(&self, line: Bytes, weight: Priority) {
         let first = lock(&self.calls).first_key_value().map(|(_, id)| id.clone());
         self.client.send(line, first.as_deref(), weight);
     }
 }
 
-/// The clients that use an instance.
+/// Clients that are attached to an instance.
 #[derive(Debug, Default)]
 pub(super) struct Attachments {
     all: Vec<Weak<Attachment>>,
-    /// With so many, those that have gone are removed.
+    /// Length at which entries of detached clients are removed.
     most: usize,
 }
 
@@ -66,22 +66,22 @@ impl Attachments {
         self.all.push(Arc::downgrade(attachment));
     }
 
-    /// Those that are there.
+    /// All attached clients.
     pub(super) fn all(&self) -> impl Iterator<Item = Arc<Attachment>> {
         self.all.iter().filter_map(Weak::upgrade)
     }
 
-    /// Whether there is one of which this is true.
+    /// Whether an attached client satisfies `is`.
     pub(super) fn any(&self, is: impl Fn(&Attachment) -> bool) -> bool {
         self.all().any(|one| is(&one))
     }
 
-    /// The one that was added last.
+    /// The client that was attached last.
     pub(super) fn last(&self) -> Option<Arc<Attachment>> {
         self.all.iter().rev().find_map(Weak::upgrade)
     }
 
-    /// The only one of which this is true.
+    /// The only attached client that satisfies `is`.
     pub(super) fn only(&self, is: impl Fn(&Attachment) -> bool) -> Option<Arc<Attachment>> {
         let mut found = self.all().filter(|one| is(one));
         found.next().filter(|_| found.next().is_none())

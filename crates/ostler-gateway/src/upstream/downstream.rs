@@ -1,4 +1,4 @@
-//! A client, as the instances that it uses know it.
+//! The interface of a client to the instances that it uses.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use bytes::Bytes;
 use super::ServerRequest;
 use crate::transport::Priority;
 
-/// A client, as the instances that it uses know it.
+/// A client, as the instances that it uses see it.
 pub(crate) trait Downstream: fmt::Debug + Send + Sync {
-    /// Tells two clients apart.
+    /// Unique number of the client.
     fn number(&self) -> u64;
 
-    /// The capabilities that it has told in its handshake, as JSON; empty before that.
+    /// Capabilities from the client's handshake, as JSON; empty before it.
     fn capabilities(&self) -> Bytes;
 
-    /// The least severe level that it wants to hear; 0 is all.
+    /// Least severe log level that the client wants; 0 is all.
     fn log_level(&self) -> u8;
 
-    /// Sends it a message that relates to its request with this id, or to the session as a whole.
+    /// Sends the client a message that relates to its request with this id, or to the session as a whole.
     fn send(&self, line: Bytes, related: Option<&[u8]>, priority: Priority);
 
-    /// Notes what a server asks it. Returns the number under which the client is asked.
+    /// Stores a server request. Returns the id under which the client gets it.
     fn expect_answer(&self, asked: ServerRequest) -> u64;
 
-    /// The server no longer wants to know what it has asked under this number. Returns whether it was not answered yet.
+    /// Removes the server request with this id, which the server has cancelled. Returns whether it was still open.
     fn withdraw_request(&self, number: u64) -> bool;
 
-    /// The server works on the call with this id, so that the call may take longer.
+    /// Extends the deadline of the call with this id, because the server reports progress.
     fn prolong(&self, id: &[u8]);
 }

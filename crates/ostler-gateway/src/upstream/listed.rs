@@ -1,4 +1,4 @@
-//! What an instance has listed, and for whom the catalog keeps it.
+//! Lists of an instance, and the catalog entries that have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use super::Upstream;
 use crate::catalog::{Catalog, Name, Subject};
 use crate::mutex::lock;
 
-/// What one instance has listed.
+/// Lists of one instance.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     lists: BTreeMap<&'static str, List>,
-    /// The places in the catalog that it is kept at: one for each principal that has used the instance.
+    /// Names of the instance's catalog entries: one for each principal that has used the instance.
     names: BTreeSet<Name>,
 }
 
@@ -23,13 +23,13 @@ struct List {
 }
 
 impl Upstream {
-    /// Keeps what the instance says of itself at this place of the catalog, from its handshake on.
+    /// Adds a catalog entry for the instance, with its handshake and its lists; later lists update the entry.
     pub(crate) fn describe_as(&self, name: &Name, catalog: &Catalog) {
         let mut listed = lock(&self.listed);
         if !listed.names.insert(name.clone()) {
             return;
         }
-        // Held meanwhile: a list that comes now is learned after these.
+        // `listed` stays locked, so that a newer list reaches the catalog after these.
         catalog.learn(name, |known| {
             known.set_initialize(self.initialize.clone());
             for (method, list) in &listed.lists {
@@ -40,7 +40,7 @@ impl Upstream {
         });
     }
 
-    /// The instance has listed something. Returns the places in the catalog that had another list before.
+    /// Stores a list of the instance. Returns the names of catalog entries that had another list before.
     pub(crate) fn set_list(
         &self,
         method: &'static str,
@@ -63,17 +63,17 @@ impl Upstream {
         listed.names.iter().filter(had_another).cloned().collect()
     }
 
-    /// Whose server it is, for each principal that has used it.
+    /// Catalog subjects of the server, one for each principal that has used the instance.
     pub(crate) fn subjects(&self) -> BTreeSet<Subject> {
         lock(&self.listed).names.iter().map(|name| name.subject.clone()).collect()
     }
 
-    /// A list that only the session of this instance may see.
+    /// A list of the instance, for its session only.
     pub(crate) fn own_list(&self, method: &str) -> Option<Bytes> {
         lock(&self.listed).lists.get(method).map(|list| list.result.clone())
     }
 
-    /// Whether a list stays with the instance: the resources of one session are no other's to see.
+    /// Whether the catalog must not have a list: the resources of an exclusive instance are for its session only.
     fn keeps_to_itself(&self, method: &str) -> bool {
         self.is_exclusive() && method == "resources/list"
     }

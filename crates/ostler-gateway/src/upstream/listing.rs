@@ -1,7 +1,7 @@
-//! Starts that were begun to learn what servers offer.
+//! Listings: starts of servers to learn what they offer.
 //!
-//! The gateway owns them: a client that leaves or stops waiting changes nothing, and its successor finds the result in
-//! the catalog. There is one at a time for each server and profile, however many clients ask.
+//! The gateway owns listings: one goes on if its client leaves or stops waiting, and the next client finds the result
+//! in the catalog. There is at most one at a time for each server and profile, however many clients ask.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,43 +15,43 @@ use crate::catalog::{Name, Subject};
 use crate::mutex::lock;
 use crate::variant;
 
-/// Failures that are remembered at most. With more all of them are forgotten, and the servers tried again.
+/// Most failures that are remembered. With more, all are forgotten and their servers tried again.
 const MOST_FAILURES: usize = 1024;
 
-/// The listings of all servers.
+/// Listings of all servers.
 #[derive(Default)]
 pub(crate) struct Listings {
     attempts: Mutex<HashMap<Subjects, Attempt>>,
-    /// Those that no task carries out yet.
+    /// Listings that no task carries out yet.
     begun: Mutex<Vec<Begun>>,
     wake: Notify,
 }
 
-/// One server as it shows itself to one profile.
+/// Key of a listing: a server of a principal, and the profile of the clients.
 type Subjects = (Subject, Arc<str>);
 
-/// The state of a listing; one that has succeeded is forgotten, because the catalog has its result.
+/// State of a listing. A successful one is removed, because the catalog has its result.
 #[derive(Clone, Debug)]
 pub(crate) enum Attempt {
-    /// It is under way.
+    /// The listing is under way.
     Running {
-        /// Whether no earlier one has failed, so that it is worth waiting for.
+        /// Whether no earlier listing has failed, so that clients' lists wait for this one.
         is_first: bool,
     },
-    /// The last one has failed.
+    /// The last listing has failed.
     Failed(StartFailure),
 }
 
-/// Why a server could not be listed.
+/// Reason why a server could not be listed.
 #[derive(Clone, Debug)]
 pub(crate) struct StartFailure {
-    /// For programs: the reason of the JSON-RPC error.
+    /// Machine-readable reason in the JSON-RPC error.
     pub(crate) reason: &'static str,
-    /// For people.
+    /// Text for people.
     pub(crate) text: String,
 }
 
-/// A listing that waits for its instance.
+/// A listing that waits for its lease.
 pub(crate) struct Begun {
     pub(crate) name: Name,
     pub(crate) lease: Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>,
@@ -69,12 +69,12 @@ impl From<&AcquireError> for StartFailure {
 }
 
 impl Listings {
-    /// The state of a listing, unless it was never begun or has succeeded.
+    /// State of a listing; `None` if it was never begun or has succeeded.
     pub(crate) fn attempt(&self, name: &Name) -> Option<Attempt> {
         lock(&self.attempts).get(&subjects(name)).cloned()
     }
 
-    /// Begins a listing unless one is under way. `acquire` asks for the instance.
+    /// Begins a listing unless one is under way. `acquire` requests the lease.
     pub(crate) fn begin<F>(&self, name: Name, acquire: impl FnOnce() -> F)
     where
         F: Future<Output = Result<Lease, AcquireError>> + Send + 'static,
@@ -104,7 +104,7 @@ impl Listings {
         }
     }
 
-    /// A listing is over.
+    /// Stores the result of a listing.
     pub(crate) fn finish(&self, name: &Name, result: Result<(), StartFailure>) {
         let mut attempts = lock(&self.attempts);
         attempts.remove(&subjects(name));

@@ -1,4 +1,10 @@
-//! An instance, as clients' sessions know it: who uses it, and who gets what it says.
+//! One instance, as sessions use it.
+//!
+//! The keeper runs instances and delivers their messages; this module decides which client gets a message. Each
+//! client has an `Attachment` for every instance that it uses. Progress goes to the client of the call, and updates
+//! of resources go to their subscribers. Log messages and server requests go to the owner: the only attached client,
+//! or the only one with calls in flight. Log messages without an owner are dropped, and server requests without an
+//! owner are refused. Changed lists are reported to `Upstreams`, which has them fetched again.
 
 mod attachments;
 mod downstream;
@@ -39,43 +45,46 @@ use crate::protocol::message::{self, code};
 use crate::protocol::params;
 use crate::transport::Priority;
 
-/// One instance.
+/// One instance, with its clients and its open requests to them.
 pub(crate) struct Upstream {
     talk: Talk,
-    /// What it answered to the handshake.
+    /// Result of the handshake.
     initialize: Bytes,
     attachments: Mutex<Attachments>,
+    /// Recipients of progress, by the number of the call.
     progress: Mutex<HashMap<u64, Progress>>,
-    /// Who wants to hear of changes of which resource.
+    /// Subscribers by the URI of the resource.
     subscribers: Mutex<BTreeMap<String, Subscribers>>,
+    /// Log level that was set last, if any.
     log_level: Mutex<Option<u8>>,
-    /// What it has asked its clients, by its own ids.
+    /// Server requests without a response, by the server's ids.
     open_requests: Mutex<HashMap<Bytes, OpenRequest>>,
-    /// Who was sent elsewhere, by the server's own name for that.
+    /// Clients with an open URL elicitation, by the server's id of it.
     elicitations: Mutex<HashMap<String, Weak<dyn Downstream>>>,
     roots: Mutex<CommonRoots>,
     has_one_caller: AtomicBool,
     sole_caller: Mutex<SoleCaller>,
-    /// Its lists that were not asked for yet.
+    /// List methods of the server that were not called yet.
     unlisted: watch::Sender<Vec<&'static str>>,
     listed: Mutex<Listed>,
 }
 
-/// Who gets the progress of a call.
+/// Recipient of the progress of a call.
 struct Progress {
     client: Arc<dyn Downstream>,
-    /// The client's own token.
+    /// The client's progress token.
     token: Bytes,
-    /// The client's own id of the call.
+    /// The client's id of the call.
     id: Bytes,
 }
 
-/// What a message is about, if the gateway has to do something about it.
+/// Effect of a server's message that goes beyond this instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// One of its lists is different.
+    /// This list has changed.
     List(&'static str),
-    /// Several sessions have calls with it, and nothing says whose its request is, which is not answered yet.
+    /// Several sessions have calls with the instance, so its request has no single owner. The request is not answered
+    /// yet.
     NoOwner,
 }
 
@@ -102,19 +111,19 @@ impl Upstream {
         upstream
     }
 
-    /// The lists that it has and that were not asked for yet.
+    /// Lists of the server that were not fetched yet.
     pub(crate) fn lists(&self) -> Vec<&'static str> {
         self.unlisted.borrow().clone()
     }
 
-    /// It has been asked for a list.
+    /// Marks a list as fetched.
     pub(crate) fn has_listed(&self, method: &str) {
         self.unlisted.send_modify(|lists| lists.retain(|list| *list != method));
     }
 
-    /// Waits until it has been asked for each of its lists.
+    /// Waits until all lists were fetched.
     pub(crate) async fn listed(&self) {
-        // It can't close while it is borrowed.
+        // The sender can't close while it is borrowed.
         let _ = self.unlisted.subscribe().wait_for(Vec::is_empty).await;
     }
 
@@ -126,32 +135,32 @@ impl Upstream {
         &self.initialize
     }
 
-    /// Whether it has said under `path` that it can do something.
+    /// Whether the server has the capability at `path`.
     pub(crate) fn can(&self, path: &[&str]) -> bool {
         let path: Vec<&str> = std::iter::once("capabilities").chain(path.iter().copied()).collect();
         let found = message::find(&self.initialize, 0..self.initialize.len(), &path);
         found.is_some_and(|edges| !matches!(&self.initialize[edges], b"false" | b"null"))
     }
 
-    /// Whether it says by itself when one of its lists has changed, so that what is known stays true.
+    /// Whether the server announces changes of this list, so that the catalog's copy stays valid.
     pub(crate) fn vouches_for(&self, list: &str) -> bool {
         let capability = list.split('/').next().unwrap_or_default();
         self.can(&[capability, "listChanged"])
     }
 
-    /// Whether it belongs to one client alone.
+    /// Whether the instance belongs to one session or one call.
     pub(crate) fn is_exclusive(&self) -> bool {
         matches!(self.talk.key().whose, Whose::Session(_) | Whose::Lease(_))
     }
 
-    /// A client begins to use it.
+    /// Attaches a client.
     pub(crate) fn attach(self: &Arc<Self>, client: Arc<dyn Downstream>) -> Arc<Attachment> {
         let attachment = Arc::new(Attachment::new(client, Arc::clone(self)));
         lock(&self.attachments).add(&attachment);
         attachment
     }
 
-    /// Passes the progress of a call on to its client.
+    /// Registers the client that gets the progress of a call.
     pub(crate) fn expect_progress(
         &self,
         call: CallId,
@@ -168,7 +177,7 @@ impl Upstream {
         drop(progress);
     }
 
-    /// A message that is no answer.
+    /// Handles a message of the server that is not a response.
     pub(crate) fn hear(self: &Arc<Self>, message: &Frame) -> Option<Change> {
         let unclear = params::check(message).err().map(|unclear| unclear.to_string());
         match (message.kind(), unclear) {
@@ -183,7 +192,7 @@ impl Upstream {
                 self.say(&message::answer(message.id(), b"{}"));
             }
             (Kind::Request, None) => return self.ask(message),
-            // It expects no answer, and is nothing that could be passed on.
+            // Invalid notifications and stray responses are dropped: the server expects no response.
             (Kind::Notification | Kind::Answer, _) => {}
         }
         None
@@ -200,7 +209,7 @@ impl Upstream {
             b"notifications/prompts/list_changed" => return Some(Change::List("prompts/list")),
             b"notifications/resources/list_changed" => return Some(Change::List("resources/list")),
             _ => {
-                // On a shared instance it has no single owner.
+                // With several clients an unknown notification has no single owner.
                 if let Some(only) = self.only_one() {
                     only.send(message.line(), Priority::Droppable);
                 }
@@ -209,16 +218,16 @@ impl Upstream {
         None
     }
 
-    /// Answers a request of the server that is not passed on.
+    /// Answers a request of the server with an error.
     fn refuse(&self, request: &Frame, code: i32, text: &str) {
         self.say(&message::error(request.id(), code, text, None));
     }
 
-    /// Answers, or says something without being asked.
+    /// Sends the server a response or a notification.
     pub(crate) fn say(&self, line: &[u8]) {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         if let Ok(message) = Frame::parse(Bytes::copy_from_slice(line)) {
-            // A server that has gone needs no answer.
+            // An instance that has ended needs no message.
             let _ = self.talk.notify(&message);
         }
     }
@@ -237,13 +246,13 @@ impl Upstream {
     fn pass_log(&self, message: &Frame) {
         let level = message::text_param(message, &["level"]);
         let level = level.as_deref().and_then(log_level::severity).unwrap_or(u8::MAX);
-        // What was said on behalf of one client is no other's business.
+        // A log message on behalf of one client must not reach another one.
         if let Some(owner) = self.owner().filter(|owner| level >= owner.client.log_level()) {
             owner.send(message.line(), Priority::Droppable);
         }
     }
 
-    /// Asks for something without waiting for the answer.
+    /// Sends the server a request without waiting for the response.
     pub(crate) fn request(&self, method: &str, params: &str) {
         let id = format!("ostler-{method}");
         let line =
@@ -253,8 +262,7 @@ impl Upstream {
         }
     }
 
-    /// The level that has to be asked for so that everybody hears what they want, if it is another one
-    /// than before.
+    /// The least severe log level that a client wants, if it is not the one that was set last.
     pub(crate) fn merge_log_level(&self) -> Option<u8> {
         let wanted = lock(&self.attachments).all().map(|one| one.client.log_level()).min()?;
         let mut level = lock(&self.log_level);

@@ -1,4 +1,10 @@
-//! Where instances meet clients: how an instance becomes ready, and where what it says goes.
+//! All ready instances, and the handshake that makes them ready.
+//!
+//! The keeper calls `Upstreams` as `Handshake`, to initialize a new instance, and as `Listener`, with each server
+//! message that is not a response. An instance is registered before it gets `notifications/initialized`, so that its
+//! first requests are not lost. Then all of its lists count as stale: `Router::tend` takes them from `stale_lists`,
+//! fetches them and updates the catalog. `list_changed` notifications take the same path. A listing (`list_all`)
+//! holds a lease until all lists of its instance were fetched.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -20,19 +26,22 @@ use crate::protocol::message;
 use crate::protocol::version;
 use crate::variant;
 
-/// For an answer to the handshake; the server's own start limit is usually shorter.
+/// Time limit for the response to the handshake; the server's own start limit is usually shorter.
 const HANDSHAKE_LIMIT: Duration = Duration::from_hours(1);
 
-/// For all lists of a server, which are asked for at the same time.
+/// Time limit for all lists of a server, which are fetched concurrently.
 const ALL_LISTS: Duration = LIST_LIMIT.saturating_add(Duration::from_secs(5));
 
-/// All instances that are ready, and what is known of servers.
+/// All ready instances, and the catalog.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     pub(crate) catalog: Catalog,
     pub(crate) listings: Listings,
+    /// Ready instances, by their numbers.
     ready: Mutex<HashMap<u64, Arc<Upstream>>>,
+    /// Lists to fetch again: the number of the instance, and the list method.
     stale: Mutex<BTreeSet<(u64, &'static str)>>,
+    /// Wakes `stale_lists`.
     changed: Notify,
 }
 
@@ -47,7 +56,7 @@ impl Upstreams {
         lock(&self.ready).get(&number).cloned()
     }
 
-    /// What the instance of a session has listed for that session only.
+    /// List of a session's own instance, for that session only.
     pub(crate) fn own_list(&self, server: &str, session: u64, method: &str) -> Option<Bytes> {
         let upstreams = lock(&self.ready);
         let is_own = |upstream: &&Arc<Upstream>| {
@@ -62,9 +71,9 @@ impl Upstreams {
         drop(upstream);
     }
 
-    /// Waits until lists have to be asked for again. Says which: several changes are one.
+    /// Waits until lists are stale, and then for `rest`, so that several changes are fetched once.
     pub(crate) async fn stale_lists(&self, rest: Duration) -> BTreeSet<(u64, &'static str)> {
-        // What was noted stays noted if this is dropped while it waits.
+        // Entries stay in `stale` if this future is dropped while it waits.
         while lock(&self.stale).is_empty() {
             self.changed.notified().await;
         }
@@ -72,7 +81,8 @@ impl Upstreams {
         std::mem::take(&mut lock(&self.stale))
     }
 
-    /// All instances of this server serve one calling session at a time from now on, also after a restart.
+    /// Makes all instances of this server serve one calling session at a time. The catalog remembers it for later
+    /// ones.
     fn serve_one_caller(&self, upstream: &Upstream) {
         let subjects = upstream.subjects();
         for subject in &subjects {
@@ -108,7 +118,7 @@ impl Upstreams {
         let initialized = message::notification("notifications/initialized", None);
         let initialized = Frame::parse(initialized.slice(..initialized.len() - 1));
         let initialized = initialized.map_err(|error| error.to_string())?;
-        // Known before it is told that it may ask, so that nothing that it asks is lost.
+        // Registered before the server may send requests, so that none is lost.
         let upstream = Arc::new(Upstream::new(talk.clone(), result));
         let lists = upstream.lists();
         lock(&self.ready).insert(talk.number(), upstream);
@@ -121,7 +131,7 @@ impl Upstreams {
 }
 
 impl Upstreams {
-    /// Carries a listing out: waits until its instance has listed what it offers, and lets go of it.
+    /// Carries out a listing: waits until the lists of its instance were fetched, and releases the lease.
     pub(crate) async fn list_all(&self, begun: Begun) {
         let Begun { name, lease } = begun;
         let lease = lease.await;
@@ -144,7 +154,7 @@ impl Upstreams {
         let upstream = self.upstream(lease.instance()).ok_or_else(ended)?;
         upstream.describe_as(name, &self.catalog);
         tokio::select! {
-            // A list that does not come in time is asked for again when a client needs it.
+            // A list that does not come in time is fetched again when a client needs it.
             _ = timeout(ALL_LISTS, upstream.listed()) => Ok(()),
             () = lease.left() => Err(ended()),
         }
@@ -168,7 +178,7 @@ impl Listener for Upstreams {
                 }
                 None => {}
             },
-            // Before it is ready only a sign of life can be answered.
+            // Before the handshake is done, only `ping` can be answered.
             None if message.kind() == Kind::Request && message.method() == b"ping" => {
                 let answer = message::answer(message.id(), b"{}");
                 if let Ok(answer) = Frame::parse(answer.slice(..answer.len() - 1)) {

@@ -1,4 +1,4 @@
-//! The roots that all clients of an instance have in common.
+//! Roots that all clients of a shared instance have in common.
 
 use bytes::Bytes;
 use ostler::Frame;
@@ -10,29 +10,30 @@ use crate::protocol::initialize;
 use crate::protocol::message::{self, code};
 use crate::protocol::roots::RootList;
 
-/// Requests of one server for roots that wait until they are known.
+/// Most `roots/list` requests of one instance that wait until the roots are known.
 const MOST: usize = 16;
 
-/// What an instance that several clients share is told of their roots.
+/// Roots of the clients that share an instance.
 #[derive(Debug)]
 pub(super) enum CommonRoots {
-    /// It was started before its clients' roots were known. These requests for them, by the server's own ids, wait.
+    /// The instance was started before its clients' roots were known. These `roots/list` requests wait, by the
+    /// server's ids.
     Unsettled(Vec<Bytes>),
     Settled(RootList),
 }
 
 impl CommonRoots {
-    /// Those that clients with this profile have.
+    /// Roots of clients with this profile.
     pub(super) fn of(profile: &str) -> Self {
         initialize::roots(profile).map_or(Self::Unsettled(Vec::new()), Self::Settled)
     }
 }
 
 impl Upstream {
-    /// Answers a server that several clients share with the roots that they have in common. No client is asked.
+    /// Answers `roots/list` of a shared instance with the roots that its clients have in common. No client is asked.
     pub(super) fn tell_roots(&self, request: &Frame) {
         let key = self.talk.key();
-        // Clients that share it with everybody have told it nothing, and have no roots in common.
+        // An instance for all clients was told no client's capabilities, and its clients have no common roots.
         if key.whose == Whose::Everybody || !initialize::has_roots(&key.profile) {
             return self.refuse(request, code::METHOD_NOT_FOUND, "its clients share no roots");
         }
@@ -47,7 +48,7 @@ impl Upstream {
         }
     }
 
-    /// A client with these roots begins to use the instance: from now on only such clients do.
+    /// Settles the roots when a client with these roots begins to use the instance: from now on only such clients do.
     pub(crate) fn settle_roots(&self, list: &RootList) {
         let mut roots = lock(&self.roots);
         if let CommonRoots::Unsettled(ids) = &mut *roots {
@@ -58,7 +59,7 @@ impl Upstream {
         }
     }
 
-    /// The server does not wait for this answer any more.
+    /// Drops a waiting `roots/list` request that the server has cancelled.
     pub(super) fn forget_roots_request(&self, id: &Bytes) {
         if let CommonRoots::Unsettled(ids) = &mut *lock(&self.roots) {
             ids.retain(|waiting| waiting != id);

@@ -1,4 +1,12 @@
-//! What a server asks its clients.
+//! Requests of a server to its clients, such as sampling, elicitation and roots.
+//!
+//! A request goes to the owner of the instance: its only client, or the only one with calls in flight. If the owner
+//! has the capability, the request is forwarded under an id of the gateway, and recorded twice: as `OpenRequest` at
+//! the instance, by the server's id, and as `ServerRequest` at the client, by the gateway's id. The client's
+//! response, the time limit, a cancellation or the end of the session closes both records.
+//!
+//! If several sessions have calls with the instance, the request is refused, and from then on the server serves one
+//! calling session at a time. The gateway itself answers `roots/list` of a shared instance.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -11,32 +19,32 @@ use crate::mutex::lock;
 use crate::protocol::message::{self, code};
 use crate::transport::Priority;
 
-/// For a client to answer what a server asks.
+/// Time limit for a client to answer a request of a server.
 pub(crate) const SERVER_REQUEST_LIMIT: Duration = Duration::from_mins(5);
-/// What one server may ask before it is answered.
+/// Most unanswered requests of one instance.
 const MOST_OPEN_REQUESTS: usize = 256;
-/// Clients that are sent elsewhere by one server at one time.
+/// Most open URL elicitations of one instance.
 const MOST_ELICITATIONS: usize = 1024;
 
-/// What a server has asked a client.
+/// Record of a forwarded request at its instance.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     of: Weak<Attachment>,
-    /// Under which the client was asked.
+    /// Id under which the client got the request.
     number: u64,
 }
 
-/// A request of a server that a client has to answer.
+/// Record of a forwarded request at the client that has to answer it.
 #[derive(Debug)]
 pub(crate) struct ServerRequest {
     upstream: Arc<Upstream>,
-    /// The server's own id.
+    /// The server's id of the request.
     pub(crate) id: Bytes,
     pub(crate) until: Instant,
 }
 
 impl ServerRequest {
-    /// Answers the server.
+    /// Closes the request, and sends the response to the server.
     pub(crate) fn answer(self, line: &[u8]) {
         self.upstream.close_request(&self.id);
         self.upstream.say(line);
@@ -65,7 +73,8 @@ impl Upstream {
         None
     }
 
-    /// Answers a request that could be for several sessions, after it was noted that this must not happen again.
+    /// Refuses a request that could be for several sessions, after the server was limited to one calling session at a
+    /// time.
     pub(crate) fn refuse_contended(&self, request: &Frame) {
         let text = "several sessions have calls with this server, so its request has no single owner; \
                     from now on it serves one session at a time";
@@ -104,12 +113,12 @@ impl Upstream {
         owner.send(message::splice(request.bytes(), edits), Priority::Required);
     }
 
-    /// A question has been answered, by whomever.
+    /// Removes the record of a request that was answered.
     pub(crate) fn close_request(&self, id: &[u8]) {
         lock(&self.open_requests).remove(id);
     }
 
-    /// Whom a request of the server is for: its only user, or the only one that waits for it.
+    /// The client that a request of the server is for: the only one, or the only one with calls in flight.
     pub(super) fn owner(&self) -> Option<Arc<Attachment>> {
         self.only_one().or_else(|| lock(&self.attachments).only(Attachment::is_busy))
     }
@@ -119,7 +128,7 @@ impl Upstream {
         if self.is_exclusive() { attachments.last() } else { attachments.only(|_| true) }
     }
 
-    /// The client that is to hear when what it was asked to do elsewhere is done.
+    /// Registers the client that is notified when a URL elicitation is complete.
     pub(crate) fn expect_completion(&self, elicitation: String, client: &Arc<dyn Downstream>) {
         let mut all = lock(&self.elicitations);
         if all.len() >= MOST_ELICITATIONS {
@@ -138,7 +147,7 @@ impl Upstream {
         }
     }
 
-    /// The server no longer wants the answer to what it has asked.
+    /// Handles the cancellation of a request by the server, and forwards it to the client.
     pub(super) fn pass_cancel(&self, message: &Frame) {
         let Some(edges) = message::param(message, &["requestId"]) else { return };
         let id = message::same_id(message.bytes().slice(edges.clone()));
@@ -152,7 +161,7 @@ impl Upstream {
     }
 }
 
-/// Whether a client with these capabilities can be asked this; else what the server is answered.
+/// Whether a client with these capabilities can answer the request; if not, the error code for the server.
 fn can_answer(request: &Frame, capabilities: &[u8]) -> Result<(), i32> {
     let can = |path: &[&str]| message::find(capabilities, 0..capabilities.len(), path).is_some();
     let (capability, is_fit) = match request.method() {
@@ -163,7 +172,7 @@ fn can_answer(request: &Frame, capabilities: &[u8]) -> Result<(), i32> {
         }
         b"elicitation/create" => {
             let url = can(&["elicitation", "url"]);
-            // Who names no mode knows forms only.
+            // A client that names no mode supports forms only.
             let form = can(&["elicitation", "form"]) || !url;
             let mode = message::text_param(request, &["mode"]);
             ("elicitation", if mode.as_deref() == Some("url") { url } else { form })

@@ -1,8 +1,11 @@
-//! Whose calls an instance takes that serves one calling session at a time.
+//! Admission to an instance that serves one calling session at a time.
 //!
-//! Such a server has asked something while several sessions had calls with it, and nothing in its request says which of
-//! them it is for. With the calls of one session at a time it is always that session's. A session that has the floor may
-//! have several calls; as soon as another one waits, further calls wait behind that.
+//! Such a server has sent a request while several sessions had calls with it, and nothing in the request says which
+//! session it is for. With calls of one session at a time every request is that session's. The calling session may
+//! have several calls in flight; as soon as another session is in the queue, further calls queue up behind it.
+//!
+//! A `CallerPermit` keeps other sessions out from the admission of a call until the call has begun. From then on the
+//! calls of the attachment do.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,21 +16,23 @@ use tokio::sync::oneshot;
 use super::Upstream;
 use crate::mutex::lock;
 
-/// Who may begin calls.
+/// Admission state of one instance.
 #[derive(Debug, Default)]
 pub(super) struct SoleCaller {
-    /// The client that was let in with calls that it has not begun yet, and with how many.
+    /// Client with admitted calls that have not begun yet, and their number.
     entering: Option<(u64, usize)>,
     queue: VecDeque<Waiting>,
 }
 
+/// A queued call.
 #[derive(Debug)]
 struct Waiting {
     client: u64,
     enter: oneshot::Sender<CallerPermit>,
 }
 
-/// The right of a client to begin one call, until it is dropped. A call that has begun keeps the floor by itself.
+/// Right of a client to begin one call, until it is dropped. A call that has begun keeps other sessions out by
+/// itself.
 #[derive(Debug)]
 pub(crate) struct CallerPermit {
     upstream: Arc<Upstream>,
@@ -35,25 +40,25 @@ pub(crate) struct CallerPermit {
 }
 
 impl Upstream {
-    /// Whether it serves one calling session at a time.
+    /// Whether the instance serves one calling session at a time.
     pub(crate) fn has_one_caller(&self) -> bool {
         self.has_one_caller.load(Ordering::Relaxed)
     }
 
-    /// From now on it serves one calling session at a time. An instance of one client does so anyway.
+    /// Makes the instance serve one calling session at a time. An exclusive instance does so anyway.
     pub(crate) fn serve_one_caller(&self) {
         let is_shared = !self.is_exclusive();
         self.has_one_caller.store(is_shared, Ordering::Relaxed);
     }
 
-    /// Lets a call of this client in, if no other session has calls with the instance or waits.
+    /// Admits a call of this client, if no other session has calls with the instance and the queue is empty.
     pub(crate) fn admit(self: &Arc<Self>, client: u64) -> Option<CallerPermit> {
         let mut sole_caller = lock(&self.sole_caller);
         let is_free = sole_caller.queue.is_empty() && self.is_free_for(client, &sole_caller);
         is_free.then(|| self.enter(client, &mut sole_caller))
     }
 
-    /// A place in the queue for a call of this client, which waits until it is let in.
+    /// Queues a call of this client. The receiver gets the permit when the call is admitted.
     pub(crate) fn queue_up(self: &Arc<Self>, client: u64) -> oneshot::Receiver<CallerPermit> {
         let (enter, admitted) = oneshot::channel();
         lock(&self.sole_caller).queue.push_back(Waiting { client, enter });
@@ -61,7 +66,7 @@ impl Upstream {
         admitted
     }
 
-    /// A call has ended or will not begin: admits the next session in the queue.
+    /// Admits the next calls in the queue, after a call has ended or will not begin.
     pub(crate) fn advance(self: &Arc<Self>) {
         let mut admitted = Vec::new();
         {
@@ -78,7 +83,7 @@ impl Upstream {
             }
         }
         for (enter, permit) in admitted {
-            // An admission that is not wanted any more is given back when it is dropped.
+            // If the receiver was dropped, so is the permit, which admits the next call.
             let _ = enter.send(permit);
         }
     }
@@ -89,7 +94,7 @@ impl Upstream {
         CallerPermit { upstream: Arc::clone(self), client }
     }
 
-    /// Whether no other client is about to call, or has calls.
+    /// Whether no other client has calls with the instance or is about to begin one.
     fn is_free_for(&self, client: u64, sole_caller: &SoleCaller) -> bool {
         let is_entered = sole_caller.entering.is_none_or(|(entering, _)| entering == client);
         let attachments = lock(&self.attachments);
@@ -98,7 +103,7 @@ impl Upstream {
 }
 
 impl CallerPermit {
-    /// Whether it is for this instance.
+    /// Whether the permit is for this instance.
     pub(crate) fn is_of(&self, upstream: &Arc<Upstream>) -> bool {
         Arc::ptr_eq(&self.upstream, upstream)
     }

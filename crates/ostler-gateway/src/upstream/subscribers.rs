@@ -1,4 +1,4 @@
-//! Who wants to hear of which resource of a server.
+//! Subscribers of the resources of an instance.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -12,18 +12,18 @@ use crate::protocol::message;
 use crate::protocol::uris::Style;
 use crate::transport::Priority;
 
-/// Who wants to hear of one resource.
+/// Subscribers of one resource.
 #[derive(Default)]
 pub(super) struct Subscribers {
-    /// By the numbers of the clients, with how they call it.
+    /// Clients by their numbers, with their forms of the URI.
     clients: HashMap<u64, (Weak<dyn Downstream>, Style)>,
-    /// The server has agreed.
+    /// Whether the server has confirmed the subscription.
     is_confirmed: bool,
 }
 
 impl Upstream {
-    /// Notes that a client wants to hear of a resource, which it calls like this. Whether the server has to be asked: it
-    /// has not agreed yet.
+    /// Adds a subscriber, with its form of the URI. Returns whether the server has to be asked, because it has not
+    /// confirmed the subscription yet.
     pub(crate) fn subscribe(&self, uri: &str, client: &Arc<dyn Downstream>, style: Style) -> bool {
         let mut subscribers = lock(&self.subscribers);
         let own = subscribers.entry(uri.to_owned()).or_default();
@@ -31,7 +31,7 @@ impl Upstream {
         !own.is_confirmed
     }
 
-    /// The server has agreed.
+    /// Marks the subscription as confirmed by the server.
     pub(crate) fn confirm(&self, uri: &str) {
         if let Some(own) = lock(&self.subscribers).get_mut(uri) {
             own.is_confirmed = true;
@@ -42,7 +42,7 @@ impl Upstream {
         lock(&self.subscribers).get(uri).is_some_and(|own| own.is_confirmed)
     }
 
-    /// The client with this number does not want to hear of a resource any more. Whether it was the last one.
+    /// Removes the subscriber with this number. Returns whether it was the last one.
     pub(crate) fn unsubscribe(&self, uri: &str, client: u64) -> bool {
         let mut subscribers = lock(&self.subscribers);
         let Some(own) = subscribers.get_mut(uri) else { return false };
@@ -61,7 +61,7 @@ impl Upstream {
         };
         let subscribers = lock(&self.subscribers);
         let exact = subscribers.get(&uri).map(|own| vec![own]);
-        // It may name a part of what was subscribed to.
+        // The update may name a part of the resource that was subscribed to.
         let wider = || {
             let all = subscribers.iter().filter(|(wide, _)| uri.starts_with(wide.as_str()));
             all.map(|(_, own)| own).collect::<Vec<_>>()

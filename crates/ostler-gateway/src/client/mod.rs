@@ -319,11 +319,8 @@ impl Client {
 
     /// Removes the server requests that the client has not answered in time.
     pub(crate) fn take_late_server_requests(&self, now: Instant) -> Vec<ServerRequest> {
-        let late = |_: &u64, server_requests: &mut ServerRequest| server_requests.until <= now;
-        self.server_requests()
-            .extract_if(late)
-            .map(|(_, server_requests)| server_requests)
-            .collect()
+        let late = |_: &u64, request: &mut ServerRequest| request.until <= now;
+        self.server_requests().extract_if(late).map(|(_, request)| request).collect()
     }
 
     /// Id of the next request to the client.
@@ -332,7 +329,7 @@ impl Client {
     }
 
     /// Removes the server request that this response of the client belongs to.
-    pub(crate) fn take_asked(&self, answer: &Frame) -> Option<ServerRequest> {
+    pub(crate) fn take_server_request(&self, answer: &Frame) -> Option<ServerRequest> {
         let number = std::str::from_utf8(answer.id()).ok()?.parse().ok()?;
         self.server_requests().remove(&number)
     }
@@ -373,9 +370,9 @@ impl Downstream for Client {
         self.out.send(line, to, priority);
     }
 
-    fn expect_answer(&self, server_requests: ServerRequest) -> u64 {
+    fn expect_answer(&self, request: ServerRequest) -> u64 {
         let number = self.next_server_request_id();
-        self.server_requests().insert(number, server_requests);
+        self.server_requests().insert(number, request);
         number
     }
 

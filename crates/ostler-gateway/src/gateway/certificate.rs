@@ -73,7 +73,7 @@ impl TlsIdentity {
 
 impl fmt::Debug for TlsIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Identity");
+        let mut shown = f.debug_struct("TlsIdentity");
         shown.field("certificate", &self.certificate).field("key", &self.key);
         shown.finish_non_exhaustive()
     }

@@ -121,7 +121,7 @@ fn named(name: &str) -> String {
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, agent, servers, .. } = self;
-        let mut shown = f.debug_struct("Pass");
+        let mut shown = f.debug_struct("Credential");
         shown.field("name", name).field("agent", agent).field("servers", servers);
         shown.finish_non_exhaustive()
     }

@@ -195,7 +195,7 @@ impl Session {
 
 impl fmt::Debug for SessionHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").field("client", &self.client).finish_non_exhaustive()
+        f.debug_struct("SessionHandle").field("client", &self.client).finish_non_exhaustive()
     }
 }
 

@@ -28,7 +28,7 @@ use crate::upstream::StartFailure;
 pub(super) enum Link {
     /// The session has requested a lease; these requests wait for it.
     Waiting(Queue),
-    LeasedInstance(LeasedInstance),
+    Leased(LeasedInstance),
 }
 
 /// A granted lease, and the client's roots when it was requested.
@@ -60,7 +60,7 @@ impl Session {
     /// Sends a request to a server, after acquiring a lease if the session has none.
     pub(super) fn forward(&mut self, server: &Arc<str>, parcel: Parcel) {
         match self.links.get(server) {
-            Some(Link::LeasedInstance(leased)) => {
+            Some(Link::Leased(leased)) => {
                 let leased = leased.clone();
                 self.send(server, &leased, parcel);
             }
@@ -80,12 +80,12 @@ impl Session {
         let number = self.next_number();
         let location = Location::Queue(Arc::clone(server), number);
         self.client.calls().wait_at(&parcel.id(), location);
-        let links = self.links.entry(Arc::clone(server));
-        let links = links.or_insert_with(|| Link::Waiting(Queue::new()));
-        if let Link::LeasedInstance(_) = links {
-            *links = Link::Waiting(Queue::new());
+        let link = self.links.entry(Arc::clone(server));
+        let link = link.or_insert_with(|| Link::Waiting(Queue::new()));
+        if let Link::Leased(_) = link {
+            *link = Link::Waiting(Queue::new());
         }
-        if let Link::Waiting(queue) = links {
+        if let Link::Waiting(queue) = link {
             queue.insert(number, parcel);
         }
     }
@@ -111,7 +111,7 @@ impl Session {
 
     pub(super) fn leased(&self, server: &str) -> Option<&LeasedInstance> {
         match self.links.get(server) {
-            Some(Link::LeasedInstance(leased)) => Some(leased),
+            Some(Link::Leased(leased)) => Some(leased),
             Some(Link::Waiting(_)) | None => None,
         }
     }
@@ -193,7 +193,7 @@ impl Session {
         leased.watch = Some(watch);
         self.resubscribe(server, &leased);
         let waiting = self.dequeue(server);
-        self.links.insert(Arc::clone(server), Link::LeasedInstance(leased));
+        self.links.insert(Arc::clone(server), Link::Leased(leased));
         for parcel in waiting {
             self.deliver(server, parcel);
         }
@@ -252,19 +252,19 @@ impl Session {
     /// Handles the end of an instance. Acquires another one only for queued requests or subscriptions.
     fn left(&mut self, server: &Arc<str>, number: u64) {
         match self.links.remove(server) {
-            Some(Link::LeasedInstance(leased)) if leased.lease.instance() != number => {
-                self.links.insert(Arc::clone(server), Link::LeasedInstance(leased));
+            Some(Link::Leased(leased)) if leased.lease.instance() != number => {
+                self.links.insert(Arc::clone(server), Link::Leased(leased));
             }
             Some(Link::Waiting(waiting)) => {
                 self.links.insert(Arc::clone(server), Link::Waiting(waiting));
                 self.ask_for_lease(server);
             }
-            Some(Link::LeasedInstance(_)) | None
+            Some(Link::Leased(_)) | None
                 if !self.client.topics(|of| *of == **server).is_empty() =>
             {
                 self.acquire(server);
             }
-            Some(Link::LeasedInstance(_)) | None => {}
+            Some(Link::Leased(_)) | None => {}
         }
     }
 

@@ -144,8 +144,8 @@ impl Session {
             }
         }
         let server_requests = std::mem::take(&mut *self.client.server_requests());
-        for server_requests in server_requests.into_values() {
-            server_requests.fail("the client has left");
+        for request in server_requests.into_values() {
+            request.fail("the client has left");
         }
         self.client.out.close(&unanswered);
     }
@@ -166,8 +166,8 @@ impl Session {
             cancel(&self.client, &call, "it has taken too long");
             self.client.fail(&id, code::INTERNAL, "no answer in time", Some("timeout"));
         }
-        for server_requests in self.client.take_late_server_requests(now) {
-            server_requests.fail("no answer in time");
+        for request in self.client.take_late_server_requests(now) {
+            request.fail("no answer in time");
         }
     }
 }

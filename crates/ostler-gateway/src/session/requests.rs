@@ -210,9 +210,9 @@ impl Session {
         if self.client.roots().hear(frame) {
             return;
         }
-        if let Some(server_requests) = self.client.take_asked(frame) {
-            let edits = vec![(frame.id_edges(), server_requests.id.clone())];
-            server_requests.answer(&message::splice(frame.bytes(), edits));
+        if let Some(request) = self.client.take_server_request(frame) {
+            let edits = vec![(frame.id_edges(), request.id.clone())];
+            request.answer(&message::splice(frame.bytes(), edits));
         }
     }
 

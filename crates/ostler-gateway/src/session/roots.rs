@@ -52,7 +52,7 @@ impl Session {
     /// Releases the lease on a server. If the client has subscriptions there, acquires another lease, which renews
     /// them.
     pub(super) fn let_go(&mut self, server: &Arc<str>) {
-        let Some(Link::LeasedInstance(leased)) = self.links.remove(server) else { return };
+        let Some(Link::Leased(leased)) = self.links.remove(server) else { return };
         leased.unwatch();
         let topics = self.client.topics(|of| *of == **server);
         for ((_, uri), _) in &topics {

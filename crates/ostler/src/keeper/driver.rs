@@ -123,12 +123,16 @@ impl RunningInstance {
                 () = draining.next() => continue,
                 greeted = greeting.next() => Wakeup::Phase(PhaseEvent::Greeted(greeted)),
             };
-            if let Wakeup::Event(Event::Exited(_) | Event::Lost(_)) = &wakeup
-                && self.ending.is_none()
-            {
-                // Its pipes hold its last output, which the runtime may not have seen yet.
-                let rest = async { tokio::join!(reading.finish(), draining.finish()) };
-                let _ = timeout(line.limits().last_output, rest).await;
+            if let Wakeup::Event(Event::Exited(_) | Event::Lost(_)) = &wakeup {
+                if self.ending.is_none() {
+                    // Its pipes hold its last output, which the runtime may not have seen yet.
+                    let rest = async { tokio::join!(reading.finish(), draining.finish()) };
+                    let _ = timeout(line.limits().last_output, rest).await;
+                } else {
+                    // Its last output explains nothing more. Pipes that have ended are closed now.
+                    reading.poll_once().await;
+                    draining.poll_once().await;
+                }
             }
             if let Wakeup::Phase(PhaseEvent::Greeted(Err(_))) = &wakeup
                 && let Some(fault) = writing.poll_once().await

@@ -153,7 +153,7 @@ rows! {
 
         // What others have put there while they could is not trusted later.
         make(uid, 0o777);
-        assert_refused("are writable by other users");
+        assert_refused("and its parent directory are writable by other users");
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o777);
         assert_eq!(fs::read_dir(&real).unwrap().count(), 0);
     }

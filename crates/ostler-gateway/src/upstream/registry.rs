@@ -154,6 +154,8 @@ impl Upstreams {
         let upstream = self.upstream(lease.instance()).ok_or_else(ended)?;
         upstream.describe_as(name, &self.catalog);
         tokio::select! {
+            // A server that exits after its last list has said all that is needed.
+            biased;
             // A list that does not come in time is fetched again when a client needs it.
             _ = timeout(ALL_LISTS, upstream.listed()) => Ok(()),
             () = lease.left() => Err(ended()),

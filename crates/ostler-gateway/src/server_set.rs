@@ -45,27 +45,25 @@ pub type AvailableServers = BTreeMap<String, Result<AvailableServer, String>>;
 /// The servers that one client may use, each in the client's own variant.
 #[derive(Debug, Default)]
 pub struct ServerSet {
-    items: Mutex<BTreeMap<Arc<str>, Entry>>,
+    items: Mutex<BTreeMap<Arc<str>, Availability>>,
     /// Number of replacements.
     edition: AtomicU64,
 }
 
-/// State of one server: read for every message, and written only by `replace`.
-#[derive(Clone, Debug)]
-enum Entry {
-    Available(ServerSummary),
-    /// The client can't use the server, for this reason.
-    Unavailable(Arc<str>),
-}
+/// Settings of a server, or the reason why the client can't use it.
+pub(crate) type Availability = Result<Arc<ServerSummary>, Arc<str>>;
 
-#[derive(Clone, Debug)]
-struct ServerSummary {
+/// Settings of a server that sessions need.
+#[derive(Debug)]
+pub(crate) struct ServerSummary {
     /// Id of the server in the keeper.
-    id: Arc<str>,
-    identity: Arc<Identity>,
-    sharing: Sharing,
-    call_limit: Duration,
-    tools: Arc<Tools>,
+    pub(crate) id: Arc<str>,
+    identity: Identity,
+    /// Sharing as configured.
+    pub(crate) sharing: Sharing,
+    /// Time limit of a call.
+    pub(crate) call_limit: Duration,
+    pub(crate) tools: Arc<Tools>,
     /// The client's values of ambient variables, which do not distinguish variants.
     ambient: Arc<[(OsString, OsString)]>,
 }
@@ -85,7 +83,7 @@ impl Surroundings for ClientVariables {
         let server_set = self.0.upgrade()?;
         let items = lock(&server_set.items);
         items.values().find_map(|item| match item {
-            Entry::Available(item) if *item.id == *server => Some(item.ambient.to_vec()),
+            Ok(item) if *item.id == *server => Some(item.ambient.to_vec()),
             _ => None,
         })
     }
@@ -118,19 +116,17 @@ impl ServerSet {
                 Ok(AvailableServer { server, tools, identity }) => {
                     let summary = ServerSummary::new(&name, &server, tools, identity, naming);
                     servers.insert(Arc::clone(&summary.id), server);
-                    Entry::Available(summary)
+                    Ok(Arc::new(summary))
                 }
-                Err(reason) => Entry::Unavailable(reason.into()),
+                Err(reason) => Err(reason.into()),
             };
             items.insert(Arc::from(name), item);
         }
         let mut held = lock(&self.items);
         let names: BTreeSet<Arc<str>> = held.keys().chain(items.keys()).cloned().collect();
         let is_other = |name: &Arc<str>| match (held.get(name), items.get(name)) {
-            (Some(Entry::Available(one)), Some(Entry::Available(other))) => {
-                one.id != other.id || one.tools != other.tools
-            }
-            (Some(Entry::Unavailable(_)), Some(Entry::Unavailable(_))) => false,
+            (Some(Ok(one)), Some(Ok(other))) => one.id != other.id || one.tools != other.tools,
+            (Some(Err(_)), Some(Err(_))) => false,
             _ => true,
         };
         let changed = names.into_iter().filter(is_other).collect();
@@ -144,72 +140,40 @@ impl ServerSet {
         self.edition.load(Ordering::Acquire)
     }
 
+    /// All servers of the set, including unavailable ones.
+    pub(crate) fn all(&self) -> Vec<(Arc<str>, Availability)> {
+        let items = lock(&self.items);
+        items.iter().map(|(name, item)| (Arc::clone(name), item.clone())).collect()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Availability> {
+        lock(&self.items).get(name).cloned()
+    }
+
     /// Ids of the available servers in the keeper.
     pub(crate) fn ids(&self) -> Vec<Arc<str>> {
-        let id = |item: &Entry| match item {
-            Entry::Available(item) => Some(Arc::clone(&item.id)),
-            Entry::Unavailable(_) => None,
-        };
-        lock(&self.items).values().filter_map(id).collect()
+        let available = |item: &Availability| item.as_ref().map(|item| Arc::clone(&item.id)).ok();
+        lock(&self.items).values().filter_map(available).collect()
     }
 
     /// Names of unavailable servers, with the reasons.
     pub(crate) fn unavailable(&self) -> Vec<(Arc<str>, Arc<str>)> {
-        let reason = |(name, item): (&Arc<str>, &Entry)| match item {
-            Entry::Available(_) => None,
-            Entry::Unavailable(reason) => Some((Arc::clone(name), Arc::clone(reason))),
-        };
-        lock(&self.items).iter().filter_map(reason).collect()
-    }
-
-    /// Names of all servers, including unavailable ones.
-    pub(crate) fn names(&self) -> Vec<Arc<str>> {
-        lock(&self.items).keys().cloned().collect()
+        let items = self.all().into_iter();
+        items.filter_map(|(name, item)| Some((name, item.err()?))).collect()
     }
 
     /// Why a server is unavailable, if the set contains it.
     pub(crate) fn unavailable_reason(&self, name: &str) -> Option<Arc<str>> {
-        match lock(&self.items).get(name)? {
-            Entry::Available(_) => None,
-            Entry::Unavailable(reason) => Some(Arc::clone(reason)),
-        }
+        self.get(name)?.err()
     }
 
     /// Id of an available server in the keeper.
     pub(crate) fn id(&self, name: &str) -> Option<Arc<str>> {
-        self.there(name, |item| Arc::clone(&item.id))
-    }
-
-    /// Catalog key of a server for clients of this principal with this profile.
-    pub(crate) fn catalog_name(
-        &self,
-        server: &str,
-        principal: &Principal,
-        profile: Arc<str>,
-    ) -> Option<Name> {
-        let identity = self.there(server, |item| Arc::clone(&item.identity))?;
-        let directory = identity.directory.as_deref().map(Arc::from);
-        let subject = Subject { principal: principal.clone(), identity: identity.fingerprint };
-        Some(Name { subject, view: View { profile, directory } })
+        self.get(name)?.ok().map(|item| Arc::clone(&item.id))
     }
 
     pub(crate) fn sharing(&self, name: &str) -> Sharing {
-        self.there(name, |item| item.sharing).unwrap_or(Sharing::Session)
-    }
-
-    pub(crate) fn call_limit(&self, name: &str) -> Duration {
-        self.there(name, |item| item.call_limit).unwrap_or_default()
-    }
-
-    pub(crate) fn tools(&self, name: &str) -> Arc<Tools> {
-        self.there(name, |item| Arc::clone(&item.tools)).unwrap_or_default()
-    }
-
-    fn there<T>(&self, name: &str, get: impl FnOnce(&ServerSummary) -> T) -> Option<T> {
-        match lock(&self.items).get(name)? {
-            Entry::Available(summary) => Some(get(summary)),
-            Entry::Unavailable(_) => None,
-        }
+        self.get(name).and_then(Result::ok).map_or(Sharing::Session, |item| item.sharing)
     }
 }
 
@@ -221,11 +185,18 @@ impl ServerSummary {
                 Naming::Plain => name.into(),
                 Naming::Variants => variant::id(name, fingerprint),
             },
-            identity: Arc::new(identity),
+            identity,
             sharing: server.sharing,
             call_limit: server.limits.call,
             tools: Arc::new(tools),
             ambient: server.spec().map(|spec| server.ambient.of(spec)).unwrap_or_default().into(),
         }
+    }
+
+    /// Catalog key of the server for clients of this principal with this profile.
+    pub(crate) fn catalog_name(&self, principal: &Principal, profile: Arc<str>) -> Name {
+        let directory = self.identity.directory.as_deref().map(Arc::from);
+        let subject = Subject { principal: principal.clone(), identity: self.identity.fingerprint };
+        Name { subject, view: View { profile, directory } }
     }
 }

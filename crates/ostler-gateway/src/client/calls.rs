@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::task::AbortHandle;
 
-use super::in_flight::InFlight;
+use super::responses::InFlight;
 use crate::quota::RequestPermits;
 use crate::transport::ReturnAddress;
 

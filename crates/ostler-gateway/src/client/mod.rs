@@ -9,7 +9,7 @@
 //! comes back.
 
 mod calls;
-mod in_flight;
+mod responses;
 mod tasks;
 
 use std::collections::HashMap;
@@ -19,24 +19,20 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ostler::Frame;
-use ostler::keeper::{Demand, Ending, Sharing, Use};
+use ostler::keeper::{Demand, Sharing, Use};
 use tokio::sync::Notify;
 
+use self::calls::Calls;
 pub(crate) use self::calls::Location;
-use self::calls::{Call, Calls, Delivery};
-pub(crate) use self::in_flight::InFlight;
+pub(crate) use self::responses::InFlight;
 use self::tasks::TaskOwners;
 use crate::mutex::lock;
 use crate::protocol::initialize::Initialize;
-use crate::protocol::message::{self, code};
 use crate::protocol::roots::{RootList, Roots};
 use crate::protocol::uris::Style;
 use crate::quota::Account;
-use crate::transport::{ClientSink, Destination, Priority, ReturnAddress};
+use crate::transport::{ClientSink, Destination, Priority};
 use crate::upstream::{Downstream, SERVER_REQUEST_LIMIT, ServerRequest};
-
-/// Error text in place of a response when the clients of a principal leave too many bytes unread.
-const UNREAD: &str = "the answer is lost: too many bytes of answers wait for clients to read them";
 
 /// One client, as tasks of servers see it.
 #[derive(Debug)]
@@ -202,58 +198,6 @@ impl Client {
         self.log_level.store(level, Ordering::Relaxed);
     }
 
-    pub(crate) fn fail(&self, id: &[u8], code: i32, message: &str, reason: Option<&str>) {
-        self.reply(id, message::error(id, code, message, reason));
-    }
-
-    /// Responds to a request and closes its call. A response that belongs to no open call goes to the default
-    /// address, which is the pipe.
-    pub(crate) fn reply(&self, id: &[u8], line: Bytes) {
-        let closed = self.calls().close(id);
-        match closed {
-            Some(call) => self.respond(id, &call, line),
-            None => self.refuse(&ReturnAddress::default(), 1, line),
-        }
-    }
-
-    fn respond(&self, id: &[u8], call: &Call, line: Bytes) {
-        let delivery = self.calls().deliver(call, Some(line));
-        self.carry_out(delivery, id);
-    }
-
-    /// Responds to a message none of whose requests was opened.
-    pub(crate) fn refuse(&self, address: &ReturnAddress, requests: usize, line: Bytes) {
-        let delivery = Delivery::Now { line: Some(line), stream: address.stream, requests };
-        self.carry_out(delivery, b"");
-    }
-
-    /// Closes a call without a response, because the client has cancelled it.
-    pub(crate) fn withdraw(&self, id: &[u8]) {
-        let delivery = {
-            let mut calls = self.calls();
-            calls.close(id).map(|call| calls.deliver(&call, None))
-        };
-        if let Some(delivery) = delivery {
-            self.carry_out(delivery, id);
-        }
-    }
-
-    /// Sends a response, which is charged until the client has read it. If too many bytes are unread, sends an error
-    /// instead.
-    fn carry_out(&self, delivery: Delivery, id: &[u8]) {
-        match delivery {
-            Delivery::Later => {}
-            Delivery::Now { line: None, stream, requests } => self.out.withdraw(stream, requests),
-            Delivery::Now { line: Some(line), stream, requests } => {
-                let id = if requests == 1 { id } else { b"" };
-                let unread = || message::error(id, code::INTERNAL, UNREAD, Some("busy"));
-                let line = self.account.hold(line).unwrap_or_else(unread);
-                let to = Destination::Response { stream, requests };
-                self.out.send(line, to, Priority::Required);
-            }
-        }
-    }
-
     /// Waits until a server has answered a call.
     pub(crate) async fn settled(&self) {
         self.settled.notified().await;
@@ -262,46 +206,6 @@ impl Client {
     /// Requests without a response.
     pub(crate) fn calls(&self) -> MutexGuard<'_, Calls> {
         lock(&self.calls)
-    }
-
-    /// Handles the response of a server to a call, or the end of the server without one.
-    pub(crate) fn answered(&self, id: &Bytes, answer: Result<Frame, Arc<Ending>>) {
-        let Some((open, call)) = self.calls().close_in_flight(id) else { return };
-        if let (Ok(answer), Some((_, uri))) = (&answer, call.subscribes.as_deref())
-            && !answer.is_error()
-        {
-            call.attachment.upstream.confirm(uri);
-        }
-        call.settle(self);
-        let line = match answer {
-            Ok(answer) => {
-                self.note_task(&call, &answer);
-                let mut edits = vec![(answer.id_edges(), id.clone())];
-                if answer.is_error() {
-                    call.expect_completions(&answer);
-                }
-                if let Some(tools) = &call.filter {
-                    let list = answer.bytes().slice(answer.body_edges());
-                    edits.push((answer.body_edges(), tools.filter("tools/list", list)));
-                }
-                message::splice(answer.bytes(), edits)
-            }
-            Err(ending) => {
-                let text = ending.to_string();
-                message::error(id, code::INTERNAL, &text, Some("upstream_exited"))
-            }
-        };
-        self.respond(id, &open, line);
-        self.settled.notify_one();
-    }
-
-    /// If the response is a task, stores the server that runs it.
-    fn note_task(&self, call: &InFlight, answer: &Frame) {
-        if let Some(server) = &call.task_of
-            && let Some(task) = message::text_param(answer, &["task", "taskId"])
-        {
-            self.tasks().insert(task, Arc::clone(server));
-        }
     }
 
     /// Servers that run the client's tasks.

@@ -1,11 +1,9 @@
 //! Server capabilities that a client can't use, because of how its instance is shared.
 
 use bytes::Bytes;
-use ostler::Frame;
 use ostler::keeper::Sharing;
 
 use super::message;
-use super::params::Found;
 
 /// Capability that the gateway removes from a server's answer.
 struct Withheld {
@@ -33,15 +31,6 @@ pub(crate) fn offered(sharing: Sharing, result: &Bytes) -> Bytes {
         result = message::without(result, withheld.within, withheld.name);
     }
     result
-}
-
-/// Whether a request needs a capability that is withheld.
-pub(crate) fn is_withheld(sharing: impl Fn() -> Sharing, frame: &Frame, found: &Found) -> bool {
-    let method = frame.method();
-    let subscribes = matches!(method, b"resources/subscribe" | b"resources/unsubscribe");
-    let has_task = found.has_task || method.starts_with(b"tasks/");
-    // Sharing is behind a lock, so it is read only for the few calls that need it.
-    (subscribes && sharing() == Sharing::Call) || (has_task && sharing() != Sharing::Session)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use crate::protocol::message;
 use crate::quota::{ByteBudget, Quotas};
 use crate::route::Route;
 use crate::server_set::{
-    AvailableServer, AvailableServers, ClientVariables, Naming, Replaced, ServerSet,
+    Availability, AvailableServer, AvailableServers, ClientVariables, Naming, Replaced, ServerSet,
 };
 use crate::session::{Presence, Session, SessionContext, SessionHandle, SessionLimits, UriOwners};
 use crate::transport::pipe::{Input, Output};
@@ -94,13 +94,14 @@ impl ConnectedClient {
         else {
             return false;
         };
-        let is_shown = |server: &str| {
-            let profile = client.list_profile(server_set.sharing(server));
-            server_set.catalog_name(server, &self.who.principal, profile).as_ref() == Some(name)
+        let is_shown = |item: &Availability| {
+            let Ok(server) = item else { return false };
+            let profile = client.list_profile(server.sharing);
+            server.catalog_name(&self.who.principal, profile) == *name
         };
         match &self.route {
-            Route::One(server) => is_shown(server),
-            Route::All => server_set.names().iter().any(|server| is_shown(server)),
+            Route::One(server) => server_set.get(server).is_some_and(|item| is_shown(&item)),
+            Route::All => server_set.all().iter().any(|(_, item)| is_shown(item)),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::Router;
 use crate::catalog::LARGEST;
 use crate::protocol::lists::LIST_LIMIT;
 use crate::protocol::message;
-use crate::session::{each, field_of};
+use crate::session::{field_of, items};
 use crate::upstream::Upstream;
 
 /// Delay before stale lists are fetched, so that changes in quick succession are fetched once.
@@ -70,7 +70,7 @@ fn is_end(what: &What) -> bool {
 /// The whole list and its number of pages: one page as it came, several merged.
 async fn whole_list(upstream: &Upstream, method: &str) -> Option<(Bytes, usize)> {
     let mut cursor: Option<Bytes> = None;
-    let mut items: Vec<String> = Vec::new();
+    let mut all: Vec<String> = Vec::new();
     let mut first = Bytes::new();
     let mut size = 0;
     for pages in 1..=MOST_PAGES {
@@ -80,7 +80,7 @@ async fn whole_list(upstream: &Upstream, method: &str) -> Option<(Bytes, usize)>
             // The catalog would not keep it either.
             return None;
         }
-        items.extend(each(&page, field_of(method)).iter().map(|item| item.get().to_owned()));
+        all.extend(items(&page, field_of(method)).iter().map(|item| item.get().to_owned()));
         cursor = message::find(&page, 0..page.len(), &["nextCursor"])
             .filter(|edges| &page[edges.clone()] != b"null")
             .map(|edges| page.slice(edges));
@@ -88,7 +88,7 @@ async fn whole_list(upstream: &Upstream, method: &str) -> Option<(Bytes, usize)>
             first = page;
         }
         if cursor.is_none() {
-            let whole = format!(r#"{{"{}":[{}]}}"#, field_of(method), items.join(","));
+            let whole = format!(r#"{{"{}":[{}]}}"#, field_of(method), all.join(","));
             return Some((if pages == 1 { first } else { whole.into() }, pages));
         }
     }

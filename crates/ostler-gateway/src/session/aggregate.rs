@@ -6,7 +6,7 @@
 //! aggregations are checked. One is finished when each missing server is known or not worth waiting for, or at its
 //! deadline.
 //!
-//! A list that is answered without some servers is noted in `Session::promised`, and the client gets `list_changed`
+//! A list that is answered without some servers is noted in `promised`, and the client gets `list_changed`
 //! when they become known.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,8 @@ use bytes::Bytes;
 use ostler::keeper::Sharing;
 use tokio::time::timeout_at;
 
-use super::parcel::Parcel;
+use super::request::ClientRequest;
+use super::servers::Search;
 use super::{Session, list_limits};
 use crate::catalog::Catalog;
 use crate::client::Location;
@@ -34,8 +35,20 @@ const HANDSHAKE: Duration = Duration::from_hours(1);
 /// Most aggregations of one client at a time; each catalog change checks all of them.
 const MOST: usize = 256;
 
+/// The requests of a session that wait for lists of servers.
+#[derive(Default)]
+pub(super) struct Aggregations {
+    /// Requests, in order of arrival.
+    waiting: BTreeMap<u64, Aggregation>,
+    /// Catalog edition that the session has last acted on.
+    seen: u64,
+    /// List methods that were answered without some servers, and the number of those servers. The client gets
+    /// `list_changed` when one of them becomes known.
+    promised: BTreeMap<&'static str, usize>,
+}
+
 /// A request that waits for lists of servers.
-pub(super) struct Aggregation {
+struct Aggregation {
     id: Bytes,
     /// List method that the request waits for.
     method: &'static str,
@@ -46,10 +59,10 @@ pub(super) struct Aggregation {
 pub(super) enum Wants {
     /// The list itself, over all servers.
     List,
-    /// The server of the item with this name, which the request has at this path.
-    Named(Box<Parcel>, Path, String),
+    /// The server that has this item.
+    Item(Box<ClientRequest>, Search),
     /// The catalog entry of this server, to answer a handshake or a list.
-    Server(Box<Parcel>, Arc<str>),
+    Server(Box<ClientRequest>, Arc<str>),
 }
 
 impl Wants {
@@ -57,23 +70,43 @@ impl Wants {
     fn of(&self, mut servers: Vec<Arc<str>>) -> Vec<Arc<str>> {
         match self {
             Self::List => {}
-            Self::Named(_, _, name) => servers.retain(|server| names::may_be_of(name, server)),
+            Self::Item(_, item) => servers.retain(|server| names::may_be_of(&item.name, server)),
             Self::Server(_, only) => servers.retain(|server| server == only),
         }
         servers
     }
 }
 
-impl Aggregation {
-    /// Whether the request is `initialize`, which clients can't cancel.
-    pub(super) fn is_handshake(&self) -> bool {
-        let Wants::Server(parcel, _) = &self.wants else { return false };
-        parcel.frame.method() == b"initialize"
+impl Aggregations {
+    /// The catalog change that requests or incomplete lists wait for.
+    pub(super) fn wanted_changes(&self) -> Option<CatalogChange> {
+        let is_wanted = !self.waiting.is_empty() || !self.promised.is_empty();
+        let until = self.waiting.values().map(|aggregation| aggregation.until).min();
+        is_wanted.then_some(CatalogChange { since: self.seen, until })
+    }
+
+    /// Takes a request back. Returns false if it is not here, or can't be cancelled.
+    pub(super) fn withdraw(&mut self, number: u64) -> bool {
+        let is_cancellable = self.waiting.get(&number).is_some_and(|one| !one.is_handshake());
+        is_cancellable && self.waiting.remove(&number).is_some()
+    }
+
+    /// Notes that a list was answered without this many servers, so that the client gets `list_changed` later.
+    fn promise(&mut self, method: &'static str, unknown: usize) {
+        self.promised.remove(method);
+        if unknown > 0 {
+            self.promised.insert(method, unknown);
+        }
     }
 }
 
-/// Path of an item's name within the parameters of a request.
-pub(super) type Path = &'static [&'static str];
+impl Aggregation {
+    /// Whether the request is `initialize`, which clients can't cancel.
+    fn is_handshake(&self) -> bool {
+        let Wants::Server(request, _) = &self.wants else { return false };
+        request.is_handshake()
+    }
+}
 
 /// A catalog edition after `since`, or the time `until`, whichever comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,8 +130,8 @@ impl Session {
     /// Answers a request from lists of servers, now or when missing ones are known. A server that the catalog does
     /// not have is started once for all clients that ask.
     pub(super) fn aggregate(&mut self, method: &'static str, id: &Bytes, wants: Wants) {
-        self.seen = self.upstreams.catalog.edition();
-        let missing = wants.of(self.unknown(method));
+        self.aggregations.seen = self.upstreams.catalog.edition();
+        let missing = wants.of(self.servers.now().unknown(method));
         let limit = match &wants {
             Wants::List => {
                 self.begin_listings(method);
@@ -110,189 +143,119 @@ impl Session {
                 HANDSHAKE
             }
             // A call needs an instance of this client, whether or not it is known what the server has.
-            Wants::Named(..) => {
+            Wants::Item(..) => {
                 for server in &missing {
-                    self.failures.remove(server);
+                    self.link(server).forget_failure();
                     self.acquire(server);
                 }
                 NAMED
             }
         };
-        let aggregate =
-            Aggregation { id: id.clone(), method, until: Instant::now() + limit, wants };
-        if self.is_over(&aggregate, &missing) {
-            self.finish_aggregation(aggregate, &missing);
-        } else if self.aggregations.len() >= MOST {
+        let until = Instant::now() + limit;
+        let aggregation = Aggregation { id: id.clone(), method, until, wants };
+        if self.is_over(&aggregation, &missing) {
+            self.finish_aggregation(aggregation, &missing);
+        } else if self.aggregations.waiting.len() >= MOST {
             let text = format!("{MOST} requests wait for lists of servers already");
             self.client.fail(id, code::INTERNAL, &text, Some("busy"));
         } else {
             let number = self.next_number();
             self.client.calls().wait_at(id, Location::Aggregation(number));
-            self.aggregations.insert(number, aggregate);
+            self.aggregations.waiting.insert(number, aggregation);
         }
-    }
-
-    /// The catalog change that aggregations or incomplete lists of this session wait for.
-    pub(super) fn wanted_changes(&self) -> Option<CatalogChange> {
-        let is_wanted = !self.aggregations.is_empty() || !self.promised.is_empty();
-        let until = self.aggregations.values().map(|aggregate| aggregate.until).min();
-        is_wanted.then_some(CatalogChange { since: self.seen, until })
     }
 
     /// Handles a catalog change, or the deadline of an aggregation.
     pub(super) fn on_catalog_change(&mut self) {
-        self.seen = self.upstreams.catalog.edition();
+        self.aggregations.seen = self.upstreams.catalog.edition();
         self.keep_promises();
         self.finish_aggregations();
     }
 
     /// Finishes the aggregations that are complete or past their deadline.
     pub(super) fn finish_aggregations(&mut self) {
+        if self.aggregations.waiting.is_empty() {
+            return;
+        }
         let now = Instant::now();
+        let servers = Arc::clone(self.servers.now());
         let mut unknown: BTreeMap<&str, Vec<Arc<str>>> = BTreeMap::new();
-        for (number, aggregate) in std::mem::take(&mut self.aggregations) {
-            let all =
-                unknown.entry(aggregate.method).or_insert_with(|| self.unknown(aggregate.method));
-            let missing = aggregate.wants.of(all.clone());
-            if aggregate.until <= now || self.is_over(&aggregate, &missing) {
-                self.finish_aggregation(aggregate, &missing);
+        for (number, aggregation) in std::mem::take(&mut self.aggregations.waiting) {
+            let method = aggregation.method;
+            let all = unknown.entry(method).or_insert_with(|| servers.unknown(method));
+            let missing = aggregation.wants.of(all.clone());
+            if aggregation.until <= now || self.is_over(&aggregation, &missing) {
+                self.finish_aggregation(aggregation, &missing);
             } else {
-                self.aggregations.insert(number, aggregate);
+                self.aggregations.waiting.insert(number, aggregation);
             }
         }
     }
 
     /// Whether no missing server will be known soon. A list waits only for the first start of a server: servers that
     /// have failed before would make every list slow.
-    fn is_over(&self, aggregate: &Aggregation, missing: &[Arc<str>]) -> bool {
-        let Aggregation { wants, method, .. } = aggregate;
+    fn is_over(&mut self, aggregation: &Aggregation, missing: &[Arc<str>]) -> bool {
+        let Aggregation { wants, method, .. } = aggregation;
         // A handshake needs the server's `initialize` result, but no list.
-        if let Wants::Server(parcel, server) = wants
-            && parcel.frame.method() == b"initialize"
-            && self.found(server).is_some_and(|found| !found.known.initialize.is_empty())
+        if let Wants::Server(request, server) = wants
+            && request.is_handshake()
+            && self.initialize_result(server).is_some()
         {
             return true;
         }
+        let servers = Arc::clone(self.servers.now());
         missing.iter().all(|server| match (wants, self.listing_of(server)) {
             (Wants::List, _) if self.is_asked_for_own_list(server, method) => false,
-            (Wants::Named(..), _) if self.server_set.sharing(server) != Sharing::Call => {
-                self.failures.contains_key(server)
+            (Wants::Item(..), _) if servers.sharing(server) != Sharing::Call => {
+                self.failure(server).is_some()
             }
             (Wants::List, Some(Attempt::Running { is_first })) => !is_first,
-            (Wants::Named(..) | Wants::Server(..), Some(Attempt::Running { .. })) => false,
+            (Wants::Item(..) | Wants::Server(..), Some(Attempt::Running { .. })) => false,
             (_, Some(Attempt::Failed(_)) | None) => true,
         })
     }
 
-    /// Acquires the session's own instances of servers whose list the catalog never keeps. A server without the
-    /// capability is not started.
-    fn acquire_for_own_lists(&mut self, method: &str) {
-        for server in self.server_set.names() {
-            let is_for_one_call = self.server_set.sharing(&server) == Sharing::Call;
-            let is_own = self.is_own_list(&server, method) && !is_for_one_call;
-            if is_own && self.found(&server).is_some() && self.whole_list(&server, method).is_none()
-            {
-                self.failures.remove(&server);
-                self.acquire(&server);
-            }
-        }
-    }
-
-    /// Whether the session's own instance still has to answer a list that the catalog never keeps.
-    fn is_asked_for_own_list(&self, server: &Arc<str>, method: &str) -> bool {
-        let is_unlisted = || {
-            let leased = self.leased(server);
-            leased.is_none_or(|leased| leased.attachment.upstream.lists().contains(&method))
-        };
-        self.is_own_list(server, method) && self.links.contains_key(server) && is_unlisted()
-    }
-
-    /// Begins a listing of each server whose list is unknown, or known only for clients with another profile.
-    fn begin_listings(&self, method: &str) {
-        for server in self.server_set.names() {
-            let is_of_others = || self.found(&server).is_some_and(|found| found.is_of_others);
-            if self.needs_listing(&server, method) || is_of_others() && !self.was_tried(&server) {
-                self.begin_listing(&server);
-            }
-        }
-    }
-
-    /// Begins a listing, which starts an instance to learn what its server offers. The gateway owns the listing, so
-    /// the result is kept even if this client leaves.
-    pub(super) fn begin_listing(&self, server: &str) {
-        let (Some(id), Some(name)) = (self.server_set.id(server), self.catalog_name(server)) else {
-            return;
-        };
-        let demand = self.demand_now(server);
-        let listings = &self.upstreams.listings;
-        listings.begin(name, || self.scope.acquire_to_list(&id, &demand));
-    }
-
-    /// Begins one listing for clients like this one, if the catalog has the server only for another profile.
-    pub(super) fn refresh(&self, server: &str) {
-        let is_of_others = self.found(server).is_some_and(|found| found.is_of_others);
-        if is_of_others && !self.was_tried(server) {
-            self.begin_listing(server);
-        }
-    }
-
-    fn was_tried(&self, server: &str) -> bool {
-        self.listing_of(server).is_some()
-    }
-
-    fn listing_of(&self, server: &str) -> Option<Attempt> {
-        self.upstreams.listings.attempt(&self.catalog_name(server)?)
-    }
-
-    /// Reason why a server's lists are unknown, if there is one.
-    pub(super) fn why_unlisted(&self, server: &str) -> Option<StartFailure> {
-        if let Some(why) = self.server_set.unavailable_reason(server) {
-            return Some(StartFailure { reason: "unavailable", text: format!("{server}: {why}") });
-        }
-        match self.listing_of(server) {
-            Some(Attempt::Failed(failure)) => Some(failure),
-            Some(Attempt::Running { .. }) | None => None,
-        }
-    }
-
-    fn finish_aggregation(&mut self, aggregate: Aggregation, missing: &[Arc<str>]) {
-        let Aggregation { id, method, wants, .. } = aggregate;
+    fn finish_aggregation(&mut self, aggregation: Aggregation, missing: &[Arc<str>]) {
+        let Aggregation { id, method, wants, .. } = aggregation;
         match wants {
             Wants::List => {
-                let result = self.put_together(method);
+                let result = self.merged_list(method);
                 self.client.reply(&id, message::answer(&id, result.as_bytes()));
-                self.promise(method, missing.len());
+                self.aggregations.promise(method, missing.len());
             }
-            Wants::Server(parcel, server) => self.finish_waiting_for(&server, *parcel, method),
-            Wants::Named(parcel, path, name) => {
-                if self.forward_known(*parcel, method, path, &name).is_some() {
-                    self.fail_unknown(&id, missing, &name);
-                }
-            }
+            Wants::Server(request, server) => self.finish_waiting_for(&server, *request, method),
+            Wants::Item(request, item) => match self.servers.find(&request, &item) {
+                Some(decision) => self.carry_out_decision(decision, *request),
+                None => self.fail_unknown(&id, missing, &item.name),
+            },
         }
     }
 
     /// Answers a handshake or a list of one server after its listing has succeeded or failed.
-    fn finish_waiting_for(&mut self, server: &Arc<str>, parcel: Parcel, method: &'static str) {
-        let id = parcel.id();
-        let known = self.found(server).map(|found| found.known);
-        if parcel.frame.method() != b"initialize" {
-            return self.list_or_ask(server, parcel, method, &id);
+    fn finish_waiting_for(
+        &mut self,
+        server: &Arc<str>,
+        request: ClientRequest,
+        method: &'static str,
+    ) {
+        if !request.is_handshake() {
+            return self.list_or_ask(server, request, method);
         }
-        if let Some(known) = known.filter(|known| !known.initialize.is_empty()) {
-            return self.answer_initialize(&id, server, &known.initialize);
+        let id = request.id();
+        if let Some(result) = self.initialize_result(server) {
+            return self.answer_initialize(&id, server, &result);
         }
         let text = format!("{server}: it was never started");
         let failure = StartFailure { reason: "upstream_failed", text };
         let failure = self.why_unlisted(server).unwrap_or(failure);
-        self.client.fail(&id, code::INTERNAL, &failure.text, Some(failure.reason));
+        self.fail(&request, &failure);
     }
 
     /// Fails a request for an item that no server is known to have. If a server that may have it can't be reached,
     /// the error is the one that clients of that server alone get.
-    fn fail_unknown(&self, id: &Bytes, silent: &[Arc<str>], name: &str) {
+    fn fail_unknown(&mut self, id: &Bytes, silent: &[Arc<str>], name: &str) {
         let failure = silent.iter().find_map(|server| {
-            let failure = self.failures.get(server).cloned();
+            let failure = self.failure(server).cloned();
             failure.or_else(|| self.why_unlisted(server))
         });
         if let Some(StartFailure { reason, text }) = failure {
@@ -306,24 +269,16 @@ impl Session {
         }
     }
 
-    /// Notes that a list was answered without this many servers, so that the client gets `list_changed` later.
-    fn promise(&mut self, method: &'static str, unknown: usize) {
-        self.promised.remove(method);
-        if unknown > 0 {
-            self.promised.insert(method, unknown);
-        }
-    }
-
     fn keep_promises(&mut self) {
-        for (method, before) in std::mem::take(&mut self.promised) {
-            let unknown = self.unknown(method).len();
+        for (method, before) in std::mem::take(&mut self.aggregations.promised) {
+            let unknown = self.servers.now().unknown(method).len();
             if unknown < before {
                 let kind = method.split('/').next().unwrap_or_default();
                 let changed = format!("notifications/{kind}/list_changed");
                 let line = message::notification(&changed, None);
                 self.client.send(line, None, Priority::Droppable);
             }
-            self.promise(method, unknown);
+            self.aggregations.promise(method, unknown);
         }
     }
 }

@@ -179,7 +179,7 @@ impl Session {
         WaitSet {
             has_tasks: !self.tasks.is_empty(),
             look: self.wait_set.look.into_iter().chain(wanted).min(),
-            changes: self.wanted_changes(),
+            changes: self.aggregations.wanted_changes(),
         }
     }
 

@@ -7,13 +7,13 @@ use ostler::Frame;
 use ostler::keeper::{CallError, Lease, Turn};
 use tokio::task::AbortHandle;
 
-use super::parcel::Parcel;
+use super::request::ClientRequest;
 use crate::client::{Client, InFlight};
 use crate::protocol::lists::{LIST_LIMIT, LISTS};
 use crate::protocol::log_level;
 use crate::protocol::message;
 use crate::tools::Tools;
-use crate::upstream::Attachment;
+use crate::upstream::{Attachment, CallerPermit, Downstream as _};
 
 /// An instance that the session has a lease on.
 #[derive(Clone)]
@@ -29,7 +29,25 @@ pub(super) struct LeasedInstance {
     pub(super) watch: Option<AbortHandle>,
 }
 
+/// Permits that a call needs to begin at an instance.
+pub(super) struct CallPermit {
+    pub(super) turn: Turn,
+    /// For an instance that serves one calling session at a time.
+    pub(super) caller_permit: Option<CallerPermit>,
+}
+
 impl LeasedInstance {
+    /// Permit for a call of this client, if it is free now.
+    pub(super) fn try_permit(&self) -> Option<CallPermit> {
+        let upstream = &self.attachment.upstream;
+        let caller_permit = if upstream.has_one_caller() {
+            Some(upstream.admit(self.client.number())?)
+        } else {
+            None
+        };
+        Some(CallPermit { turn: self.lease.try_turn()?, caller_permit })
+    }
+
     /// Stops waiting for the end of the instance.
     pub(super) fn unwatch(&self) {
         if let Some(watch) = &self.watch {
@@ -37,26 +55,26 @@ impl LeasedInstance {
         }
     }
 
-    pub(super) fn send(&self, parcel: &Parcel, turn: Turn) -> Result<(), CallError> {
-        let frame = &parcel.frame;
-        let id = parcel.id();
-        let token = parcel.found.token.clone();
+    pub(super) fn send(&self, request: &ClientRequest, turn: Turn) -> Result<(), CallError> {
+        let frame = &request.frame;
+        let id = request.id();
+        let token = request.found.token.clone();
         let limit = if is_list(frame) { self.limit.min(LIST_LIMIT) } else { self.limit };
         let reply = {
             let (client, id) = (Arc::clone(&self.client), id.clone());
             move |answer| client.answered(&id, answer)
         };
         let line = |call| {
-            let mut edits = parcel.edits.clone();
+            let mut edits = request.edits.clone();
             edits.push((frame.id_edges(), message::number(call)));
             let Attachment { client, upstream, .. } = &*self.attachment;
             if let Some(edges) = token.clone() {
-                let own = parcel.charge.detached(frame.bytes().slice(edges.clone()));
+                let own = request.charge.detached(frame.bytes().slice(edges.clone()));
                 upstream.expect_progress(call, client, own, id.clone());
                 edits.push((edges, message::number(call)));
             }
             let line = message::splice(frame.bytes(), edits);
-            let (line, charge) = Arc::clone(&parcel.charge).carry(line, &id);
+            let (line, charge) = Arc::clone(&request.charge).carry(line, &id);
             let since = Instant::now();
             self.attachment.begin(call, id.clone());
             let in_flight = InFlight {
@@ -66,8 +84,8 @@ impl LeasedInstance {
                 charge,
                 has_progress: token.is_some(),
                 filter: filter_for(frame, &self.tools),
-                subscribes: parcel.subscribes.clone(),
-                task_of: parcel.task_of.clone(),
+                subscribes: request.subscribes.clone(),
+                task_of: request.task_of.clone(),
                 heard: self.lease.heard(),
                 limit,
                 since,

@@ -1,12 +1,8 @@
-//! Links of a session to its servers.
+//! Leases of a session: requests them, sends queued requests once one is granted, and follows the end of instances.
 //!
-//! A session has at most one `Link` for each server. The first request to a server creates a waiting link with a
-//! queue, and a task acquires a lease; further requests join the queue. When the lease is granted, the link becomes a
-//! leased instance and the queue is sent in order. When it is refused, every queued request fails with the reason.
-//!
-//! A second task waits for the end of the instance. When the keeper has retired it, the link is removed; a new lease
-//! is acquired only if requests are queued or the client has subscriptions. Servers with `share: call` have no link:
-//! `per_call` acquires an instance for each request.
+//! [`Link`] decides when a lease is needed; this file carries its steps out. A task acquires the lease, and a second
+//! one waits for the end of its instance. Servers with `share: call` have no lease: `per_call` acquires an instance
+//! for each request.
 
 use std::sync::Arc;
 
@@ -14,10 +10,9 @@ use ostler::keeper::{AcquireError, CallError, Demand, Lease, Scope, Sharing, Tur
 use tokio::task::AbortHandle;
 
 use super::Session;
-use super::aggregate::Aggregation;
-use super::leased::{LeasedInstance, merge_levels};
-use super::parcel::{Parcel, Queue};
-use super::turns::CallPermit;
+use super::leased::{CallPermit, LeasedInstance, merge_levels};
+use super::link::{self, Step};
+use super::request::ClientRequest;
 use crate::client::Location;
 use crate::protocol::message::code;
 use crate::protocol::roots::RootList;
@@ -25,11 +20,7 @@ use crate::server_set::ServerSet;
 use crate::upstream::StartFailure;
 
 /// A session's access to one server.
-pub(super) enum Link {
-    /// The session has requested a lease; these requests wait for it.
-    Waiting(Queue),
-    Leased(LeasedInstance),
-}
+pub(super) type Link = link::Link<LeasedInstance, ClientRequest>;
 
 /// A granted lease, and the client's roots when it was requested.
 pub(super) struct Grant {
@@ -48,105 +39,100 @@ pub(super) enum LeaseError {
 pub(super) enum TaskOutput {
     Lease(Arc<str>, Result<Grant, LeaseError>),
     /// A lease for one call (`share: call`).
-    PerCall(Arc<str>, Parcel, Result<Grant, LeaseError>),
+    PerCall(Arc<str>, ClientRequest, Result<Grant, LeaseError>),
     /// Permit to begin a call at an instance that limits concurrency or serves one calling session at a time, or the
     /// error text after the queue timeout.
-    Turn(Arc<str>, Parcel, Result<CallPermit, String>),
+    Turn(Arc<str>, ClientRequest, Result<CallPermit, String>),
     /// The keeper has retired the instance with this number.
     Left(Arc<str>, u64),
 }
 
 impl Session {
     /// Sends a request to a server, after acquiring a lease if the session has none.
-    pub(super) fn forward(&mut self, server: &Arc<str>, parcel: Parcel) {
-        match self.links.get(server) {
-            Some(Link::Leased(leased)) => {
-                let leased = leased.clone();
-                self.send(server, &leased, parcel);
+    pub(super) fn forward(&mut self, server: &Arc<str>, request: ClientRequest) {
+        let leased = self.leased(server).cloned();
+        match leased {
+            Some(leased) if request.is_handshake() => {
+                let result = leased.attachment.upstream.initialize();
+                self.answer_initialize(&request.id(), server, result);
             }
-            Some(Link::Waiting(_)) => self.enqueue(server, parcel),
-            None if self.server_set.sharing(server) == Sharing::Call => {
-                self.forward_per_call(server, parcel);
-            }
-            None => {
-                self.enqueue(server, parcel);
-                self.ask_for_lease(server);
-            }
+            Some(leased) => match leased.try_permit() {
+                Some(permit) => self.send_now(server, &leased, request, permit.turn),
+                None => self.send_in_turn(server, &leased, request),
+            },
+            None if self.is_per_call(server) => self.forward_per_call(server, request),
+            None => self.enqueue(server, request, false),
         }
     }
 
     /// Queues a request until the session has a lease on the server.
-    pub(super) fn enqueue(&mut self, server: &Arc<str>, parcel: Parcel) {
+    fn enqueue(&mut self, server: &Arc<str>, request: ClientRequest, has_ended: bool) {
         let number = self.next_number();
         let location = Location::Queue(Arc::clone(server), number);
-        self.client.calls().wait_at(&parcel.id(), location);
-        let link = self.links.entry(Arc::clone(server));
-        let link = link.or_insert_with(|| Link::Waiting(Queue::new()));
-        if let Link::Leased(_) = link {
-            *link = Link::Waiting(Queue::new());
-        }
-        if let Link::Waiting(queue) = link {
-            queue.insert(number, parcel);
-        }
-    }
-
-    /// Ends the wait for a lease. Returns the queued requests.
-    pub(super) fn dequeue(&mut self, server: &Arc<str>) -> Vec<Parcel> {
-        let Some(Link::Waiting(queue)) = self.links.remove(server) else { return Vec::new() };
-        queue.into_values().collect()
+        self.client.calls().wait_at(&request.id(), location);
+        let step = self.link(server).enqueue(number, request, has_ended);
+        self.carry_out(server, step);
     }
 
     /// Acquires a lease without a request for it.
     pub(super) fn acquire(&mut self, server: &Arc<str>) {
-        if self.links.contains_key(server) {
-            return;
-        }
-        if self.server_set.sharing(server) == Sharing::Call {
+        if self.is_per_call(server) {
             // With `share: call` an instance without a call can only list what the server offers.
             return self.begin_listing(server);
         }
-        self.links.insert(Arc::clone(server), Link::Waiting(Queue::new()));
-        self.ask_for_lease(server);
+        let step = self.link(server).want();
+        self.carry_out(server, step);
+    }
+
+    fn carry_out(&mut self, server: &Arc<str>, step: Step) {
+        match step {
+            Step::Acquire => self.ask_for_lease(server),
+            Step::Wait => {}
+        }
+    }
+
+    pub(super) fn link(&mut self, server: &Arc<str>) -> &mut Link {
+        self.links.entry(Arc::clone(server)).or_default()
     }
 
     pub(super) fn leased(&self, server: &str) -> Option<&LeasedInstance> {
-        match self.links.get(server) {
-            Some(Link::Leased(leased)) => Some(leased),
-            Some(Link::Waiting(_)) | None => None,
-        }
+        self.links.get(server)?.leased()
+    }
+
+    /// Reason why the session got no lease on a server the last time.
+    pub(super) fn failure(&self, server: &str) -> Option<&StartFailure> {
+        self.links.get(server)?.failure()
+    }
+
+    fn is_per_call(&mut self, server: &str) -> bool {
+        self.servers.now().sharing(server) == Sharing::Call
     }
 
     /// Takes back a request that was not sent to a server yet. Returns false if it was sent, or can't be cancelled.
     pub(super) fn withdraw(&mut self, id: &[u8]) -> bool {
         match self.client.calls().location(id) {
-            None => return false,
+            None => false,
             Some(Location::Queue(server, number)) => {
-                let Some(Link::Waiting(queue)) = self.links.get_mut(server) else { return false };
+                let link = self.links.get_mut(server);
                 // Clients can't cancel `initialize`.
-                if queue.get(number).is_none_or(|one| one.frame.method() == b"initialize") {
-                    return false;
-                }
-                queue.remove(number);
+                link.is_some_and(|link| link.withdraw(*number, |one| !one.is_handshake()))
             }
-            Some(Location::Aggregation(number)) => {
-                if self.aggregations.get(number).is_none_or(Aggregation::is_handshake) {
-                    return false;
-                }
-                self.aggregations.remove(number);
+            Some(Location::Aggregation(number)) => self.aggregations.withdraw(*number),
+            Some(Location::Task(task)) => {
+                task.abort();
+                true
             }
-            Some(Location::Task(task)) => task.abort(),
         }
-        true
     }
 
     pub(super) fn done(&mut self, output: TaskOutput) {
         match output {
             TaskOutput::Lease(server, Ok(grant)) => self.take_over(&server, grant),
             TaskOutput::Lease(server, Err(reason)) => self.refuse_waiting(&server, &reason),
-            TaskOutput::PerCall(server, parcel, granted) => {
-                self.call_on_own_instance(&server, parcel, granted);
+            TaskOutput::PerCall(server, request, granted) => {
+                self.call_on_own_instance(&server, request, granted);
             }
-            TaskOutput::Turn(server, parcel, permit) => self.take_turn(&server, parcel, permit),
+            TaskOutput::Turn(server, request, permit) => self.take_turn(&server, request, permit),
             TaskOutput::Left(server, number) => self.left(&server, number),
         }
     }
@@ -162,13 +148,13 @@ impl Session {
         server: &Arc<str>,
         then: impl FnOnce(Arc<str>, Result<Grant, LeaseError>) -> TaskOutput + Send + 'static,
     ) -> AbortHandle {
-        let (scope, server) = (Arc::clone(&self.scope), Arc::clone(server));
-        let (server_set, client) = (Arc::clone(&self.server_set), Arc::clone(&self.client));
-        let is_in_agent = self.shares(&server) == Sharing::Agent;
+        let is_in_agent = self.servers.now().sharing(server) == Sharing::Agent;
         if is_in_agent {
             self.ask_roots_once();
         }
-        let is_undivided = self.has_one_caller(&server);
+        let is_undivided = self.has_one_caller(server);
+        let (scope, server) = (Arc::clone(&self.scope), Arc::clone(server));
+        let (server_set, client) = (Arc::clone(&self.servers.set), Arc::clone(&self.client));
         let profile = client.profile(server_set.sharing(&server));
         self.tasks.spawn(async move {
             let (mut demand, roots) = if is_in_agent {
@@ -184,36 +170,36 @@ impl Session {
 
     fn take_over(&mut self, server: &Arc<str>, grant: Grant) {
         // The client's roots may have changed since the lease was requested.
-        if self.shares(server) == Sharing::Agent && !self.client.roots().are(grant.roots.as_ref()) {
+        let is_in_agent = self.servers.now().sharing(server) == Sharing::Agent;
+        if is_in_agent && !self.client.roots().are(grant.roots.as_ref()) {
             return self.ask_for_lease(server);
         }
+        let number = grant.lease.instance();
         let watch = self.await_leave(server, grant.lease.clone());
-        // If the instance has ended meanwhile, the queue waits for the next lease, which `left` requests.
-        let Some(mut leased) = self.hold_lease(server, grant) else { return };
+        let Some(mut leased) = self.hold_lease(server, grant) else {
+            return self.link(server).grant_too_late(number);
+        };
         leased.watch = Some(watch);
         self.resubscribe(server, &leased);
-        let waiting = self.dequeue(server);
-        self.links.insert(Arc::clone(server), Link::Leased(leased));
-        for parcel in waiting {
-            self.deliver(server, parcel);
+        let lease = leased.lease.clone();
+        for request in self.link(server).grant(number, leased) {
+            self.deliver(server, request);
         }
         // Ends the reservation of the lease: without requests in flight the instance may be evicted.
-        if let Some(leased) = self.leased(server) {
-            drop(leased.lease.hold());
-        }
+        drop(lease.hold());
     }
 
     /// Forwards a request, and updates the client's subscriptions if it subscribes or unsubscribes.
-    pub(super) fn deliver(&mut self, server: &Arc<str>, parcel: Parcel) {
-        match parcel.frame.method() {
-            b"resources/subscribe" => self.subscribe(server, parcel),
-            b"resources/unsubscribe" => self.unsubscribe(server, parcel),
-            _ => self.forward(server, parcel),
+    pub(super) fn deliver(&mut self, server: &Arc<str>, request: ClientRequest) {
+        match request.frame.method() {
+            b"resources/subscribe" => self.subscribe(server, request),
+            b"resources/unsubscribe" => self.unsubscribe(server, request),
+            _ => self.forward(server, request),
         }
     }
 
     /// Attaches the client to the instance of a lease. Returns `None` if the instance has ended.
-    pub(super) fn hold_lease(&self, server: &Arc<str>, grant: Grant) -> Option<LeasedInstance> {
+    pub(super) fn hold_lease(&mut self, server: &Arc<str>, grant: Grant) -> Option<LeasedInstance> {
         let Grant { lease, roots } = grant;
         let upstream = self.upstreams.upstream(lease.instance())?;
         if let Some(name) = self.catalog_name(server) {
@@ -226,8 +212,10 @@ impl Session {
             upstream.serve_one_caller();
         }
         let attachment = upstream.attach(Arc::clone(&self.client) as _);
-        let limit = self.server_set.call_limit(server);
-        let tools = self.server_set.tools(server);
+        let view = self.servers.now().get(server).cloned();
+        let summary = view.as_ref().and_then(|view| view.summary());
+        let limit = summary.map(|summary| summary.call_limit).unwrap_or_default();
+        let tools = summary.map(|summary| Arc::clone(&summary.tools)).unwrap_or_default();
         let client = Arc::clone(&self.client);
         let leased = LeasedInstance { lease, client, attachment, limit, tools, watch: None };
         merge_levels(&leased);
@@ -235,9 +223,10 @@ impl Session {
     }
 
     /// Whether shared instances of a server serve one calling session at a time.
-    fn has_one_caller(&self, server: &str) -> bool {
-        let is_shared = matches!(self.shares(server), Sharing::All | Sharing::Agent);
-        let name = self.catalog_name(server).filter(|_| is_shared);
+    fn has_one_caller(&mut self, server: &str) -> bool {
+        let sharing = self.servers.now().sharing(server);
+        let is_shared = matches!(sharing, Sharing::All | Sharing::Agent);
+        let name = is_shared.then(|| self.catalog_name(server)).flatten();
         name.is_some_and(|name| self.upstreams.catalog.has_one_caller(&name.subject))
     }
 
@@ -251,88 +240,59 @@ impl Session {
 
     /// Handles the end of an instance. Acquires another one only for queued requests or subscriptions.
     fn left(&mut self, server: &Arc<str>, number: u64) {
-        match self.links.remove(server) {
-            Some(Link::Leased(leased)) if leased.lease.instance() != number => {
-                self.links.insert(Arc::clone(server), Link::Leased(leased));
-            }
-            Some(Link::Waiting(waiting)) => {
-                self.links.insert(Arc::clone(server), Link::Waiting(waiting));
-                self.ask_for_lease(server);
-            }
-            Some(Link::Leased(_)) | None
-                if !self.client.topics(|of| *of == **server).is_empty() =>
-            {
-                self.acquire(server);
-            }
-            Some(Link::Leased(_)) | None => {}
+        let is_needed = !self.client.topics(|of| *of == **server).is_empty();
+        let step = self.link(server).retire(number, is_needed);
+        self.carry_out(server, step);
+    }
+
+    fn refuse_waiting(&mut self, server: &Arc<str>, error: &LeaseError) {
+        let failure = error.failure(server);
+        for request in self.link(server).refuse(failure.clone()) {
+            self.fail(&request, &failure);
         }
     }
 
-    pub(super) fn refuse_waiting(&mut self, server: &Arc<str>, error: &LeaseError) {
-        if let Some(Link::Waiting(_)) = self.links.get(server) {
-            let waiting = self.dequeue(server);
-            self.refuse(server, waiting, error);
-        }
-    }
-
-    pub(super) fn refuse(
-        &mut self,
-        server: &Arc<str>,
-        parcels: impl IntoIterator<Item = Parcel>,
-        error: &LeaseError,
-    ) {
-        let failure = match error {
-            LeaseError::Missing(why) => {
-                StartFailure { reason: "unavailable", text: format!("{server}: {why}") }
-            }
-            LeaseError::Refused(error) => StartFailure::from(error),
-        };
-        for parcel in parcels {
-            self.client.fail(&parcel.id(), code::INTERNAL, &failure.text, Some(failure.reason));
-        }
-        self.failures.insert(Arc::clone(server), failure);
-    }
-
-    fn send(&mut self, server: &Arc<str>, leased: &LeasedInstance, parcel: Parcel) {
-        if parcel.frame.method() == b"initialize" {
-            return self.answer_initialize(
-                &parcel.id(),
-                server,
-                leased.attachment.upstream.initialize(),
-            );
-        }
-        self.send_in_turn(server, leased, parcel);
+    pub(super) fn fail(&self, request: &ClientRequest, failure: &StartFailure) {
+        self.client.fail(&request.id(), code::INTERNAL, &failure.text, Some(failure.reason));
     }
 
     pub(super) fn send_now(
         &mut self,
         server: &Arc<str>,
         leased: &LeasedInstance,
-        parcel: Parcel,
+        request: ClientRequest,
         turn: Turn,
     ) {
-        match leased.send(&parcel, turn) {
+        match leased.send(&request, turn) {
             Ok(()) => {}
             // The request was not sent, so the next instance can have it.
             Err(CallError::Closed) => {
                 // The call is closed if the client has already got an error because the instance ended.
-                if !self.client.calls().is_open(&parcel.id()) {
-                    return;
-                }
-                self.enqueue(server, parcel);
-                if leased.lease.ending().is_some() {
-                    self.ask_for_lease(server);
+                if self.client.calls().is_open(&request.id()) {
+                    self.enqueue(server, request, leased.lease.ending().is_some());
                 }
             }
             Err(error) => {
                 let text = error.to_string();
-                self.client.fail(&parcel.id(), code::INTERNAL, &text, Some("unavailable"));
+                self.client.fail(&request.id(), code::INTERNAL, &text, Some("unavailable"));
             }
         }
     }
 }
 
-pub(super) async fn acquire(
+impl LeaseError {
+    /// The error as clients get it.
+    pub(super) fn failure(&self, server: &str) -> StartFailure {
+        match self {
+            Self::Missing(why) => {
+                StartFailure { reason: "unavailable", text: format!("{server}: {why}") }
+            }
+            Self::Refused(error) => StartFailure::from(error),
+        }
+    }
+}
+
+async fn acquire(
     scope: &Scope,
     server_set: &ServerSet,
     server: &str,

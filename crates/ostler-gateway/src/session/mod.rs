@@ -1,52 +1,59 @@
 //! Router session of one client: receives its messages and forwards them to the right server.
 //!
-//! `requests` dispatches each message, `links` holds the leases and the requests that wait for one, and `aggregate`
-//! holds the requests that wait for lists of several servers. A session never awaits: everything that takes time (a
-//! lease, a turn at an instance, the end of an instance) runs as a task in `Session::tasks` and comes back as a
-//! `TaskOutput`. So one slow request does not delay the next. A request to an instance that the session has a lease
-//! on, and that is free, needs no task. A `SessionHandle` owns the session and drives it.
+//! `receive` reads each message and `servers` decides where it goes, from an immutable `snapshot` of what the client
+//! may use and the catalog knows. The session reaches each server through a [`Link`], a state machine that `links` carries
+//! out; `aggregate` holds the requests that wait for lists of several servers.
+//!
+//! A session never awaits: everything that takes time (a lease, a turn at an instance, the end of an instance) runs as
+//! a task in `Session::tasks` and comes back as a `TaskOutput`. So one slow request does not delay the next. A request
+//! to an instance that the session has a lease on, and that is free, needs no task. A `SessionHandle` owns the session
+//! and drives it.
 
 mod aggregate;
-mod all;
 mod handle;
-mod index;
+mod initialize;
 mod leased;
 mod limits;
+mod link;
 mod links;
 mod list_limits;
-mod merged;
-mod parcel;
+mod listings;
+mod merged_list;
 mod per_call;
 mod presence;
-mod requests;
+mod receive;
+mod renew;
+mod request;
 mod roots;
+mod servers;
+mod snapshot;
 mod subscriptions;
 mod turns;
 mod uri_owners;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ostler::keeper::Scope;
 use tokio::task::JoinSet;
 
-use self::aggregate::Aggregation;
-pub(crate) use self::all::{each, field_of};
+use self::aggregate::Aggregations;
 pub(crate) use self::handle::SessionHandle;
 use self::handle::WaitSet;
-use self::index::Index;
 pub use self::limits::SessionLimits;
 use self::links::{Link, TaskOutput};
 pub use self::list_limits::{LIST_LIMITS, ListLimit};
 pub(crate) use self::presence::Presence;
+use self::servers::Servers;
+pub(crate) use self::snapshot::{field_of, items};
 pub(crate) use self::uri_owners::UriOwners;
 use crate::client::{Client, InFlight};
 use crate::protocol::message::{self, code};
 use crate::quota::ByteBudget;
 use crate::route::Route;
 use crate::server_set::ServerSet;
-use crate::upstream::{StartFailure, Upstreams};
+use crate::upstream::Upstreams;
 
 /// Parts that a session shares with others.
 #[derive(Debug)]
@@ -67,28 +74,17 @@ pub(crate) struct Session {
     budget: Arc<ByteBudget>,
     /// Held for its drop, which logs that the client has disconnected.
     _presence: Presence,
-    route: Route,
-    server_set: Arc<ServerSet>,
-    /// Links by the names of servers.
+    /// What the client may use, and what is known about it.
+    servers: Servers,
+    /// Access to each server that the client has used, by name.
     links: HashMap<Arc<str>, Link>,
     /// Tasks that wait on behalf of the session.
     tasks: JoinSet<TaskOutput>,
     /// Last number given to a queued request or an aggregation.
     last_number: u64,
-    /// Requests that wait for lists of servers, in order of arrival.
-    aggregations: BTreeMap<u64, Aggregation>,
-    /// Catalog edition that the session has last acted on.
-    seen: u64,
-    /// List methods that were answered without some servers, and the number of those servers. The client gets
-    /// `list_changed` when one of them becomes known.
-    promised: BTreeMap<&'static str, usize>,
-    /// Names of all servers' items, for a client that sees all servers as one.
-    index: Index,
-    /// URI owners, shared by all clients of the principal.
-    uri_owners: Arc<Mutex<UriOwners>>,
+    /// Requests that wait for lists of servers.
+    aggregations: Aggregations,
     limits: SessionLimits,
-    /// Reason why the last request for a lease failed, by server.
-    failures: HashMap<Arc<str>, StartFailure>,
     /// Events that the session's task waits for at the moment.
     wait_set: WaitSet,
 }
@@ -103,24 +99,26 @@ impl Session {
         route: Route,
         server_set: Arc<ServerSet>,
     ) -> Self {
+        let servers = Servers::new(
+            route,
+            server_set,
+            Arc::clone(&upstreams),
+            Arc::clone(&client),
+            scope.who().clone(),
+            uri_owners,
+        );
         Self {
             upstreams,
             client,
             scope: Arc::new(scope),
             budget,
             _presence: presence,
-            route,
-            server_set,
+            servers,
             links: HashMap::new(),
             tasks: JoinSet::new(),
             last_number: 0,
-            aggregations: BTreeMap::new(),
-            seen: 0,
-            promised: BTreeMap::new(),
-            index: Index::default(),
-            uri_owners,
+            aggregations: Aggregations::default(),
             limits,
-            failures: HashMap::new(),
             wait_set: WaitSet::default(),
         }
     }

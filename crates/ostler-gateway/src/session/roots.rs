@@ -6,19 +6,15 @@ use ostler::Frame;
 use ostler::keeper::{Demand, Sharing};
 use serde_json::json;
 
-use super::links::Link;
-use super::{Route, Session};
+use super::Session;
+use super::snapshot::ServerView;
 use crate::upstream::Downstream as _;
 
 impl Session {
     /// Asks an initialized client for its roots, if it shares a server with other clients of its agent.
     pub(super) fn ask_roots_if_shared(&mut self) {
-        let shares = |server: &Arc<str>| self.shares(server) == Sharing::Agent;
-        let is_shared = match &self.route {
-            Route::One(server) => shares(server),
-            Route::All => self.server_set.names().iter().any(shares),
-        };
-        if is_shared {
+        let is_in_agent = |view: &Arc<ServerView>| view.sharing == Sharing::Agent;
+        if self.servers.now().iter().any(|(_, view)| is_in_agent(view)) {
             self.ask_roots_once();
         }
     }
@@ -39,12 +35,11 @@ impl Session {
             return;
         }
         self.client.ask_roots(self.limits.roots);
-        for server in self.server_set.names() {
-            let leased = self.leased(&server);
-            if leased.is_some_and(|leased| !leased.attachment.upstream.is_exclusive())
-                && self.shares(&server) == Sharing::Agent
-            {
-                self.let_go(&server);
+        let servers = Arc::clone(self.servers.now());
+        for (server, _) in servers.iter().filter(|(_, view)| view.sharing == Sharing::Agent) {
+            let leased = self.leased(server);
+            if leased.is_some_and(|leased| !leased.attachment.upstream.is_exclusive()) {
+                self.let_go(server);
             }
         }
     }
@@ -52,7 +47,7 @@ impl Session {
     /// Releases the lease on a server. If the client has subscriptions there, acquires another lease, which renews
     /// them.
     pub(super) fn let_go(&mut self, server: &Arc<str>) {
-        let Some(Link::Leased(leased)) = self.links.remove(server) else { return };
+        let Some(leased) = self.link(server).release() else { return };
         leased.unwatch();
         let topics = self.client.topics(|of| *of == **server);
         for ((_, uri), _) in &topics {
@@ -69,11 +64,12 @@ impl Session {
 
     /// The client's demand, as far as it is known now. Listings do not wait for the roots, which do not change what a
     /// server offers.
-    pub(super) fn demand_now(&self, server: &str) -> Demand {
-        let roots = self.client.roots().told().filter(|_| self.shares(server) == Sharing::Agent);
+    pub(super) fn demand_now(&mut self, server: &str) -> Demand {
+        let is_in_agent = self.servers.now().sharing(server) == Sharing::Agent;
+        let roots = self.client.roots().told().filter(|_| is_in_agent);
         match (roots, self.client.initialize()) {
             (Some(roots), Some(initialize)) => initialize.demand_with(&roots),
-            _ => Demand::profile(self.client.profile(self.server_set.sharing(server))),
+            _ => Demand::profile(self.client.profile(self.servers.set.sharing(server))),
         }
     }
 }

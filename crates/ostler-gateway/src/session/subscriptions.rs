@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::Session;
 use super::leased::LeasedInstance;
-use super::parcel::Parcel;
+use super::request::ClientRequest;
 use crate::client::{Subscription, Topic};
 use crate::protocol::message::{self, code};
 use crate::protocol::uris::Style;
@@ -18,38 +18,38 @@ const MOST: usize = 1024;
 const LONGEST: usize = 8 << 10;
 
 impl Session {
-    pub(super) fn subscribe(&mut self, server: &Arc<str>, mut parcel: Parcel) {
-        let Some((topic, style)) = self.subject_of(&parcel) else { return };
+    pub(super) fn subscribe(&mut self, server: &Arc<str>, mut request: ClientRequest) {
+        let Some((topic, style)) = self.subject_of(&request) else { return };
         let is_more = {
             let subscriptions = self.client.subscriptions();
             subscriptions.len() >= MOST && !subscriptions.contains_key(&topic)
         };
         if is_more || topic.1.len() > LONGEST {
             let text = format!("at most {MOST} subscriptions, to URIs of at most {LONGEST} bytes");
-            return self.client.fail(&parcel.id(), code::INVALID_PARAMS, &text, None);
+            return self.client.fail(&request.id(), code::INVALID_PARAMS, &text, None);
         }
         // Without a lease the request is queued, and comes here again once there is one.
         if let Some(leased) = self.leased(server).cloned() {
             if !self.hold(&topic, style, &leased) {
-                let id = parcel.id();
+                let id = request.id();
                 return self.client.reply(&id, message::answer(&id, b"{}"));
             }
-            parcel.subscribes = Some(Box::new(topic));
+            request.subscribes = Some(Box::new(topic));
         }
-        self.forward(server, parcel);
+        self.forward(server, request);
     }
 
-    pub(super) fn unsubscribe(&mut self, server: &Arc<str>, parcel: Parcel) {
-        let Some((topic, _)) = self.subject_of(&parcel) else { return };
+    pub(super) fn unsubscribe(&mut self, server: &Arc<str>, request: ClientRequest) {
+        let Some((topic, _)) = self.subject_of(&request) else { return };
         self.client.subscriptions().remove(&topic);
         let leased = self.leased(server).cloned();
         let was_last = leased.is_some_and(|leased| {
             leased.attachment.upstream.unsubscribe(&topic.1, self.client.number())
         });
         if was_last {
-            self.forward(server, parcel);
+            self.forward(server, request);
         } else {
-            let id = parcel.id();
+            let id = request.id();
             self.client.reply(&id, message::answer(&id, b"{}"));
         }
     }
@@ -93,10 +93,10 @@ impl Session {
         }
     }
 
-    fn subject_of(&self, parcel: &Parcel) -> Option<(Topic, Style)> {
-        if parcel.subject.is_none() {
-            self.client.fail(&parcel.id(), code::INVALID_PARAMS, "which resource?", None);
+    fn subject_of(&self, request: &ClientRequest) -> Option<(Topic, Style)> {
+        if request.subject.is_none() {
+            self.client.fail(&request.id(), code::INVALID_PARAMS, "which resource?", None);
         }
-        parcel.subject.as_deref().cloned()
+        request.subject.as_deref().cloned()
     }
 }

@@ -1,42 +1,24 @@
 //! Turns: when a request may begin at its instance.
 //!
 //! Two things limit that: the concurrency limit of the server (`maxConcurrency`, a `Turn` of the keeper) and, at an
-//! instance that serves one calling session at a time, the calls of other sessions (a `CallerPermit`). If both are
-//! free, the request is sent at once. Otherwise the session moves to another instance if it may, at most once for
+//! instance that serves one calling session at a time, the calls of other sessions (a `CallerPermit`). If one of them
+//! is not free, the session moves to another instance if it may, at most once for
 //! each request, or a task waits for the permits, no longer than the keeper's queue timeout.
 
 use std::sync::Arc;
 
-use ostler::keeper::{Demand, Turn};
+use ostler::keeper::Demand;
 use tokio::time::timeout;
 
 use super::Session;
-use super::leased::LeasedInstance;
+use super::leased::{CallPermit, LeasedInstance};
 use super::links::TaskOutput;
-use super::parcel::Parcel;
+use super::request::ClientRequest;
 use crate::client::Location;
 use crate::protocol::message::code;
-use crate::upstream::{CallerPermit, Downstream};
-
-/// Permits that a call needs to begin at an instance.
-pub(super) struct CallPermit {
-    pub(super) turn: Turn,
-    /// For an instance that serves one calling session at a time.
-    pub(super) caller_permit: Option<CallerPermit>,
-}
+use crate::upstream::Downstream as _;
 
 impl LeasedInstance {
-    /// Permit for a call of this client, if it is free now.
-    fn try_permit(&self) -> Option<CallPermit> {
-        let upstream = &self.attachment.upstream;
-        let caller_permit = if upstream.has_one_caller() {
-            Some(upstream.admit(self.client.number())?)
-        } else {
-            None
-        };
-        Some(CallPermit { turn: self.lease.try_turn()?, caller_permit })
-    }
-
     /// Waits for a permit. The place in the caller queue is taken now, not when the future is polled first.
     fn permit(&self) -> impl Future<Output = CallPermit> + Send + use<> {
         let upstream = &self.attachment.upstream;
@@ -55,22 +37,19 @@ impl LeasedInstance {
 }
 
 impl Session {
-    /// Sends a request as soon as its instance may take it.
+    /// Sends a request once its instance, which is busy, may take it.
     pub(super) fn send_in_turn(
         &mut self,
         server: &Arc<str>,
         leased: &LeasedInstance,
-        mut parcel: Parcel,
+        mut request: ClientRequest,
     ) {
-        if let Some(permit) = leased.try_permit() {
-            return self.send_now(server, leased, parcel, permit.turn);
-        }
-        if self.may_move(server, leased, &parcel) {
-            parcel.has_moved = true;
+        if self.may_move(server, leased, &request) {
+            request.has_moved = true;
             self.let_go(server);
-            return self.forward(server, parcel);
+            return self.forward(server, request);
         }
-        let (server, permit, id) = (Arc::clone(server), leased.permit(), parcel.id());
+        let (server, permit, id) = (Arc::clone(server), leased.permit(), request.id());
         let has_one_caller = leased.attachment.upstream.has_one_caller();
         let limit = self.scope.queue_timeout();
         let output = self.tasks.spawn(async move {
@@ -81,7 +60,7 @@ impl Session {
                 "as many calls as `maxConcurrency` allows were in flight"
             };
             let permit = permit.map_err(|_| format!("{server}: {why} for {limit:?}"));
-            TaskOutput::Turn(server, parcel, permit)
+            TaskOutput::Turn(server, request, permit)
         });
         self.client.calls().wait_at(&id, Location::Task(output));
     }
@@ -90,13 +69,13 @@ impl Session {
     pub(super) fn take_turn(
         &mut self,
         server: &Arc<str>,
-        parcel: Parcel,
+        request: ClientRequest,
         permit: Result<CallPermit, String>,
     ) {
         let permit = match permit {
             Ok(permit) => permit,
             Err(text) => {
-                return self.client.fail(&parcel.id(), code::INTERNAL, &text, Some("unavailable"));
+                return self.client.fail(&request.id(), code::INTERNAL, &text, Some("unavailable"));
             }
         };
         let leased = self.leased(server).cloned();
@@ -105,21 +84,27 @@ impl Session {
             permit.caller_permit.as_ref().is_none_or(|caller_permit| caller_permit.is_of(upstream))
         };
         match leased.filter(is_there) {
-            Some(leased) => self.send_now(server, &leased, parcel, permit.turn),
-            None => self.forward(server, parcel),
+            Some(leased) => self.send_now(server, &leased, request, permit.turn),
+            None => self.forward(server, request),
         }
     }
 
     /// Whether the session may take another lease for this request: an instance without calls of other sessions
     /// exists or can be started. A session with subscriptions stays with its instance.
-    fn may_move(&self, server: &Arc<str>, leased: &LeasedInstance, parcel: &Parcel) -> bool {
-        let can_be_elsewhere = || {
-            let demand = Demand { is_undivided: true, ..self.demand_now(server) };
-            self.server_set.id(server).is_some_and(|id| self.scope.has_undivided(&id, &demand))
-        };
-        leased.attachment.upstream.has_one_caller()
-            && !parcel.has_moved
-            && self.client.topics(|of| *of == **server).is_empty()
-            && can_be_elsewhere()
+    fn may_move(
+        &mut self,
+        server: &Arc<str>,
+        leased: &LeasedInstance,
+        request: &ClientRequest,
+    ) -> bool {
+        if !leased.attachment.upstream.has_one_caller()
+            || request.has_moved
+            || !self.client.topics(|of| *of == **server).is_empty()
+        {
+            return false;
+        }
+        let demand = Demand { is_undivided: true, ..self.demand_now(server) };
+        let id = self.servers.set.id(server);
+        id.is_some_and(|id| self.scope.has_undivided(&id, &demand))
     }
 }

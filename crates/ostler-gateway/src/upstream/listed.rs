@@ -73,6 +73,11 @@ impl Upstream {
         lock(&self.listed).lists.get(method).map(|list| list.result.clone())
     }
 
+    /// Whether the instance has lists that only its session sees.
+    pub(crate) fn has_own_lists(&self) -> bool {
+        lock(&self.listed).lists.keys().any(|method| self.keeps_to_itself(method))
+    }
+
     /// Whether the catalog must not have a list: the resources of an exclusive instance are for its session only.
     fn keeps_to_itself(&self, method: &str) -> bool {
         self.is_exclusive() && method == "resources/list"

@@ -153,6 +153,14 @@ impl Upstream {
         matches!(self.talk.key().whose, Whose::Session(_) | Whose::Lease(_))
     }
 
+    /// The session that the instance belongs to.
+    pub(crate) fn session(&self) -> Option<u64> {
+        match self.talk.key().whose {
+            Whose::Session(session) => Some(session),
+            _ => None,
+        }
+    }
+
     /// Attaches a client.
     pub(crate) fn attach(self: &Arc<Self>, client: Arc<dyn Downstream>) -> Arc<Attachment> {
         let attachment = Arc::new(Attachment::new(client, Arc::clone(self)));

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ostler::keeper::{Greeting, Handshake, Lease, Listener, Talk, Whose};
+use ostler::keeper::{Greeting, Handshake, Lease, Listener, Talk};
 use ostler::{Frame, Kind};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -37,12 +37,45 @@ const ALL_LISTS: Duration = LIST_LIMIT.saturating_add(Duration::from_secs(5));
 pub(crate) struct Upstreams {
     pub(crate) catalog: Catalog,
     pub(crate) listings: Listings,
-    /// Ready instances, by their numbers.
-    ready: Mutex<HashMap<u64, Arc<Upstream>>>,
+    ready: Mutex<ReadyInstances>,
     /// Lists to fetch again: the number of the instance, and the list method.
     stale: Mutex<BTreeSet<(u64, &'static str)>>,
     /// Wakes `stale_lists`.
     changed: Notify,
+}
+
+/// Ready instances.
+#[derive(Debug, Default)]
+struct ReadyInstances {
+    /// Instances by their numbers.
+    all: HashMap<u64, Arc<Upstream>>,
+    /// Numbers of the instances that belong to one session, by that session and the id of the server.
+    of_sessions: HashMap<(u64, Arc<str>), u64>,
+}
+
+impl ReadyInstances {
+    fn insert(&mut self, number: u64, upstream: Arc<Upstream>) {
+        if let Some(session) = upstream.session() {
+            self.of_sessions.insert((session, Arc::clone(&upstream.talk().key().server)), number);
+        }
+        self.all.insert(number, upstream);
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Arc<Upstream>> {
+        let upstream = self.all.remove(&number)?;
+        if let Some(session) = upstream.session() {
+            let key = (session, Arc::clone(&upstream.talk().key().server));
+            // A successor may be registered under the same key already.
+            if self.of_sessions.get(&key) == Some(&number) {
+                self.of_sessions.remove(&key);
+            }
+        }
+        Some(upstream)
+    }
+
+    fn of_session(&self, session: u64, server: &Arc<str>) -> Option<&Arc<Upstream>> {
+        self.all.get(self.of_sessions.get(&(session, Arc::clone(server)))?)
+    }
 }
 
 impl Upstreams {
@@ -53,22 +86,22 @@ impl Upstreams {
     }
 
     pub(crate) fn upstream(&self, number: u64) -> Option<Arc<Upstream>> {
-        lock(&self.ready).get(&number).cloned()
+        lock(&self.ready).all.get(&number).cloned()
     }
 
     /// List of a session's own instance, for that session only.
-    pub(crate) fn own_list(&self, server: &str, session: u64, method: &str) -> Option<Bytes> {
-        let upstreams = lock(&self.ready);
-        let is_own = |upstream: &&Arc<Upstream>| {
-            let key = upstream.talk().key();
-            *key.server == *server && key.whose == Whose::Session(session)
-        };
-        upstreams.values().filter(is_own).find_map(|upstream| upstream.own_list(method))
+    pub(crate) fn own_list(&self, server: &Arc<str>, session: u64, method: &str) -> Option<Bytes> {
+        let upstream = lock(&self.ready).of_session(session, server).cloned();
+        upstream?.own_list(method)
     }
 
+    /// Forgets an instance that has ended.
     pub(crate) fn forget(&self, number: u64) {
-        let upstream = lock(&self.ready).remove(&number);
-        drop(upstream);
+        let upstream = lock(&self.ready).remove(number);
+        // Its session's snapshot has lists that went with it.
+        if upstream.is_some_and(|upstream| upstream.has_own_lists()) {
+            self.catalog.announce();
+        }
     }
 
     /// Waits until lists are stale, and then for `rest`, so that several changes are fetched once.
@@ -88,7 +121,7 @@ impl Upstreams {
         for subject in &subjects {
             self.catalog.set_one_caller(subject);
         }
-        let all: Vec<Arc<Upstream>> = lock(&self.ready).values().cloned().collect();
+        let all: Vec<Arc<Upstream>> = lock(&self.ready).all.values().cloned().collect();
         for one in all.iter().filter(|one| !one.subjects().is_disjoint(&subjects)) {
             one.serve_one_caller();
         }

@@ -5,11 +5,13 @@
 //! response and wakes the caller. So a call costs one wake-up and no task in between. When the instance ends, the
 //! driver calls [`Line::end`], which fails all calls in flight.
 
-mod calls;
+mod error;
 mod hear;
 mod listener;
 mod tail;
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
@@ -19,10 +21,10 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+pub use error::CallError;
 pub(super) use hear::{drain_stderr, hear};
 pub use listener::{Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk};
 
-use self::calls::Calls;
 use self::tail::Tail;
 use super::cause::{Ending, Fault};
 use super::config::{Server, ServerLimits};
@@ -33,40 +35,6 @@ use crate::pipe::{Outbox, SendError, Stuck};
 
 /// With this many calls in flight, requests are batched: the server is busy and need not be woken for each.
 const BUSY_CALLS: usize = 16;
-
-/// Why a call has no response.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CallError {
-    /// The instance ended during the call.
-    #[error(transparent)]
-    Ended(Arc<Ending>),
-    /// The instance takes no more calls. The call was not sent and may be made on another instance.
-    #[error("the instance takes no more calls")]
-    Closed,
-    /// The scope of the lease was closed.
-    #[error("the session is over")]
-    ScopeClosed,
-    /// The call exceeded its time limit.
-    #[error("no answer within {0:?}")]
-    TimedOut(Duration),
-    /// The server's unread input has reached its limit, with this many bytes.
-    #[error("the server does not read its input, and {0} bytes are queued already")]
-    Backlog(usize),
-    /// The server is not configured with [`Speech::Bytes`](super::Speech), or its pipes were taken before.
-    #[error("the server's pipes are not available: the keeper or another client uses them")]
-    NoWire,
-    /// The message has the wrong kind for this method: a call needs a request, a notification must not be one.
-    #[error("not a request")]
-    NotARequest,
-}
-
-impl CallError {
-    /// Whether the server certainly has not seen the call, so that it may be repeated.
-    pub fn was_not_sent(&self) -> bool {
-        matches!(self, Self::Closed | Self::Backlog(_))
-    }
-}
 
 /// Callback of a call: receives the response, or why there is none.
 pub(super) type Reply = Box<dyn FnOnce(Result<Frame, Arc<Ending>>) + Send>;
@@ -310,4 +278,71 @@ impl std::fmt::Debug for Line {
 /// Ignores poisoning: every change under these locks is a single assignment or insertion.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Hasher for call ids. The keeper assigns them, so they need no protection against collisions.
+#[derive(Default)]
+struct CallIdHasher(u64);
+
+impl Hasher for CallIdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Spread over the whole word: the hash table uses its high and low bits.
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// Callbacks of the calls in flight, by id.
+#[derive(Default)]
+struct Calls {
+    pending: HashMap<CallId, Reply, BuildHasherDefault<CallIdHasher>>,
+    last: u64,
+    heard: u64,
+    is_closed: bool,
+}
+
+impl Calls {
+    /// Adds a call. `None` if the instance has ended.
+    fn enter(&mut self, reply: Reply) -> Option<CallId> {
+        if self.is_closed {
+            return None;
+        }
+        self.last += 1;
+        let id = CallId(self.last);
+        self.pending.insert(id, reply);
+        Some(id)
+    }
+
+    fn take(&mut self, id: CallId) -> Option<Reply> {
+        self.pending.remove(&id)
+    }
+
+    /// Number of calls in flight.
+    fn count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Number of messages the server has sent.
+    fn heard(&self) -> u64 {
+        self.heard
+    }
+
+    fn hear(&mut self) {
+        self.heard += 1;
+    }
+
+    /// Refuses further calls and returns the callbacks of those in flight.
+    fn close(&mut self) -> Vec<Reply> {
+        self.is_closed = true;
+        std::mem::take(&mut self.pending).into_values().collect()
+    }
 }

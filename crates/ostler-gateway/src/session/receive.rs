@@ -3,24 +3,21 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ostler::keeper::Sharing;
 use ostler::{Frame, Kind};
 
 use super::aggregate::Wants;
 use super::leased::merge_levels;
-use super::parcel::Parcel;
-use super::{Route, Session, cancel, version_of};
-use crate::catalog::{Found, Name};
+use super::links::Link;
+use super::request::ClientRequest;
+use super::servers::{Decision, Refusal, Target};
+use super::snapshot::ServerView;
+use super::{Session, cancel, version_of};
 use crate::protocol::batch;
-use crate::protocol::initialize::Initialize;
-use crate::protocol::lists::LISTS;
 use crate::protocol::log_level;
 use crate::protocol::message::{self, code};
 use crate::protocol::params;
-use crate::protocol::terms;
-use crate::protocol::uris::Style;
-use crate::protocol::version;
 use crate::quota::{Charge, QuotaExceeded};
+use crate::route::Route;
 use crate::transport::{ClientMessage, ReturnAddress};
 
 /// Charge for the bytes of a message, or the error if too many bytes wait already.
@@ -109,56 +106,45 @@ impl Session {
         if message::is_misnamed(&frame) {
             return refuse("a notification has no id");
         }
-        let parcel = match Parcel::new(id.clone(), frame, charge) {
-            Ok(parcel) => parcel,
+        let request = match ClientRequest::new(id.clone(), frame, charge) {
+            Ok(request) => request,
             Err(unclear) => {
                 let text = unclear.to_string();
                 return self.client.fail(id, code::INVALID_PARAMS, &text, None);
             }
         };
-        match parcel.frame.method() {
+        match request.frame.method() {
             b"ping" => self.client.reply(id, message::answer(id, b"{}")),
-            b"initialize" => self.initialize(parcel, id),
+            b"initialize" => self.initialize(request),
             _ if self.client.initialize().is_none() => refuse("the handshake comes first"),
-            b"logging/setLevel" => self.set_level(&parcel.frame, id),
-            _ => match self.route.clone() {
-                Route::One(server) => self.request_of(&server, parcel, id),
-                Route::All => self.request_of_all(parcel, id),
-            },
+            b"logging/setLevel" => self.set_level(&request.frame, id),
+            _ => {
+                let decision = self.servers.decide(&request);
+                self.carry_out_decision(decision, request);
+            }
         }
     }
 
-    /// Handles a request of a client with one server, whose names are passed on unchanged.
-    fn request_of(&mut self, server: &Arc<str>, mut parcel: Parcel, id: &Bytes) {
-        let frame = &parcel.frame;
-        if terms::is_withheld(|| self.shares(server), frame, &parcel.found) {
-            let text = "not offered by a server that is shared like this";
-            return self.client.fail(id, code::METHOD_NOT_FOUND, text, Some("withheld"));
-        }
-        let method = frame.method();
-        if let Some((list, _)) = LISTS.iter().find(|(list, _)| list.as_bytes() == method) {
-            return self.list(server, parcel, list, id);
-        }
-        match method {
-            b"resources/subscribe" | b"resources/unsubscribe" => {
-                let uri = message::text_param(frame, &["uri"]);
-                parcel.subject =
-                    uri.map(|uri| Box::new(((Arc::clone(server), uri), Style::default())));
+    pub(super) fn carry_out_decision(&mut self, decision: Decision, mut request: ClientRequest) {
+        match decision {
+            Decision::Refuse(Refusal { code, text, reason }) => {
+                self.client.fail(&request.id(), code, &text, reason);
             }
-            b"tools/call" if !self.may_call(server, frame) => {
-                let text = "no such tool";
-                return self.client.fail(id, code::INVALID_PARAMS, text, Some("denied"));
+            Decision::Forward(Target { server, edit, subject }) => {
+                request.edits.extend(edit);
+                request.subject = subject;
+                let is_one_of_all = self.servers.route == Route::All;
+                request.task_of =
+                    (is_one_of_all && request.found.has_task).then(|| Arc::clone(&server));
+                self.deliver(&server, request);
             }
-            _ => {}
+            Decision::List(server, method) => self.list(&server, request, method),
+            Decision::MergedList(method) => self.aggregate(method, &request.id(), Wants::List),
+            Decision::Search(item) => {
+                let (list, id) = (item.list, request.id());
+                self.aggregate(list, &id, Wants::Item(Box::new(request), item));
+            }
         }
-        self.deliver(server, parcel);
-    }
-
-    /// Whether the configuration allows the tool that the request calls.
-    fn may_call(&self, server: &str, frame: &Frame) -> bool {
-        let tools = self.server_set.tools(server);
-        tools.is_everything()
-            || message::text_param(frame, &["name"]).is_some_and(|name| tools.permit(&name))
     }
 
     fn notification(&mut self, frame: &Frame) {
@@ -191,13 +177,11 @@ impl Session {
     /// Forwards a notification to the client's exclusive instances. If the client sees all servers as one, only
     /// `roots/list_changed` is forwarded.
     pub(super) fn pass_on(&self, frame: &Frame) {
-        let is_for = |server: &Arc<str>| match &self.route {
-            Route::One(one) => one == server,
-            Route::All => frame.method() == b"notifications/roots/list_changed",
-        };
-        for leased in
-            self.links.keys().filter(|server| is_for(server)).filter_map(|s| self.leased(s))
+        if self.servers.route == Route::All && frame.method() != b"notifications/roots/list_changed"
         {
+            return;
+        }
+        for leased in self.links.values().filter_map(Link::leased) {
             if leased.attachment.upstream.is_exclusive() {
                 // Notifications are not repeated if the instance has ended.
                 let _ = leased.lease.notify(frame);
@@ -216,76 +200,41 @@ impl Session {
         }
     }
 
-    fn initialize(&mut self, parcel: Parcel, id: &Bytes) {
-        let initialize = match Initialize::read(&parcel.frame) {
-            Ok(initialize) => initialize,
-            Err(why) => {
-                return self.client.fail(id, code::INVALID_PARAMS, &why.to_string(), None);
-            }
-        };
-        if !self.client.introduce(initialize) {
-            let text = "the handshake is done already";
-            return self.client.fail(id, code::INVALID_REQUEST, text, None);
-        }
-        match self.route.clone() {
-            Route::All => self.welcome_to_all(id),
-            Route::One(server) => match self.found(&server).map(|found| found.known) {
-                Some(known) if !known.initialize.is_empty() => {
-                    self.refresh(&server);
-                    self.answer_initialize(id, &server, &known.initialize);
-                }
-                // The request for a lease fails with the reason why there is no such server.
-                _ if self.server_set.id(&server).is_none() => self.forward(&server, parcel),
-                _ => self.aggregate("tools/list", id, Wants::Server(Box::new(parcel), server)),
-            },
-        }
-    }
-
-    /// Answers the client's handshake with the server's result, and the lower of their protocol versions.
-    pub(super) fn answer_initialize(&self, id: &Bytes, server: &str, result: &Bytes) {
-        let Some(initialize) = self.client.initialize() else { return };
-        let result = &terms::offered(self.shares(server), result);
-        let edges = message::find(result, 0..result.len(), &["protocolVersion"]);
-        let own = edges.clone().and_then(|edges| serde_json::from_slice(&result[edges]).ok());
-        let version = version::lower(&initialize.version, own.unwrap_or(&initialize.version));
-        self.client.agree_on(version);
-        let version = edges.map(|edges| (edges, Bytes::from(format!("\"{version}\""))));
-        let result = message::splice(result, version.into_iter().collect());
-        self.client.reply(id, message::answer(id, &result[..result.len() - 1]));
-    }
-
-    fn list(&mut self, server: &Arc<str>, parcel: Parcel, method: &'static str, id: &Bytes) {
-        let is_first_page = message::param(&parcel.frame, &["cursor"]).is_none();
+    fn list(&mut self, server: &Arc<str>, request: ClientRequest, method: &'static str) {
+        let is_first_page = message::param(&request.frame, &["cursor"]).is_none();
         // With `share: call` the client has no instance of its own, so it waits for a listing, which fetches all
         // lists.
-        let is_for_one_call = self.server_set.sharing(server) == Sharing::Call;
-        if is_first_page && is_for_one_call && self.needs_listing(server, method) {
-            return self.aggregate(method, id, Wants::Server(Box::new(parcel), Arc::clone(server)));
+        let is_listed = |view: &Arc<ServerView>| view.is_per_call() && view.needs_listing(method);
+        if is_first_page && self.servers.now().get(server).is_some_and(is_listed) {
+            let (id, server) = (request.id(), Arc::clone(server));
+            return self.aggregate(method, &id, Wants::Server(Box::new(request), server));
         }
-        self.list_or_ask(server, parcel, method, id);
+        self.list_or_ask(server, request, method);
     }
 
     /// Answers with the catalog's list, or forwards the request to the server.
     pub(super) fn list_or_ask(
         &mut self,
         server: &Arc<str>,
-        parcel: Parcel,
+        request: ClientRequest,
         method: &'static str,
-        id: &Bytes,
     ) {
-        let is_first_page = message::param(&parcel.frame, &["cursor"]).is_none();
+        let is_first_page = message::param(&request.frame, &["cursor"]).is_none();
         let leased = self.leased(server);
         // A running server that does not announce changes of its lists has to be asked.
         let is_fresh = leased.is_none_or(|leased| leased.attachment.upstream.vouches_for(method));
-        let is_kept = is_first_page && is_fresh && !self.is_own_list(server, method);
-        let found = self.found(server).filter(|_| is_kept);
-        match found.and_then(|found| found.known.lists.get(method).cloned()) {
+        let view = self.servers.now().get(server).filter(|_| is_first_page && is_fresh);
+        let result = view.filter(|view| !view.is_own_list(method)).and_then(|view| {
+            let result = view.known()?.lists.get(method)?.clone();
+            Some(view.filter(method, result))
+        });
+        match result {
             Some(result) => {
                 self.refresh(server);
-                let result = self.server_set.tools(server).filter(method, result);
-                self.client.reply(id, message::answer(id, &result));
+                let id = request.id();
+                self.client.reply(&id, message::answer(&id, &result));
             }
-            None => self.forward(server, parcel),
+            None => self.forward(server, request),
         }
     }
 
@@ -294,36 +243,13 @@ impl Session {
         let Some(level) = level.as_deref().and_then(log_level::severity) else {
             return self.client.fail(id, code::INVALID_PARAMS, "no such level", None);
         };
-        if !self.may_have(&["logging"]) {
+        if !self.servers.now().may_have(&["logging"]) {
             let text = "no server of this client has a log";
             return self.client.fail(id, code::METHOD_NOT_FOUND, text, None);
         }
         self.client.set_log_level(level);
         self.client.reply(id, message::answer(id, b"{}"));
-        for server in self.links.keys() {
-            if let Some(leased) = self.leased(server) {
-                merge_levels(leased);
-            }
-        }
-    }
-
-    /// Catalog entry of a server, as clients like this one see it, or else other clients of the same principal.
-    pub(super) fn found(&self, server: &str) -> Option<Found> {
-        self.upstreams.catalog.find(&self.catalog_name(server)?)
-    }
-
-    /// Name of the catalog entry for a server as clients like this one see it.
-    pub(super) fn catalog_name(&self, server: &str) -> Option<Name> {
-        let profile = self.client.list_profile(self.server_set.sharing(server));
-        self.server_set.catalog_name(server, &self.scope.who().principal, profile)
-    }
-
-    /// Effective sharing of a server: without a named agent, the agent is only this session.
-    pub(super) fn shares(&self, server: &str) -> Sharing {
-        match self.server_set.sharing(server) {
-            Sharing::Agent if self.scope.who().agent.is_none() => Sharing::Session,
-            sharing => sharing,
-        }
+        self.links.values().filter_map(Link::leased).for_each(merge_levels);
     }
 }
 

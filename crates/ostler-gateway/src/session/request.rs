@@ -1,6 +1,5 @@
-//! Requests on their way to a server, and the queue in which they wait.
+//! Requests of the client on their way to a server.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,11 +11,11 @@ use crate::protocol::params::{self, Found, Unclear};
 use crate::protocol::uris::Style;
 use crate::quota::Charge;
 
-/// A request on its way to a server, with its edits.
+/// A request of the client on its way to a server, with its edits.
 ///
-/// Parcels are moved several times for each call, so parts that few requests have are boxed.
+/// Requests are moved several times for each call, so parts that few requests have are boxed.
 #[derive(Debug)]
-pub(super) struct Parcel {
+pub(super) struct ClientRequest {
     /// The client's id of the request.
     id: Bytes,
     pub(super) frame: Frame,
@@ -35,8 +34,8 @@ pub(super) struct Parcel {
     pub(super) has_moved: bool,
 }
 
-impl Parcel {
-    /// Makes a parcel, unless servers could read the parameters in different ways.
+impl ClientRequest {
+    /// Makes a request, unless servers could read the parameters in different ways.
     pub(super) fn new(id: Bytes, frame: Frame, charge: Arc<Charge>) -> Result<Self, Unclear> {
         let found = params::check(&frame)?;
         let (edits, subject, subscribes, task_of) = (Vec::new(), None, None, None);
@@ -48,7 +47,8 @@ impl Parcel {
     pub(super) fn id(&self) -> Bytes {
         self.id.clone()
     }
-}
 
-/// Requests that wait for a lease on one server, in order of arrival.
-pub(super) type Queue = BTreeMap<u64, Parcel>;
+    pub(super) fn is_handshake(&self) -> bool {
+        self.frame.method() == b"initialize"
+    }
+}

@@ -13,7 +13,7 @@ use rustix::process::{PidfdFlags, getuid, pidfd_open};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::hello::{Greeting, Hello};
+use super::hello::{Greeting, Hello, LONGEST_REPLY};
 use super::line::{DESCRIPTORS, IncomingLine, LineError};
 use super::socket::GatewaySocket;
 
@@ -117,7 +117,7 @@ fn send(
 }
 
 fn receive<T: DeserializeOwned>(stream: &UnixStream) -> Result<T, LineError> {
-    let mut line = IncomingLine::default();
+    let mut line = IncomingLine::up_to(LONGEST_REPLY);
     loop {
         if let Some(value) = line.parse() {
             return value;

@@ -25,6 +25,7 @@ use crate::commands::serve::ServeArguments;
 use crate::commands::sessions::SessionsArguments;
 use crate::commands::status::StatusArguments;
 use crate::commands::stop::StopArguments;
+use crate::commands::tools::ToolsArguments;
 use crate::commands::warm::WarmArguments;
 use crate::commands::why::WhyArguments;
 
@@ -32,8 +33,9 @@ use crate::commands::why::WhyArguments;
 const WIDEST: usize = 100;
 
 /// The commands by purpose, in the order of `ostler --help`.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Start servers", &["run", "serve", "connect", "warm"]),
+    ("Use tools", &["tools"]),
     ("See what runs", &["ps", "status", "sessions", "events", "why"]),
     ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
     ("Configure", &["check", "schema", "login", "logout"]),
@@ -89,6 +91,8 @@ pub(crate) enum Command {
     ExampleServer(ExampleServerArguments),
     /// Start each server once, so that listing its tools needs no start
     Warm(WarmArguments),
+    /// List the tools of servers; starts nothing
+    Tools(ToolsArguments),
     /// List running servers with their processes, memory and clients
     Ps(PsArguments),
     /// Show gateways and all configured servers

@@ -8,6 +8,7 @@ mod commands;
 mod doctor;
 mod exit;
 mod gateways;
+mod offers;
 mod out;
 mod page;
 mod render;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Connect(arguments) => commands::connect::run(&arguments),
         Command::ExampleServer(arguments) => commands::example_server::run(arguments),
         Command::Warm(arguments) => commands::warm::run(&arguments),
+        Command::Tools(arguments) => commands::tools::run(&arguments),
         Command::Ps(arguments) => commands::ps::run(&arguments),
         Command::Status(arguments) => commands::status::run(&arguments),
         Command::Why(arguments) => commands::why::run(&arguments),

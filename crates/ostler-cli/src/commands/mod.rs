@@ -20,5 +20,6 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod tools;
 pub(crate) mod warm;
 pub(crate) mod why;

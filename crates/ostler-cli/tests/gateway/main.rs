@@ -27,4 +27,5 @@ mod terminal;
 mod test_gateway;
 mod tls;
 mod tokens;
+mod tools;
 mod waiting;

@@ -1,17 +1,23 @@
 //! What servers offer, from the catalog of a gateway or from its files, and the tools in it. Nothing is started.
 
 use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ostler_gateway::ServerSource;
-use ostler_gateway::admin::{Offer, Request};
+use ostler_gateway::admin::{Offer, Offering, Request};
 use ostler_gateway::config::{self, Environment, LoadError, NotFound};
-use ostler_gateway::front::{GatewayConnection, Hello, LineError};
+use ostler_gateway::front::{GatewayConnection, GatewaySocket, Hello, LineError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::commands::serve::life::catalog;
 use crate::gateways::{AskError, Which, client_hello, configuration_to_follow};
+
+/// Wait for the catalog to have what a server listed.
+const KEPT_LIMIT: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OffersError {
@@ -50,14 +56,18 @@ pub(crate) struct Argument<'a> {
 /// What all servers offer to a client here.
 pub(crate) fn offers(which: &Which) -> Result<Vec<Offer>, OffersError> {
     match which.dial() {
-        Ok(gateway) => of_gateway(&gateway),
+        Ok(gateway) => of_gateway(&gateway, None),
         Err(AskError::None) => of_files(),
         Err(error) => Err(error.into()),
     }
 }
 
-fn of_gateway(gateway: &GatewayConnection) -> Result<Vec<Offer>, OffersError> {
-    let request = Request::Offers(client_hello(gateway, None, None)?);
+/// What one server of a gateway offers, or all of them.
+fn of_gateway(
+    gateway: &GatewayConnection,
+    server: Option<&str>,
+) -> Result<Vec<Offer>, OffersError> {
+    let request = Request::Offers(client_hello(gateway, server.map(ToOwned::to_owned), None)?);
     gateway.say(&Hello::Admin(request), &[]).map_err(AskError::Untold)?;
     let mut offers = Vec::new();
     loop {
@@ -66,6 +76,20 @@ fn of_gateway(gateway: &GatewayConnection) -> Result<Vec<Offer>, OffersError> {
             Err(LineError::Closed) => return Ok(offers),
             Err(error) => return Err(AskError::Gone(error).into()),
         }
+    }
+}
+
+/// Waits until the catalog of the gateway has what this server listed; the gateway fills it in the background. It never
+/// has a list that is too large, so the wait is bounded.
+pub(crate) fn wait_until_kept(socket: &GatewaySocket, server: &str) {
+    let end = Instant::now() + KEPT_LIMIT;
+    let is_kept = || {
+        let gateway = GatewayConnection::to(socket).ok()?;
+        let offers = of_gateway(&gateway, Some(server)).ok()?;
+        Some(offers.iter().all(|offer| !matches!(offer.offering, Offering::NeverListed)))
+    };
+    while is_kept() == Some(false) && Instant::now() < end {
+        thread::sleep(LOOK_EVERY);
     }
 }
 

@@ -14,6 +14,8 @@ fn tools_are_listed_from_the_catalog_and_nothing_starts() {
     test_gateway.configure(&[("known", known), ("unknown", unknown)]);
     let mut gateway = test_gateway.serve(&[]);
     test_gateway.ostler(&["warm", "known"]);
+    let text = test_gateway.ostler(&["tools", "known"]);
+    assert!(text.contains("echo"), "warm ended before the catalog was filled: {text}");
     test_gateway.ostler(&["restart", "known"]);
     test_gateway.expect_no_server();
     let before = test_gateway.sandbox.cgroup().pids().len();

@@ -3,12 +3,14 @@
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
 
-use ostler_gateway::config::{Environment, Names};
 use ostler_gateway::front::{
-    Admission, ClientHello, DialError, GatewayConnection, GatewaySocket, Hello, LineError,
+    Admission, DialError, GatewayConnection, GatewaySocket, Hello, LineError,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::gateways::client_hello;
+use crate::offers::wait_until_kept;
 
 /// Bound on the pages of a list.
 const MOST_PAGES: usize = 1000;
@@ -47,11 +49,13 @@ pub(super) fn list(socket: &GatewaySocket, server: &str) -> Result<Offered, Sess
         Some(_) => session.count(kind),
         None => Ok(0),
     };
-    Ok(Offered {
+    let offered = Offered {
         tools: count("tools")?,
         prompts: count("prompts")?,
         resources: count("resources")?,
-    })
+    };
+    wait_until_kept(socket, server);
+    Ok(offered)
 }
 
 struct Session {
@@ -65,13 +69,7 @@ struct Session {
 impl Session {
     fn open(socket: &GatewaySocket, server: &str) -> Result<Self, SessionError> {
         let gateway = GatewayConnection::to(socket)?;
-        let wanted: Names = gateway.greeting.variables.iter().collect();
-        let hello = ClientHello {
-            server: Some(server.to_owned()),
-            agent: None,
-            cwd: std::env::current_dir()?.into_os_string(),
-            variables: Environment::of_process().asked_for(&wanted).into_iter().collect(),
-        };
+        let hello = client_hello(&gateway, Some(server.to_owned()), None)?;
         let (theirs_in, input) = io::pipe()?;
         let (output, theirs_out) = io::pipe()?;
         gateway.say(&Hello::Client(hello), &[theirs_in.as_fd(), theirs_out.as_fd()])?;

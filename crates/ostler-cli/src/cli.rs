@@ -33,10 +33,9 @@ use crate::commands::why::WhyArguments;
 const WIDEST: usize = 100;
 
 /// The commands by purpose, in the order of `ostler --help`.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Start servers", &["run", "serve", "connect", "warm"]),
-    ("Use tools", &["tools"]),
-    ("See what runs", &["ps", "status", "sessions", "events", "why"]),
+    ("See what runs", &["tools", "ps", "status", "sessions", "events", "why"]),
     ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
     ("Configure", &["check", "schema", "login", "logout"]),
     ("Learn and install", &["demo", "completions", "man"]),

@@ -61,7 +61,7 @@ fn end(stage: &Stage, run: &mut Launched) {
 }
 
 rows! {
-    fn without_servers_there_is_little_to_say(stage) {
+    fn without_servers_the_commands_report_that_there_are_none(stage) {
         assert_eq!(stage.ostler(&["ps"]), "no servers\n");
         assert_eq!(stage.ostler(&["ps", "--tree"]), "no servers\n");
         assert_eq!(stage.ostler_json(&["ps", "--json"]), json!([]));
@@ -75,7 +75,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn ps_shows_each_server_and_whose_it_is(stage) {
+    fn ps_shows_each_server_and_its_owner(stage) {
         let (mut run, pids) = start(&stage, "first", &["--setsid-child"]);
         let (mut other, _) = start(&stage, "second", &[]);
         let client = Process::read(std::process::id()).unwrap();
@@ -149,7 +149,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn why_says_on_whose_behalf_a_process_exists(stage) {
+    fn why_shows_the_client_that_a_process_runs_for(stage) {
         let (mut run, pids) = start(&stage, "known", &["--setsid-child", "--double-fork", "--empty-env"]);
         let (guardian, owner) = (stage.guardians()[0], run.pid());
         let client = Process::read(std::process::id()).unwrap();
@@ -176,7 +176,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn why_does_not_know_strangers(stage) {
+    fn why_reports_an_unrelated_process_as_not_found(stage) {
         let (mut run, _) = start(&stage, "known", &[]);
         let stranger = stage.bystanders().pids()[0];
         let said = format!("ostler: process {stranger} (ostler-stub, state S) belongs to no server of ostler\n");
@@ -261,7 +261,7 @@ rows! {
     }
 
     /// Digits may be a pid, and by chance the beginning of another server's id.
-    fn stop_by_pid_does_not_mean_an_id(stage) {
+    fn stop_does_not_take_a_pid_for_an_id(stage) {
         let (mut run, pids) = start(&stage, "meant", &[]);
         let ledger = stage.ledgers().remove(0);
         let text = fs::read_to_string(ledger.join("ledger")).unwrap();
@@ -283,7 +283,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn stop_says_what_is_left_when_its_time_is_up(stage) {
+    fn stop_names_the_remaining_processes_after_its_timeout(stage) {
         let script = r#"trap '' TERM; : > "$0"; while :; do sleep 0.02; done"#;
         let up = stage.sandbox.file("up");
         let mut command = stage.command(&stage.run_words()[0]);
@@ -298,7 +298,7 @@ rows! {
         stage.expect_empty();
     }
 
-    fn stop_of_a_hosts_server_is_learned_by_the_host(stage) {
+    fn stop_of_an_embedded_server_is_reported_to_its_host(stage) {
         let mut host = stage.host(2, &["--setsid-child", STUBBORN.join(" ").as_str()], &[]);
         let mut command = stage.command(&stage.run_words()[0]);
         let mut stop = Launched::start(command.args(["stop", "stub", "--json"]));

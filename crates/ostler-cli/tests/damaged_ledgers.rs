@@ -140,7 +140,7 @@ rows! {
         stage.bystanders().assert_untouched();
     }
 
-    fn f25_a_ledger_that_names_strangers(stage) {
+    fn f25_a_ledger_that_names_unrelated_processes(stage) {
         let instance = "0123456789abcdef0123456789abcdef";
         let leaf_name = format!("ostler-{instance}");
         let stranger = Process::read(stage.bystanders().pids()[0]).unwrap();
@@ -199,7 +199,7 @@ rows! {
     }
 
     /// In a temporary directory any user may have created our directory first.
-    fn f25_a_ledger_that_somebody_else_has_planted(stage) {
+    fn f25_a_ledger_that_another_user_has_planted(stage) {
         let remains = Remains::leave(&stage);
         let place = stage.sandbox.system().tmp().join(format!("ostler-{}", uid_of(&stage)));
         let directory = plant_in(&place, 12345, 1, &remains.ledger);

@@ -29,14 +29,14 @@ fn start(sandbox: &Sandbox, switches: &[&str]) -> Launched {
 }
 
 #[test]
-fn l45_it_buries_orphans() {
+fn l45_the_first_process_reaps_orphans() {
     let sandbox = Sandbox::new();
     let mut run = start(&sandbox, &["--orphan-zombies", "20", "--zombies", "3", "--double-fork"]);
     let first = first_process(&sandbox, run.pid());
     wait_until("no zombie of pid 1", PATIENCE, || zombies_of(first).is_empty());
     run.close_stdin();
     assert!(run.wait_exit(PATIENCE).success());
-    sandbox.expect_nobody_left(PATIENCE);
+    sandbox.expect_no_survivors(PATIENCE);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn it_passes_signals_on_and_ends_with_the_servers_status() {
     rustix::process::kill_process(first, Signal::TERM).unwrap();
     // As a shell would say it: pid 1 cannot die by a signal of its own.
     assert_eq!(run.wait_exit(PATIENCE).code(), Some(128 + 15));
-    sandbox.expect_nobody_left(PATIENCE);
+    sandbox.expect_no_survivors(PATIENCE);
 }
 
 /// Inside a pid namespace of its own, under a throw-away user: anywhere else this would end

@@ -186,19 +186,19 @@ rows! {
         stage.expect_empty();
     }
 
-    fn without_a_state_directory_it_is_in_the_runtime_directory_of_the_uid(stage) {
+    fn without_a_state_directory_the_ledger_is_in_the_runtime_directory_of_the_uid(stage) {
         obstruct(&stage.sandbox.state());
         let runtime = stage.sandbox.system().log_in(uid_of(&stage));
         assert_kept_in(&stage, Machine::Own, &runtime.join("ostler"));
         assert!(!by_uid(&stage).0.exists());
     }
 
-    fn without_both_it_is_among_the_temporary_files(stage) {
+    fn without_both_the_ledger_is_in_the_temporary_directory(stage) {
         obstruct(&stage.sandbox.state());
         assert_kept_in(&stage, Machine::Own, &by_uid(&stage).0);
     }
 
-    fn without_any_place_nothing_is_started(stage) {
+    fn without_a_place_for_the_ledger_nothing_is_started(stage) {
         obstruct(&stage.sandbox.state());
         obstruct(&stage.sandbox.runtime());
         assert_refused(&stage, Machine::Usual, &[
@@ -208,7 +208,7 @@ rows! {
         ]);
     }
 
-    fn a_temporary_directory_of_somebody_else_is_refused(stage) {
+    fn a_temporary_directory_of_another_user_is_refused(stage) {
         obstruct(&stage.sandbox.state());
         let (place, seen) = by_uid(&stage);
         fs::create_dir(&place).unwrap();

@@ -153,7 +153,7 @@ fn start_reap(stage: &Stage) -> Child {
 }
 
 rows! {
-    fn f3_what_carries_the_mark_is_ended_whoever_dies_first(stage) {
+    fn f3_marked_processes_end_in_every_order_of_deaths(stage) {
         kill_and_clean_up(&stage, &MARKED);
     }
 
@@ -252,7 +252,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn s22_who_is_who_is_on_record_before_the_handshake(stage) {
+    fn s22_owner_guardian_and_server_are_recorded_before_the_handshake(stage) {
         let mut run = stage.wrap(&["--answer", "never"]);
         let ledgers = stage.ledgers();
         assert_eq!(ledgers.len(), 1);
@@ -309,7 +309,7 @@ rows! {
         assert_eq!(stage.ledgers(), Vec::<PathBuf>::new());
     }
 
-    fn twenty_at_once_sweep_the_same_remains(stage) {
+    fn twenty_concurrent_sweeps_share_the_same_remains(stage) {
         let behaviours = [&["--setsid-child"][..], &["--daemons", "5"], &["--nested"]];
         for behaviour in behaviours {
             let mut run = stage.wrap(behaviour);
@@ -341,7 +341,7 @@ rows! {
 }
 
 #[test]
-fn f3_what_only_a_leaf_holds_is_ended_whoever_dies_first() {
+fn f3_processes_found_only_by_their_leaf_end_in_every_order_of_deaths() {
     ostler_testkit::rounds(|| kill_and_clean_up(&Stage::leaf(), &HIDDEN));
 }
 

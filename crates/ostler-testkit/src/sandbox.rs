@@ -247,7 +247,7 @@ impl Sandbox {
     }
 
     /// Waits until nothing is left, and panics with the list otherwise.
-    pub fn expect_nobody_left(&self, limit: Duration) {
+    pub fn expect_no_survivors(&self, limit: Duration) {
         self.expect_none(limit, Survivors::is_none);
     }
 

@@ -193,7 +193,7 @@ impl Stage {
 
     /// Waits until nothing is left, without any help.
     pub fn expect_empty(&self) {
-        self.sandbox.expect_nobody_left(PATIENCE);
+        self.sandbox.expect_no_survivors(PATIENCE);
         self.bystanders.assert_untouched();
     }
 

@@ -110,7 +110,7 @@ fn it_ends_itself_when_its_lifetime_is_over() {
     let mut stub =
         start(&sandbox, &["--ignore-eof", "--hop-ms", "5", "--child", "--lifetime", "1"]);
     assert_eq!(stub.wait_exit(LIMIT).signal(), Some(14));
-    sandbox.expect_nobody_left(LIMIT);
+    sandbox.expect_no_survivors(LIMIT);
 }
 
 #[test]

@@ -124,7 +124,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn the_keeper_says_on_whose_behalf_a_process_exists(stage) {
+    fn the_keeper_names_the_agent_that_a_process_runs_for(stage) {
         let mut host = stage.keeper_host(&json!({"servers": {
             "a": {"switches": ["--setsid-child", "--double-fork", "--pid-file", stage.sandbox.file("pids")]},
             "b": {},

@@ -77,7 +77,7 @@ rows! {
         world.end();
     }
 
-    fn innocents_are_not_listed(stage) {
+    fn processes_in_use_are_not_listed(stage) {
         let world = World::new(stage);
         // Under a living host, through npx and as it is.
         let (_, hosted) = world.host("hosted", world.user(), &NPX);
@@ -102,7 +102,7 @@ rows! {
         world.end();
     }
 
-    fn copies_under_several_hosts_and_secrets_are_told(stage) {
+    fn duplicates_across_hosts_and_secrets_are_reported(stage) {
         let world = World::new(stage);
         let script = server(&world, "y-mcp");
         let words = ["node", &script, "--api-key", "s3cret"];

@@ -79,7 +79,7 @@ rows! {
         world.end();
     }
 
-    fn what_is_no_find_is_refused(stage) {
+    fn an_id_that_names_no_finding_is_refused(stage) {
         let world = World::new(stage);
         let (_, hosted) = world.host("hosted", world.user(), &["npx", "--no", "--", "x-mcp"]);
         for (id, code) in [("node", 2), ("x-mcp", 2), ("p1", 2), ("p1-1", 3), ("c0123456789ab", 3), ("i0123456789ab", 3)] {
@@ -95,7 +95,7 @@ rows! {
         world.end();
     }
 
-    fn advice_is_nothing_to_end(stage) {
+    fn reap_does_not_end_processes_that_are_only_advice(stage) {
         let world = World::new(stage);
         let script = world.path("node_modules/y-mcp/cli.js").display().to_string();
         let (_, server) = world.host("secret", world.user(), &["node", &script, "--token", "s3cret"]);

@@ -33,7 +33,7 @@ fn path_of(pid: u32) -> String {
 }
 
 rows! {
-    fn r12_what_a_terminal_sets_splits_no_pool(stage) {
+    fn r12_variables_of_a_terminal_do_not_split_a_pool(stage) {
         let test_gateway = TestGateway::new(&stage);
         let more = json!({ "share": "all", "maxInstances": 1 });
         test_gateway.configure(&[("a", test_gateway.stub("a", &[], &more))]);

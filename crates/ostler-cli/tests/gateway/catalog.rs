@@ -16,7 +16,7 @@ fn known(test_gateway: &TestGateway) {
 }
 
 rows! {
-    fn l39_looking_starts_nothing(stage) {
+    fn l39_listing_starts_nothing(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         known(&test_gateway);
         for _ in 0..20 {
@@ -30,7 +30,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn what_is_known_outlives_the_gateway(stage) {
+    fn the_catalog_outlives_the_gateway(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         known(&test_gateway);
         test_gateway.down();
@@ -41,7 +41,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn who_only_looks_holds_no_lease(stage) {
+    fn a_client_that_only_lists_holds_no_lease(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         known(&test_gateway);
         let mut client = test_gateway.client(&["a"]);
@@ -53,7 +53,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn l40_a_change_that_is_none_is_told_to_nobody(stage) {
+    fn l40_a_list_changed_without_a_change_is_not_forwarded(stage) {
         let test_gateway = TestGateway::new(stage);
         let entry = test_gateway.stub("a", &["--list-changed"], &json!({ "share": "all" }));
         test_gateway.configure(&[("a", entry)]);

@@ -26,7 +26,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn a_client_that_does_not_read_holds_nobody_up(stage) {
+    fn a_client_that_does_not_read_delays_no_other_client(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "all" }));
         let mut deaf = test_gateway.client(&["a"]);
         let mut other = test_gateway.client(&["a"]);
@@ -38,7 +38,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn answers_come_after_the_input_has_ended(stage) {
+    fn responses_arrive_after_the_client_closed_stdin(stage) {
         let test_gateway = TestGateway::new(stage);
         test_gateway.configure(&[("a", test_gateway.example(&json!({})))]);
         let mut client = test_gateway.client(&["a"]);
@@ -49,7 +49,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn an_answer_that_does_not_come_keeps_nobody(stage) {
+    fn a_missing_response_does_not_keep_a_client_that_closed_stdin(stage) {
         let test_gateway = TestGateway::new(stage);
         test_gateway.configure(&[("a", test_gateway.example(&json!({})))]);
         let mut client = test_gateway.client(&["a"]);
@@ -111,7 +111,7 @@ rows! {
 }
 
 #[test]
-fn l37_a_stopped_client_holds_nobody_up() {
+fn l37_a_stopped_client_delays_no_other_client() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({ "share": "all" }));
     let mut stopped = test_gateway.client(&["a"]);
     let mut other = test_gateway.client(&["a"]);

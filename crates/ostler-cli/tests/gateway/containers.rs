@@ -64,7 +64,7 @@ mod engine {
             down(&test_gateway, dock);
         }
 
-        fn s11_there_are_never_more_than_may(dock) {
+        fn s11_the_number_of_containers_never_exceeds_the_cap(dock) {
             let caps = json!({ "containers": 2, "queueTimeout": "5s" });
             let test_gateway = test_gateway(dock, &json!({ "share": "session" }), &caps);
             let mut agents: Vec<Client> =
@@ -116,7 +116,7 @@ mod engine {
     dock_rows! {
         private:
 
-        fn what_is_left_when_a_gateway_ends_is_named(dock) {
+        fn down_names_the_containers_that_are_left(dock) {
             let test_gateway = test_gateway(dock, &json!({ "share": "all" }), &json!({}));
             let mut agent = agent(&test_gateway, dock, "agent");
             agent.echo();

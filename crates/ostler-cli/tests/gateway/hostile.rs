@@ -71,7 +71,7 @@ fn allow_descriptors(count: u64) {
 }
 
 #[test]
-fn ten_thousand_connections_cost_little_and_keep_nobody_waiting() {
+fn ten_thousand_connections_cost_little_and_delay_no_client() {
     allow_descriptors(CONNECTIONS as u64 + 2000);
     let scene = Scene::new();
     let head = format!("GET /mcp HTTP/1.1\r\nX: {}", "x".repeat(15 << 10));
@@ -99,7 +99,7 @@ fn ten_thousand_connections_cost_little_and_keep_nobody_waiting() {
 }
 
 #[test]
-fn bodies_that_never_end_take_a_bounded_room_and_keep_nobody_waiting() {
+fn bodies_that_never_end_take_bounded_memory_and_delay_no_client() {
     let scene = Scene::new();
     let body = vec![b' '; 16 << 20];
     let head = scene.friend.text("POST", "").replace("Length: 0", &format!("Length: {}", 16 << 20));
@@ -132,7 +132,7 @@ fn offer(stream: &mut TcpStream, mut bytes: &[u8]) {
 }
 
 #[test]
-fn without_descriptors_it_waits_and_serves_those_that_it_has() {
+fn without_free_descriptors_the_gateway_serves_its_open_connections() {
     let scene = Scene::new();
     let pid = scene.gateway.pid();
     let mut kept = scene.friend.begin("POST", &ping());

@@ -55,7 +55,7 @@ fn listening_process(test_gateway: &TestGateway, web: &Web) -> Launched {
 }
 
 rows! {
-    fn s12_l38_what_a_client_has_used_ends_when_it_is_cut_off(stage) {
+    fn s12_l38_the_instance_of_a_disconnected_client_ends(stage) {
         let (test_gateway, mut gateway, web) = one(stage, |test_gateway| test_gateway.example(&json!({})));
         let inside = web.enter();
         let arguments = json!({ "name": "wait", "arguments": { "ms": 600_000 } });
@@ -105,7 +105,7 @@ rows! {
         test_gateway.down_with(&mut gateway);
     }
 
-    fn s16_a_gateway_that_is_asked_leaves_nothing(stage) {
+    fn s16_a_gateway_that_is_stopped_leaves_nothing(stage) {
         let (test_gateway, mut gateway, clients) = rude(stage);
         gateway.signal(Signal::TERM);
         for (_, mut listening) in clients {
@@ -130,7 +130,7 @@ rows! {
 }
 
 #[test]
-fn other_machines_are_let_in_only_if_somebody_says_so() {
+fn other_machines_are_admitted_only_with_beyond_loopback() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let mut command = test_gateway.command(test_gateway.program());
     command.args(["serve", "--listen", "0.0.0.0:0", "--config"]).arg(test_gateway.config());

@@ -68,11 +68,11 @@ fn a_fence_and_a_client_outside(stage: Stage, prefix: &[&str]) {
 }
 
 rows! {
-    fn a_gateway_that_a_fence_needs_ends_with_it_and_serves_nobody_else(stage) {
+    fn a_gateway_inside_a_fence_ends_with_it_and_serves_no_other_client(stage) {
         a_fence_and_a_client_outside(stage, &[]);
     }
 
-    fn a_client_with_a_cleaned_environment_is_inside_all_the_same(stage) {
+    fn a_client_with_an_empty_environment_is_recognised_inside_a_fence(stage) {
         // As most clients start their servers.
         a_fence_and_a_client_outside(stage, &["env", "-u", "OSTLER_INSTANCE"]);
     }
@@ -112,7 +112,7 @@ rows! {
         test_gateway.expect_no_process();
     }
 
-    fn nobody_outside_joins_the_gateway_of_a_fence(stage) {
+    fn no_client_outside_joins_the_gateway_of_a_fence(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         let mut inside = client_in_fence(&test_gateway, &[]);
         let socket = private_sockets(&test_gateway).remove(0);
@@ -213,7 +213,7 @@ mod strict {
     use super::*;
 
     strict_rows! {
-        fn a_gateway_that_a_fence_needs_ends_with_it_and_serves_nobody_else(stage) {
+        fn a_gateway_inside_a_fence_ends_with_it_and_serves_no_other_client(stage) {
             a_fence_and_a_client_outside(stage, &[]);
         }
     }
@@ -221,7 +221,7 @@ mod strict {
 
 /// A daemon has no parent in the fence but the guardian.
 #[test]
-fn a_daemons_client_is_inside_all_the_same() {
+fn a_client_of_a_daemon_is_recognised_inside_a_fence() {
     let test_gateway = TestGateway::with(Stage::tree(), &["a"], &json!({}));
     let script =
         r#"mkfifo "$FIFO"; (env -u OSTLER_INSTANCE setsid "$@" <>"$FIFO" >/dev/null &); exec cat"#;
@@ -242,7 +242,7 @@ fn a_daemons_client_is_inside_all_the_same() {
 
 /// What was killed could not remove its socket and its log.
 #[test]
-fn what_a_killed_gateway_of_a_fence_has_left_is_removed_by_the_next_sweep() {
+fn the_next_sweep_removes_the_files_of_a_killed_gateway_of_a_fence() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let mut inside = client_in_fence(&test_gateway, &[]);
     test_gateway.signal(test_gateway.gateways()[0], Signal::KILL);
@@ -257,7 +257,7 @@ fn what_a_killed_gateway_of_a_fence_has_left_is_removed_by_the_next_sweep() {
 
 /// What it says goes beside its socket, and is shown if it does not start.
 #[test]
-fn why_a_gateway_of_a_fence_does_not_start_is_told_to_the_client() {
+fn a_client_is_told_why_the_gateway_of_its_fence_does_not_start() {
     let test_gateway = TestGateway::new(Stage::leaf());
     test_gateway.write("{ \"mcpServers\": { \"a\": { \"comand\": \"x\" } } }");
     let mut client = Launched::start(&mut test_gateway.run(&connect_words(&test_gateway, &["a"])));

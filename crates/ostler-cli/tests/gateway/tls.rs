@@ -50,7 +50,7 @@ pub(crate) fn greet(
 }
 
 #[test]
-fn a_client_that_trusts_the_certificate_is_served_and_nobody_else() {
+fn only_a_client_that_trusts_the_certificate_is_served() {
     let (authority, other) = (authority(), Authority::new());
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let (mut gateway, address) = serve(&test_gateway, &authority);
@@ -64,7 +64,7 @@ fn a_client_that_trusts_the_certificate_is_served_and_nobody_else() {
 }
 
 #[test]
-fn files_that_can_not_be_used_are_said_before_anything_starts() {
+fn unusable_certificate_files_are_reported_before_the_start() {
     let (authority, other) = (authority(), authority());
     fs::copy(other.file("gateway.key"), authority.file("other.key")).unwrap();
     fs::write(authority.file("empty.pem"), "").unwrap();
@@ -93,7 +93,7 @@ fn files_that_can_not_be_used_are_said_before_anything_starts() {
 }
 
 #[test]
-fn a_reload_takes_over_the_certificate_unless_it_can_not_be_used() {
+fn a_reload_takes_over_a_usable_certificate() {
     let (authority, other) = (authority(), authority());
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let (mut gateway, address) = serve(&test_gateway, &authority);

@@ -21,7 +21,7 @@ fn call(id: u64) -> String {
 }
 
 /// Waits as long as it takes until a client that has just been there counts as one that has vanished.
-fn somebody_else_vanishes(stage: &Stage) {
+fn wait_for_another_client_to_detach(stage: &Stage) {
     let clients = stage.gateway.router().clients();
     let _ = stage.web().enter();
     wait_until("somebody else has vanished", PATIENCE, || {
@@ -30,7 +30,7 @@ fn somebody_else_vanishes(stage: &Stage) {
 }
 
 #[test]
-fn h4_a_client_that_vanished_lets_go_and_its_session_knows_it_when_it_comes_back() {
+fn h4_a_detached_client_releases_its_leases_and_its_session_resumes() {
     let stage = stage(Sharing::Session);
     let (web, mut server) = stage.both_in("2025-11-25", &json!({ "elicitation": {} }));
     let stream = web.begin("POST", &call(1));
@@ -53,17 +53,17 @@ fn h4_a_client_that_vanished_lets_go_and_its_session_knows_it_when_it_comes_back
 }
 
 #[test]
-fn h4_a_client_that_listens_or_waits_has_not_vanished() {
+fn h4_a_client_with_a_stream_or_a_request_is_attached() {
     let stage = stage(Sharing::Session);
     let (web, mut server) = stage.both();
     let listening = web.listen();
-    somebody_else_vanishes(&stage);
+    wait_for_another_client_to_detach(&stage);
     assert_eq!(stage.gateway.router().clients(), 1);
     let stream = web.begin("POST", &call(1));
     let asked = server.expect("tools/call");
     listening.cut();
     // Only the call shows that it is there.
-    somebody_else_vanishes(&stage);
+    wait_for_another_client_to_detach(&stage);
     server.answer(&asked, &json!({}));
     assert_eq!(Reply::read(stream).expect("an answer").message()["id"], 1);
     assert!(server.has_ended());
@@ -83,7 +83,7 @@ fn vanishing(web: &Web) -> Launched {
 }
 
 #[test]
-fn l38_a_stream_that_nobody_acknowledges_is_nobodys() {
+fn l38_an_unacknowledged_stream_does_not_keep_its_client_attached() {
     let stage = Stage::with(&["puppet"], Sharing::Session, |settings| {
         settings.limits.detach = Duration::from_millis(300);
         settings.limits.keep_alive = Duration::from_millis(100);
@@ -100,7 +100,7 @@ fn l38_a_stream_that_nobody_acknowledges_is_nobodys() {
 }
 
 #[test]
-fn u3_what_it_subscribed_to_is_subscribed_to_again() {
+fn u3_subscriptions_of_a_detached_client_are_renewed() {
     let stage = stage(Sharing::Session);
     let (web, mut server) = stage.both();
     let subscribe = request(&json!(1), "resources/subscribe", &json!({ "uri": "x:/1" }));

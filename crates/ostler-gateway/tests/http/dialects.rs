@@ -73,7 +73,7 @@ fn a_body_may_come_in_chunks() {
 }
 
 #[test]
-fn who_waits_for_our_word_gets_it_before_the_body() {
+fn a_client_that_expects_100_continue_gets_it_before_the_body() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     let waiting = web.clone().with("Expect", "100-continue");
@@ -133,7 +133,7 @@ fn a_client_of_the_oldest_version_is_answered_and_the_connection_ends() {
 }
 
 #[test]
-fn who_wants_only_a_head_gets_no_more() {
+fn a_head_request_gets_no_body() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     let answer = all(&web, &web.clone().with("Connection", "close").text("HEAD", ""));
@@ -141,7 +141,7 @@ fn who_wants_only_a_head_gets_no_more() {
 }
 
 #[test]
-fn answers_say_when_they_were_given() {
+fn responses_carry_a_date() {
     let stage = Stage::new(Sharing::All);
     let reply = stage.web().send("GET", "");
     let date = reply.header("date").expect("a date");
@@ -150,7 +150,7 @@ fn answers_say_when_they_were_given() {
 
 /// That a client has gone is seen while its call is under way, also behind what it has sent meanwhile.
 #[test]
-fn h4_a_client_that_has_sent_more_and_gone_is_gone() {
+fn h4_a_client_that_pipelined_a_request_and_closed_is_detached() {
     let stage = Stage::with(&["puppet"], Sharing::Session, |settings| {
         settings.limits.detach = Duration::from_millis(300);
     });

@@ -100,7 +100,7 @@ fn a_token_that_uses_many_connections_leaves_some_to_others() {
 }
 
 #[test]
-fn slow_uploads_of_one_token_hold_up_nobody_else() {
+fn slow_uploads_of_one_token_delay_no_other_token() {
     let stage = stage(|_| {});
     let (web, mut server) = stage.both();
     let hostile = other(&stage.web()).enter();

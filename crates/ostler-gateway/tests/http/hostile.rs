@@ -63,7 +63,7 @@ fn h1_bodies_that_are_too_large_are_not_read() {
 }
 
 #[test]
-fn who_sends_slowly_or_nothing_keeps_nobody_waiting() {
+fn clients_that_send_slowly_delay_no_other_client() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     let text = web.text("POST", &request(&json!(1), "ping", &json!({})));
@@ -83,7 +83,7 @@ fn who_sends_slowly_or_nothing_keeps_nobody_waiting() {
 }
 
 #[test]
-fn more_connections_than_there_is_room_for_give_way() {
+fn unused_connections_above_the_limit_are_closed() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let allow = |current| setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum });
     allow(2 << 10).expect("a lower limit");
@@ -106,7 +106,7 @@ fn more_connections_than_there_is_room_for_give_way() {
 }
 
 #[test]
-fn a_session_that_asks_too_much_at_once_is_told_so() {
+fn a_session_with_too_many_requests_in_flight_is_refused() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both();
     let streams: Vec<TcpStream> = (0..256)
@@ -133,7 +133,7 @@ fn a_client_that_listens_too_often_loses_the_oldest() {
 }
 
 #[test]
-fn a_client_that_does_not_read_blocks_nobody() {
+fn a_client_that_does_not_read_blocks_no_other_client() {
     let stage = Stage::new(Sharing::All);
     let (slow, mut server) = stage.both();
     let quick = stage.web().enter();
@@ -187,7 +187,7 @@ fn deaf(web: &Web) -> TcpStream {
 }
 
 #[test]
-fn who_is_not_known_and_does_not_read_keeps_no_place() {
+fn an_unauthenticated_client_that_does_not_read_holds_no_connection_slot() {
     const PLACES: usize = 4;
     let stage = Stage::with(&["puppet"], Sharing::All, |settings| {
         settings.limits.connections = PLACES;

@@ -17,7 +17,7 @@ fn open(stage: &Stage) -> (Reply, Web) {
 }
 
 #[test]
-fn an_old_client_hears_everything_on_its_stream() {
+fn an_sse_client_gets_every_message_on_its_stream() {
     let stage = Stage::new(Sharing::Session);
     let (mut stream, web) = open(&stage);
     assert_eq!(web.send("POST", &hello("2024-11-05", &json!({ "roots": {} }))).status, 202);
@@ -48,7 +48,7 @@ fn an_old_client_hears_everything_on_its_stream() {
 }
 
 #[test]
-fn the_two_ways_do_not_mix() {
+fn the_two_http_transports_do_not_mix() {
     let stage = Stage::new(Sharing::All);
     let (_stream, old) = open(&stage);
     let id = old.path.split('=').nth(1).expect("an id");

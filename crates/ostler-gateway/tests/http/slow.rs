@@ -54,7 +54,7 @@ fn begun(web: &Web, text: &str) -> TcpStream {
 }
 
 #[test]
-fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
+fn a_head_that_comes_byte_by_byte_times_out() {
     let stage = stage(|_| {});
     let (web, _server) = stage.both();
     for text in ["", "P", "POST /mcp/puppet HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] {
@@ -67,7 +67,7 @@ fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
 }
 
 #[test]
-fn a_body_that_comes_byte_by_byte_is_not_waited_for() {
+fn a_body_that_comes_byte_by_byte_times_out() {
     let stage = stage(|_| {});
     let (web, _server) = stage.both();
     let head = web.text("POST", "");
@@ -81,7 +81,7 @@ fn a_body_that_comes_byte_by_byte_is_not_waited_for() {
 }
 
 #[test]
-fn a_handshake_that_does_not_end_is_not_waited_for() {
+fn a_handshake_that_does_not_end_times_out() {
     let authority = Authority::new();
     authority.sign("gateway");
     let stage = stage(|settings| {
@@ -98,7 +98,7 @@ fn a_handshake_that_does_not_end_is_not_waited_for() {
 }
 
 #[test]
-fn a_session_that_is_away_gives_way_to_a_new_one_and_one_that_is_there_does_not() {
+fn a_detached_session_makes_room_for_a_new_one_and_an_attached_one_does_not() {
     let stage = stage(|settings| settings.limits.sessions = 3);
     let (away, _server) = stage.both();
     let here: Vec<(Web, Reply)> = (0..2)
@@ -119,7 +119,7 @@ fn a_session_that_is_away_gives_way_to_a_new_one_and_one_that_is_there_does_not(
 }
 
 #[test]
-fn connections_that_are_in_use_do_not_give_way() {
+fn connections_in_use_are_not_closed_to_make_room() {
     let stage = stage(|settings| settings.limits.connections = 3);
     let (web, _server) = stage.both();
     // The connections of the handshake may count for a moment longer.
@@ -135,7 +135,7 @@ fn connections_that_are_in_use_do_not_give_way() {
 
 /// Whoever is refused may go on sending for a while, so that it does not lose our answer; not for longer.
 #[test]
-fn who_is_refused_and_stays_is_not_waited_for() {
+fn a_refused_client_that_keeps_sending_is_cut_off() {
     let stage = stage(|settings| settings.limits.last_words = SHORT);
     let (web, _server) = stage.both();
     let wrong = web.clone().with("Content-Type", "text/plain");

@@ -140,7 +140,7 @@ fn a_refresh_token_goes_back_to_its_issuer_when_the_server_names_another() {
 }
 
 #[test]
-fn an_issuer_in_the_clear_is_not_asked() {
+fn an_issuer_on_plain_http_is_refused() {
     let server = FakeHttp::new(|heard| {
         if heard.path.starts_with("/.well-known/oauth-protected-resource") {
             let resource = format!("http://{}/mcp", heard.header("host"));
@@ -156,7 +156,7 @@ fn an_issuer_in_the_clear_is_not_asked() {
 }
 
 #[test]
-fn a_server_whose_issuer_changes_is_another_one() {
+fn a_changed_issuer_changes_the_fingerprint() {
     use ostler::keeper::Remote as _;
     let inn = Inn::new(Manners::default());
     let of = |issuer| remote(&inn, known_to(issuer)).fingerprint();

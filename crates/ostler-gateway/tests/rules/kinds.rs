@@ -27,7 +27,7 @@ fn assert_next(client: &mut Client, server: &mut Puppet, id: &str) {
 }
 
 #[test]
-fn a_request_that_is_named_like_a_notification_is_refused() {
+fn a_request_named_like_a_notification_is_refused() {
     for sharing in [Sharing::All, Sharing::Session] {
         let stage = Stage::new(sharing);
         let (mut client, mut server) = enter(&stage);
@@ -50,7 +50,7 @@ fn a_request_that_is_named_like_a_notification_is_refused() {
 }
 
 #[test]
-fn a_notification_that_is_named_like_a_request_goes_nowhere() {
+fn a_notification_named_like_a_request_is_dropped() {
     let tools = Tools { allow: None, deny: ["danger"].into_iter().collect() };
     let own = |server: &mut ostler::keeper::Server| server.sharing = Sharing::Session;
     let stage = Stage::offering(&["puppet"], own, &tools);
@@ -70,7 +70,7 @@ fn a_notification_that_is_named_like_a_request_goes_nowhere() {
 }
 
 #[test]
-fn a_client_says_hello_once() {
+fn a_second_handshake_is_refused() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     client.hello(&json!({}));
@@ -79,7 +79,7 @@ fn a_client_says_hello_once() {
 }
 
 #[test]
-fn an_answer_to_what_was_not_asked_goes_nowhere() {
+fn a_response_without_a_request_is_dropped() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     assert_next(&mut client, &mut server, "first");
@@ -91,7 +91,7 @@ fn an_answer_to_what_was_not_asked_goes_nowhere() {
 
 /// A client would answer it, and the number of that answer could be another server's question.
 #[test]
-fn a_request_of_a_server_that_is_named_like_a_notification_is_refused() {
+fn a_server_request_named_like_a_notification_is_refused() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     assert_next(&mut client, &mut server, "first");
@@ -113,7 +113,7 @@ fn a_request_of_a_server_that_is_named_like_a_notification_is_refused() {
 }
 
 #[test]
-fn a_notification_of_a_server_that_is_named_like_a_request_goes_nowhere() {
+fn a_server_notification_named_like_a_request_is_dropped() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     assert_next(&mut client, &mut server, "first");
@@ -126,7 +126,7 @@ fn a_notification_of_a_server_that_is_named_like_a_request_goes_nowhere() {
 }
 
 #[test]
-fn a_server_whose_words_have_two_meanings_is_not_passed_on() {
+fn ambiguous_server_messages_are_not_forwarded() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     client.request(&json!(1), "tools/call", &json!({ "_meta": { "progressToken": "mine" } }));

@@ -91,7 +91,7 @@ fn the_handshake_of_a_server_is_kept_although_its_client_has_left() {
 }
 
 #[test]
-fn a_first_call_uses_what_was_started_for_the_list() {
+fn the_first_call_uses_the_instance_that_was_started_for_the_list() {
     for sharing in [Sharing::All, Sharing::Agent, Sharing::Session] {
         let stage = Stage::new(sharing);
         let mut client = stage.client_of_all();

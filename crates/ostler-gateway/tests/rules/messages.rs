@@ -15,7 +15,7 @@ fn one(stage: &Stage, capabilities: &serde_json::Value) -> (Client, ostler_testk
 }
 
 #[test]
-fn c1_a_cancel_reaches_the_server_under_its_own_number() {
+fn c1_a_cancellation_reaches_the_server_under_its_own_id() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = one(&stage, &json!({}));
     client.request(&json!("x"), "tools/call", &json!({}));
@@ -35,7 +35,7 @@ fn c1_a_cancel_reaches_the_server_under_its_own_number() {
 }
 
 #[test]
-fn c1_a_cancel_of_nothing_goes_nowhere() {
+fn c1_a_cancellation_of_an_unknown_request_is_dropped() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = one(&stage, &json!({}));
     client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
@@ -50,7 +50,7 @@ fn c1_a_cancel_of_nothing_goes_nowhere() {
 }
 
 #[test]
-fn c2_what_a_client_leaves_behind_is_cancelled() {
+fn c2_the_requests_of_a_closed_client_are_cancelled() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = one(&stage, &json!({}));
     client.request(&json!(1), "tools/call", &json!({}));
@@ -61,7 +61,7 @@ fn c2_what_a_client_leaves_behind_is_cancelled() {
 }
 
 #[test]
-fn s1_a_sign_of_life_is_answered_on_both_sides() {
+fn s1_a_ping_is_answered_on_both_sides() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = one(&stage, &json!({}));
     server.say(r#"{"jsonrpc":"2.0","id":"alive?","method":"ping"}"#);
@@ -84,7 +84,7 @@ fn s7_unknown_requests_are_forwarded_and_unknown_notifications_only_to_their_onl
 }
 
 #[test]
-fn g1_g2_logs_have_the_level_that_was_asked_for_and_no_other_clients_eyes() {
+fn g1_g2_log_messages_respect_the_level_and_stay_with_their_client() {
     let stage = Stage::new(Sharing::All);
     let (mut one, mut server) = one(&stage, &json!({ "logging": {} }));
     let log = |level: &str, text: &str| {
@@ -127,7 +127,7 @@ fn g1_g2_logs_have_the_level_that_was_asked_for_and_no_other_clients_eyes() {
 }
 
 #[test]
-fn b1_several_messages_as_one_are_answered_as_one_where_the_version_has_that() {
+fn b1_a_batch_gets_one_response_in_the_version_that_has_batches() {
     let stage = Stage::new(Sharing::All);
     let mut client = stage.client();
     let info = json!({ "name": "test", "version": "1" });
@@ -149,7 +149,7 @@ fn b1_several_messages_as_one_are_answered_as_one_where_the_version_has_that() {
 }
 
 #[test]
-fn b1_other_versions_know_nothing_of_it() {
+fn b1_other_versions_refuse_batches() {
     let stage = Stage::new(Sharing::All);
     let (mut client, _server) = one(&stage, &json!({}));
     client.say(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#);

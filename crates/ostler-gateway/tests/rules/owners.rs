@@ -129,7 +129,7 @@ fn sessions_take_turns_if_there_can_be_no_other_instance() {
 }
 
 #[test]
-fn who_gives_up_or_leaves_keeps_nobody_waiting() {
+fn a_cancelled_or_closed_waiter_delays_no_other() {
     let stage = Stage::with(&["puppet"], at_most(1));
     let (mut server, [(mut one, first), (mut other, second)]) = contended(&stage);
     finish(&other, &mut server, &second);
@@ -170,7 +170,7 @@ fn a_turn_is_waited_for_only_as_long_as_the_queue_allows() {
 }
 
 #[test]
-fn it_is_known_after_a_restart() {
+fn the_need_for_an_owner_is_remembered_after_a_restart() {
     let stage = Stage::with(&["puppet"], at_most(2));
     let (server, clients) = contended(&stage);
     drop((server, clients));
@@ -189,7 +189,7 @@ fn it_is_known_after_a_restart() {
 }
 
 #[test]
-fn a_request_while_nobody_calls_changes_nothing() {
+fn a_server_request_without_a_call_changes_nothing() {
     let stage = Stage::with(&["puppet"], at_most(2));
     let mut one = enter(&stage);
     let mut server = stage.server(&json!({}));

@@ -146,7 +146,7 @@ fn a_client_that_does_not_tell_its_roots_has_an_instance_of_its_own() {
 }
 
 #[test]
-fn an_answer_without_roots_is_none() {
+fn a_response_without_roots_is_ignored() {
     for result in [
         json!({ "jsonrpc": "2.0", "error": { "code": -32603, "message": "no" } }),
         json!({ "jsonrpc": "2.0", "result": { "roots": "file:///a" } }),
@@ -239,7 +239,7 @@ fn a_subscription_moves_with_the_roots() {
 }
 
 #[test]
-fn a_server_that_all_share_knows_nobodys_roots() {
+fn a_server_shared_by_all_gets_no_roots() {
     let stage = Stage::new(Sharing::All);
     let mut one = hello(&stage);
     let mut server = stage.puppet();
@@ -261,7 +261,7 @@ fn a_server_that_all_share_knows_nobodys_roots() {
 }
 
 #[test]
-fn a_client_without_roots_is_asked_nothing() {
+fn a_client_without_the_roots_capability_is_not_asked() {
     let stage = Stage::new(Sharing::Agent);
     let mut client = stage.connect(Some("a"), Route::One("puppet".into()));
     client.hello(&json!({ "sampling": {} }));

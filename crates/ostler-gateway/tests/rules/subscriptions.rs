@@ -36,7 +36,7 @@ fn warm(client: &mut Client, server: &mut ostler_testkit::Puppet) {
 }
 
 #[test]
-fn u1_the_first_one_subscribes_and_the_last_one_unsubscribes() {
+fn u1_the_first_subscriber_subscribes_and_the_last_one_unsubscribes() {
     let stage = Stage::new(Sharing::All);
     let (mut one, mut server) = enter(&stage);
     let mut other = stage.client();
@@ -63,7 +63,7 @@ fn u1_the_first_one_subscribes_and_the_last_one_unsubscribes() {
 }
 
 #[test]
-fn u2_a_part_of_what_was_subscribed_to_is_told() {
+fn u2_an_update_of_a_sub_resource_reaches_the_subscriber() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     warm(&mut client, &mut server);
@@ -92,7 +92,7 @@ fn u3_a_subscription_starts_its_server_again_and_is_renewed() {
 }
 
 #[test]
-fn u1_who_is_refused_is_told_so_and_keeps_nothing() {
+fn u1_a_refused_subscription_is_reported_and_not_kept() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     // Without an instance of its own yet: whatever is answered comes from the server.
@@ -115,7 +115,7 @@ fn u1_who_is_refused_is_told_so_and_keeps_nothing() {
 }
 
 #[test]
-fn u1_who_comes_while_the_first_one_waits_hears_what_the_server_says() {
+fn u1_a_second_subscriber_gets_the_response_of_the_server() {
     let stage = Stage::new(Sharing::All);
     let (mut one, mut server) = enter(&stage);
     let mut other = stage.client();

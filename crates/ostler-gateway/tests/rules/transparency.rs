@@ -40,7 +40,7 @@ fn code(client: &mut Client, method: &str, params: &Value) -> Value {
 }
 
 #[test]
-fn a_task_of_all_servers_is_asked_for_where_it_runs() {
+fn a_task_request_goes_to_the_server_that_runs_the_task() {
     let stage = Stage::with(&["a", "b"], |server| server.sharing = Sharing::Session);
     let mut client = stage.client_of_all();
     client.enter();
@@ -69,7 +69,7 @@ fn a_task_of_all_servers_is_asked_for_where_it_runs() {
 }
 
 #[test]
-fn a_dead_server_is_told_to_clients_of_all_like_to_its_own() {
+fn clients_of_all_servers_get_the_same_error_for_a_dead_server() {
     let stage = Stage::with(&["broken"], |server| {
         server.spec_mut().unwrap().program = "no-such-program".into();
     });
@@ -104,7 +104,7 @@ fn instructions_of_all_servers_are_passed_on() {
 }
 
 #[test]
-fn who_has_no_log_has_no_level() {
+fn a_server_without_logging_refuses_set_level() {
     let level = json!({ "level": "info" });
     let stage = Stage::new(Sharing::Session);
     let (mut client, _server) = enter(&stage, &json!({}));
@@ -121,7 +121,7 @@ fn who_has_no_log_has_no_level() {
 }
 
 #[test]
-fn a_server_is_not_newer_than_it_says() {
+fn the_version_of_a_server_is_not_raised() {
     for (server_has, client_asks, agreed) in [
         ("2024-11-05", "2025-11-25", "2024-11-05"),
         ("2025-06-18", "2025-11-25", "2025-06-18"),

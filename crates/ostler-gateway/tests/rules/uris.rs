@@ -139,7 +139,7 @@ fn a_uri_that_was_listed_stays_with_its_server_while_that_does_not_list_it() {
 }
 
 #[test]
-fn changes_of_what_a_later_server_claims_carry_the_uri_that_its_client_knows() {
+fn updates_of_a_qualified_uri_carry_the_qualified_uri() {
     let stage = stage();
     let has = Has { uris: &["x:1"], ..Has::default() };
     let (mut client, mut puppets) = enter(&stage, &[("a", has), ("b", has)]);
@@ -171,7 +171,7 @@ fn changes_of_what_a_later_server_claims_carry_the_uri_that_its_client_knows() {
 }
 
 #[test]
-fn a_uri_that_looks_like_ours_leads_nowhere_else() {
+fn a_uri_that_looks_qualified_reaches_no_other_server() {
     let stage = stage();
     let a_has =
         Has { uris: &["ostler:b/x:1", "OSTLER:b/x:2", "x:3"], templates: &["ostler:b/{x}"] };
@@ -190,7 +190,7 @@ fn a_uri_that_looks_like_ours_leads_nowhere_else() {
 }
 
 #[test]
-fn a_template_takes_nothing_from_others() {
+fn a_template_takes_no_uri_from_another_server() {
     let stage = stage();
     let a_has = Has { uris: &[], templates: &["{+any}", "b:x/{id}", "b:{id}", "a:{x}"] };
     let b_has = Has { uris: &["b:listed"], templates: &["b:x/{id}", "b:y/{id}{?q}"] };
@@ -222,7 +222,7 @@ fn a_template_takes_nothing_from_others() {
 }
 
 #[test]
-fn what_nobody_lists_goes_to_the_only_server_that_has_resources_if_that_is_known() {
+fn an_unlisted_uri_goes_to_the_only_server_with_resources() {
     let stage = stage();
     let mut client = stage.client_of_all();
     client.enter();
@@ -246,7 +246,7 @@ fn what_nobody_lists_goes_to_the_only_server_that_has_resources_if_that_is_known
 }
 
 #[test]
-fn a_tool_has_one_name_whatever_else_is_there() {
+fn the_name_of_a_tool_does_not_depend_on_other_servers() {
     let stage = Stage::with(&["git", "git__hub", "git_"], |server| server.sharing = Sharing::All);
     let mut client = stage.client_of_all();
     client.enter();

@@ -45,7 +45,7 @@ fn anchors_are_made_as_web_pages_make_them() {
 }
 
 #[test]
-fn links_to_the_web_are_not_looked_at() {
+fn links_to_the_web_are_ignored() {
     let text = "[a](b.md#c), [d](https://e.invalid/f), [`g`](crate::g) [h](#i)";
     assert_eq!(targets(text).collect::<Vec<_>>(), ["b.md#c", "#i"]);
 }

@@ -286,7 +286,7 @@ pub(crate) fn ask(of: &crate::front::Place) -> Option<crate::quota::Rate> {
     }
 
     #[test]
-    fn what_is_compiled_for_tests_only_is_left_out() {
+    fn code_compiled_for_tests_only_is_left_out() {
         let source = "
 #[cfg(test)]
 use crate::a;

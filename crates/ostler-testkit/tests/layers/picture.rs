@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_go_to_what_is_imported_and_repeat_nothing() {
+    fn arrows_show_direct_imports_only() {
         let document = "### Layers of `one`\n| low | `a`, `b::c` | |\n| high | `d` | low |\n";
         let table = &table::read(document).unwrap()[0];
         let graph = graph(&[("d", "b::c"), ("b::c", "a"), ("d", "a")]);

@@ -1,4 +1,4 @@
-//! Bystanders notice what is done to them.
+//! Bystanders detect signals and other interference.
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 use std::time::Duration;

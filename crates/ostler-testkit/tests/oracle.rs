@@ -1,4 +1,4 @@
-//! The oracle finds what is planted, and nothing else.
+//! The oracle finds every planted process, and nothing else.
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 use std::collections::BTreeSet;
@@ -150,7 +150,7 @@ fn orphans_that_die_leave_nothing_of_the_test() {
     sandbox.wait_ready(LIMIT);
     assert_eq!(sandbox.pids().len(), 3);
     wait_until("the orphans have died", LIMIT, || sandbox.survivors().pids() == [stub.pid()]);
-    assert!(zombies_of(stub.pid()).is_empty(), "they were adopted by somebody else");
+    assert!(zombies_of(stub.pid()).is_empty(), "another process adopted them");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the stub does when the arguments of a call ask for it, and what it notes about itself.
+//! Behaviours of the stub that call arguments request, and its reports.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// For what must not come.
+/// Time to watch for messages that must not come.
 const SHORT: Duration = Duration::from_millis(100);
 
 fn start(sandbox: &Sandbox, switches: &[&str]) -> Launched {

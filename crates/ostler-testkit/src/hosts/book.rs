@@ -35,7 +35,7 @@ pub enum PageError {
     Io {
         /// The page.
         page: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
 }

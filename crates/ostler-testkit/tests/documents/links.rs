@@ -11,7 +11,7 @@ pub(crate) fn broken(page: &Path) -> Vec<String> {
     targets(&text).filter(is_broken).map(|target| format!("{name}: {target}")).collect()
 }
 
-/// What stands between `](` and `)`, without links to the web.
+/// Targets between `](` and `)`, without links to the web.
 fn targets(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("](").skip(1);
     after.filter_map(|rest| rest.split_once(')').map(|(target, _)| target)).filter(|target| {

@@ -38,7 +38,7 @@ fn instance_of(stage: &Stage, name: &str) -> String {
     view_of(stage, name).unwrap()["instance"].as_str().unwrap().to_owned()
 }
 
-/// The exit code and stderr of a command that says nothing on stdout.
+/// The exit code and stderr of a command without output on stdout.
 fn complaint(output: &Output) -> (i32, String) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     (output.status.code().unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
@@ -48,7 +48,7 @@ fn as_json(process: &Process) -> Value {
     json!({"pid": process.pid, "name": process.comm, "start": process.start_time, "parent": process.ppid})
 }
 
-/// The text without how long ago it was started.
+/// The text without ages.
 fn without_age(said: &str) -> String {
     let (before, rest) = said.split_once("started ").unwrap();
     let (_, after) = rest.split_once(" ago").unwrap();
@@ -70,7 +70,7 @@ rows! {
         assert_eq!(stage.ostler_json(&["reap", "--yes", "--json"]), json!([]));
         assert_eq!(stage.ostler(&["stop", "--all"]), "no servers\n");
         assert_eq!(stage.ostler_json(&["stop", "--all", "--json"]), json!([]));
-        // To look leaves nothing either.
+        // Queries leave no files either.
         assert_eq!(fs::read_dir(stage.sandbox.state()).unwrap().count(), 0);
         stage.assert_empty_now();
     }
@@ -350,7 +350,7 @@ rows! {
     }
 }
 
-/// At leaf it is known without a mark in its environment, and without a guardian.
+/// At leaf the cgroup identifies the process without a mark in its environment and without a guardian.
 #[test]
 fn why_knows_an_unmarked_orphan_at_leaf() {
     let stage = Stage::leaf();

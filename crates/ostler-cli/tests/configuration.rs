@@ -40,7 +40,7 @@ fn said(output: &Output) -> (i32, String, String) {
 }
 
 const GOOD: &str = r#"{
-  // Two that run and two that don't.
+  // Two valid servers and two disabled ones.
   "mcpServers": {
     "everything": { "command": "npx", "args": ["-y", "everything", "--token", "s3cret", "${TOKEN}"], "trust": true },
     "shared": { "command": "/bin/x", "env": { "KEY": "${TOKEN}" }, "share": "all" },

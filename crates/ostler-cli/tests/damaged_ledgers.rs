@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(30);
 const NOTHING: &str = "nothing to reap: no dead owner has left anything\n";
 
-/// A server whose owner and guardian are dead, and what their ledger says.
+/// A server whose owner and guardian are dead, and the text of their ledger.
 struct Remains {
     ledger: Vec<u8>,
     pids: Vec<u32>,
 }
 
 impl Remains {
-    /// Their own ledger is gone: all that is known of them is what a test plants.
+    /// Removes their own ledger, so that only the ledger that a test plants names them.
     fn leave(stage: &Stage) -> Self {
         let mut run = stage.wrap(&["--setsid-child", "--double-fork", "--descendants-ignore-term"]);
         stage.abandon(&mut run);
@@ -71,7 +71,7 @@ fn text_of(lines: &[Value]) -> Vec<u8> {
     lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
 }
 
-/// All that is known is ended, and the ledgers with it.
+/// Expects that all recorded processes end and that their ledgers are removed.
 fn reap_all(stage: &Stage) {
     stage.ostler(&["reap", "--yes"]);
     stage.assert_empty_now();

@@ -46,7 +46,7 @@ fn it_passes_signals_on_and_ends_with_the_servers_status() {
     let first = first_process(&sandbox, run.pid());
     let first = rustix::process::Pid::from_raw(first.cast_signed()).unwrap();
     rustix::process::kill_process(first, Signal::TERM).unwrap();
-    // As a shell would say it: pid 1 cannot die by a signal of its own.
+    // The status that a shell reports: pid 1 cannot die by its own signal.
     assert_eq!(run.wait_exit(PATIENCE).code(), Some(128 + 15));
     sandbox.expect_no_survivors(PATIENCE);
 }
@@ -65,7 +65,7 @@ fn f6_the_server_kills_all_that_it_may() {
     command.arg(&stage.run_words()[0]).args(["run", "--"]);
     command.args(stage.stub_words(&["--kill-all", "--host-pidns", &host_pidns, "--setsid-child"]));
     let mut run = Launched::start(&mut command);
-    // All but pid 1 was killed, which says so.
+    // Everything but pid 1 was killed, and pid 1 reports it.
     assert_eq!(stage.wait_exit(&mut run).code(), Some(128 + 9));
     stage.expect_empty_but_for_the_ledger();
 }

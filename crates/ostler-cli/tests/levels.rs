@@ -8,7 +8,7 @@ use ostler_testkit::{Launched, Process, Sandbox, Stage, User, binary, wait_until
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What `ostler run --verbose` reports to this user.
+/// The level that `ostler run --verbose` reports to this user.
 fn level_for(sandbox: &Sandbox, user: User) -> String {
     let mut command = sandbox.command_as(user, sandbox.reachable(&binary("ostler")));
     let mut run = Launched::start(command.args(["run", "--verbose", "--", "cat"]));

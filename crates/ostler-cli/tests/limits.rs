@@ -1,4 +1,4 @@
-//! Limits on what a server may use: enforced by the kernel, reported, and gone with the server.
+//! Resource limits of servers: enforced by the kernel, reported, and removed with the server.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -74,7 +74,7 @@ limit_rows! {
         let mut run = limited(&stage, &["--memory", "64m"], &["--eat-memory", "256", "--double-fork"]);
         assert_eq!(stage.wait_exit(&mut run).signal(), Some(9));
         assert!(run.stderr().contains("killed: over its memory limit of 64m"), "{}", run.stderr());
-        // The other one has a limit of its own, and is still served.
+        // The sibling has its own limit and still answers.
         sibling.call("initialize", &json!({}));
         sibling.close_stdin();
         assert!(stage.wait_exit(&mut sibling).success());

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What can be found again by the mark in its environment, at every level.
+/// Processes that the mark in their environment identifies, at every level.
 const MARKED: [&[&str]; 5] = [
     &["--ignore-eof", "--ignore-term"],
     &["--child", "--ignore-eof"],
@@ -27,7 +27,7 @@ const MARKED: [&[&str]; 5] = [
     &["--nested", "--descendants-ignore-term"],
 ];
 
-/// What only a leaf holds: no mark, or never twice the same pid.
+/// Processes that only a leaf finds: without a mark, or with changing pids.
 const HIDDEN: [&[&str]; 4] = [
     &["--double-fork", "--empty-env"],
     &["--setsid-child", "--empty-env", "--descendants-ignore-term"],
@@ -50,7 +50,7 @@ const ORDERS: [Order; 5] = [
     Order::OwnerFirst,
 ];
 
-/// What ends the remains.
+/// The command that ends the remains.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     NextStart,
@@ -222,7 +222,7 @@ rows! {
         let before = stage.sandbox.survivors().pids();
         let said = stage.ostler(&["reap", "--yes"]);
         assert_eq!(said, "nothing to reap: no dead owner has left anything\n");
-        // Also if it does not move: dead is whose lock is free.
+        // A stopped owner is alive too: an owner is dead when its lock is free.
         host.0.signal(Signal::STOP);
         stage.ostler(&["reap", "--yes"]);
         assert_eq!(stage.sandbox.survivors().pids(), before);
@@ -241,7 +241,7 @@ rows! {
         let mut second = stage.wrap_words(&behind_a_shell(&stage, &switches));
         stage.abandon(&mut second);
         let is_held = || File::open(&lock).unwrap().try_lock().is_err();
-        assert!(is_held(), "nobody has swept, and what holds the lock has lost its guardian only");
+        assert!(is_held(), "no sweep ran, and the owner still holds its lock");
         stage.ostler(&["reap", "--yes"]);
         stage.assert_empty_now();
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One complaint on one line, and the exit code that shells use.
+/// Expects one line on stderr and the exit code that shells use.
 fn assert_refused(mut command: Command, code: i32, complaint: &str) {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -205,7 +205,7 @@ rows! {
         stage.signal(run, Signal::HUP);
         client.signal(Signal::KILL);
         stage.wait_exit(&mut client);
-        // TERM is handled after HUP and the client's death, so that they have had their chance.
+        // TERM is handled after HUP and the client's death, so both had an effect by then.
         assert!(is_alive(run) && is_alive(stage.sandbox.pids()[0]));
         stage.signal(run, Signal::TERM);
         stage.expect_empty();

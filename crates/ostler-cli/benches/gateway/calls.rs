@@ -66,7 +66,7 @@ const HTTP: Way = Way {
 
 const BARE: Way = Way {
     title: "Calls on HTTP with nothing behind it",
-    reached: "to an HTTP server that gives everybody the same answer",
+    reached: "to an HTTP server that gives every client the same answer",
     header: [
         "clients",
         "calls/s direct",
@@ -93,7 +93,7 @@ pub(crate) fn on_http(effort: Effort) -> Result<Table> {
 
 pub(crate) fn on_bare_http(effort: Effort) -> Result<Table> {
     let address = bare::start()?;
-    at_once(effort, &BARE, |_| Web::meet(address, "nobody asks for it"))
+    at_once(effort, &BARE, |_| Web::meet(address, "unused"))
 }
 
 fn at_once<C: Caller>(

@@ -14,7 +14,7 @@ const CLIENT_GOAL: f64 = 24.0;
 
 pub(crate) fn of_clients(effort: Effort) -> Result<Table> {
     let counts: &[u32] = effort.choose(&[10, 100, 1000], &[10]);
-    let what = "Resident memory of a gateway that nobody uses, with one client whose call has started the server, \
+    let what = "Resident memory of an unused gateway, with one client whose call has started the server, \
                 and what that many further clients add that have made one call each and are idle: on pipes, and \
                 on HTTP, where each keeps its connection."
         .to_owned();

@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! Output for people and for programs.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::world::World;
 
-/// The page without what differs from machine to machine.
+/// The page without the parts that differ between machines.
 fn page_of(world: &World) -> String {
     let output = world.ostler(&["doctor"]);
     String::from_utf8(output.stdout).unwrap()
@@ -122,7 +122,7 @@ fn remains_of_a_dead_ostler_are_reported_as_certain() {
         (&"dead_owner".into(), &"ostler".into())
     );
     assert_eq!(certain[0]["action"], "ostler reap --yes");
-    // Doctor only looks.
+    // Doctor changes nothing.
     assert!(!stage.sandbox.survivors().processes.is_empty());
     stage.ostler(&["reap", "--yes"]);
     stage.assert_empty_now();

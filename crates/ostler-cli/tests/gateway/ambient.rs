@@ -23,7 +23,7 @@ fn client_with_path(test_gateway: &TestGateway<&Stage>, path: &str) -> Launched 
     Launched::start(command.env("PATH", path))
 }
 
-/// What the process was started with.
+/// `PATH` of the process at its start, without the directory of podman's wrapper.
 fn path_of(pid: u32) -> String {
     let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     let path = environment.split('\0').find_map(|one| one.strip_prefix("PATH=")).unwrap();

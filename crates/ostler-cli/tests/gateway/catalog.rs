@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::test_gateway::{PATIENCE, TestGateway};
 
-/// The server has been there once, and what it has is known.
+/// Runs the server once, so that the catalog has its lists.
 fn known(test_gateway: &TestGateway) {
     let mut client = test_gateway.client(&["a", "--agent", "first"]);
     client.0.call("tools/list", &json!({}));
@@ -59,7 +59,7 @@ rows! {
         test_gateway.configure(&[("a", entry)]);
         let mut client = test_gateway.client(&["a"]);
         client.0.call("tools/list", &json!({}));
-        // Each says that its list has changed when it begins, which it has not.
+        // Each instance sends list_changed at its start, although the list is the same.
         for _ in 0..3 {
             client.echo();
             test_gateway.ostler(&["restart", "a"]);
@@ -67,7 +67,7 @@ rows! {
         client.echo();
         assert_eq!(test_gateway.starts("a").len(), 4);
         client.0.send(&json!({ "jsonrpc": "2.0", "id": 99, "method": "ping" }));
-        assert_eq!(client.0.message(PATIENCE)["id"], 99, "it was told of a change");
+        assert_eq!(client.0.message(PATIENCE)["id"], 99, "the client got list_changed");
         client.end();
         test_gateway.down();
     }

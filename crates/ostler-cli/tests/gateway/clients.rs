@@ -91,7 +91,7 @@ rows! {
 
     fn a_killed_client_whose_input_is_copied_ends_its_session(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
-        // A terminal, or whatever else never ends, is like this.
+        // `/dev/zero` never ends, like a terminal.
         let mut input = test_gateway.command("sh");
         input.args(["-c", "exec \"$@\" <>\"$0\"", "/dev/zero", &test_gateway.program(), "connect", "a"]);
         input.arg("--config").arg(test_gateway.config());
@@ -120,7 +120,7 @@ fn l37_a_stopped_client_delays_no_other_client() {
     let long = "x".repeat(32 << 10);
     (0..8).for_each(|id| stopped.begin(1000 + id, "echo", &json!({ "message": long })));
     (0..20).for_each(|_| other.echo());
-    // Its input ends although it can't notice, and its session with it.
+    // The stopped client's input ends, and its session with it.
     stopped.0.close_stdin();
     stopped.0.close_stdout();
     wait_until("its session is over", PATIENCE, || {
@@ -174,7 +174,7 @@ fn requests() -> String {
     format!("{hello}\n{call}\n")
 }
 
-/// The answer to the second of two requests.
+/// The response to the second of two requests.
 fn talk(mut stream: &UnixStream) -> Value {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(requests().as_bytes()).unwrap();

@@ -22,7 +22,7 @@ rows! {
         assert_eq!(test_gateway.wait_exit(&mut refused).code(), Some(1));
         assert!(refused.stderr().contains("enabled: false"), "{}", refused.stderr());
         assert_eq!(test_gateway.starts("b").len(), 0);
-        // Switched on, used, and switched off again.
+        // Enabled, used, and disabled again.
         test_gateway.configure(&servers(&on));
         test_gateway.ostler(&["reload"]);
         let mut user = test_gateway.client(&["b"]);
@@ -55,7 +55,7 @@ rows! {
         let [kept, changed, removed] = &mut clients;
         kept.echo();
         assert_eq!(test_gateway.starts("kept"), [before[0]]);
-        assert_eq!(test_gateway.starts("changed").len(), 1, "it was started although nobody called");
+        assert_eq!(test_gateway.starts("changed").len(), 1, "it was started without a call");
         changed.echo();
         assert_eq!(test_gateway.starts("changed").len(), 2);
         let answer = removed.0.call("tools/call", &json!({ "name": "echo", "arguments": {} }));

@@ -61,7 +61,7 @@ rows! {
         client.begin(5, "wait", &json!({ "ms": 600_000 }));
         test_gateway.expect_calls(1);
         gateway.signal(Signal::TERM);
-        wait_until("nobody else is let in", PATIENCE, || {
+        wait_until("the gateway refuses new clients", PATIENCE, || {
             test_gateway.try_ostler(&["sessions"]).status.code() == Some(3)
         });
         gateway.signal(Signal::INT);

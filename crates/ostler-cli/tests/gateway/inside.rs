@@ -52,7 +52,7 @@ fn a_fence_and_a_client_outside(stage: Stage, prefix: &[&str]) {
         outside.echo();
         let shared: Vec<u32> =
             test_gateway.gateways().into_iter().filter(|pid| !own.contains(pid)).collect();
-        assert_eq!(shared.len(), 1, "the gateway of a fence is nobody else's");
+        assert_eq!(shared.len(), 1, "the gateway of a fence serves that fence only");
         inside.echo();
         end_fence(&test_gateway, inside, end, &shared);
         outside.echo();
@@ -120,7 +120,7 @@ rows! {
         assert_eq!(test_gateway.wait_exit(&mut outside).code(), Some(1));
         let said = outside.stderr();
         assert!(said.contains("serves only clients inside of instance"), "{said}");
-        // Nor does a client of another fence, whose own it is not.
+        // A client of another fence does not join it either.
         let words = connect_words(&test_gateway, &["a", "--socket", socket.to_str().unwrap()]);
         let mut other = Launched::start(&mut test_gateway.run(&words));
         assert_eq!(test_gateway.wait_exit(&mut other).code(), Some(1));
@@ -193,7 +193,7 @@ rows! {
             assert!(client.0.initialize()["result"].is_object());
             client.echo();
         }
-        // Those of a fence that was late have joined the shared one.
+        // Clients of a fence that started late have joined the shared gateway.
         let shared = test_gateway.gateways().len() - private_sockets(&test_gateway).len();
         assert_eq!(shared, 1);
         for mut fence in all.drain(..4) {
@@ -240,7 +240,7 @@ fn a_client_of_a_daemon_is_recognised_inside_a_fence() {
     test_gateway.expect_no_process();
 }
 
-/// What was killed could not remove its socket and its log.
+/// The killed gateway could not remove its socket and its log.
 #[test]
 fn the_next_sweep_removes_the_files_of_a_killed_gateway_of_a_fence() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
@@ -255,7 +255,7 @@ fn the_next_sweep_removes_the_files_of_a_killed_gateway_of_a_fence() {
     assert_eq!(left, Vec::<PathBuf>::new());
 }
 
-/// What it says goes beside its socket, and is shown if it does not start.
+/// The gateway's log is beside its socket, and the client prints it if the gateway does not start.
 #[test]
 fn a_client_is_told_why_the_gateway_of_its_fence_does_not_start() {
     let test_gateway = TestGateway::new(Stage::leaf());

@@ -1,4 +1,4 @@
-//! What commands answer when a server is idle, a gateway is not there, or there are several of them.
+//! Output of commands for an idle server, without a gateway, and with several gateways.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! One pool for all: how many servers there are for how many callers.
+//! Sharing: the number of instances for a number of callers.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -98,7 +98,7 @@ rows! {
         assert_eq!(test_gateway.starts("a").len(), 2);
         let (named, unnamed) = (test_gateway.starts("a")[0], test_gateway.starts("a")[1]);
         own.end();
-        wait_until("what is its own goes with it", PATIENCE, || !ostler_testkit::is_alive(unnamed));
+        wait_until("the instance of the session ends", PATIENCE, || !ostler_testkit::is_alive(unnamed));
         assert!(ostler_testkit::is_alive(named));
         shared.into_iter().for_each(Client::end);
         test_gateway.down();
@@ -116,7 +116,7 @@ rows! {
         second.echo();
         assert_eq!(test_gateway.starts("a").len(), 1);
         first.end();
-        // A client that restarts within the time finds the server as it was.
+        // A client that restarts within the time gets the same instance.
         second.end();
         let mut third = session("3");
         third.echo();
@@ -146,7 +146,7 @@ rows! {
         let first = test_gateway.starts("a")[0];
         test_gateway.signal(first, Signal::KILL);
         test_gateway.expect_no_server();
-        // All of them, and several times: one of them would start it if any did.
+        // Every client lists; none of the lists may start the server.
         clients.iter_mut().for_each(Client::look);
         assert_eq!(test_gateway.starts("a").len(), 1);
         clients[0].echo();
@@ -196,7 +196,7 @@ rows! {
         let (brief, lasting) = (test_gateway.starts("brief")[0], test_gateway.starts("lasting")[0]);
         wait_until("the idle one is gone", PATIENCE, || !ostler_testkit::is_alive(brief));
         assert!(ostler_testkit::is_alive(lasting));
-        // A call in flight is use, however long it takes.
+        // A call in flight counts as use for any duration.
         clients[0].begin(7, "echo", &json!({ "delayMs": 1000 }));
         assert_eq!(clients[0].0.message(PATIENCE)["id"], 7);
         assert_eq!(test_gateway.starts("brief").len(), 2);

@@ -142,7 +142,7 @@ fn the_example_shows_working_tools_at_once() {
     let late = client.0.message(PATIENCE);
     assert_eq!(late["id"], 900);
     client.end();
-    wait_until("nobody is connected", PATIENCE, || {
+    wait_until("no client is connected", PATIENCE, || {
         test_gateway.ostler_json(&["sessions", "--json"]).as_array().unwrap().is_empty()
     });
     test_gateway.down();

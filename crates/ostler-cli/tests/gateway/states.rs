@@ -72,7 +72,7 @@ rows! {
             stage, &["a"], &json!({ "share": "all", "maxInstances": 3, "maxConcurrency": 1 }),
         );
         let go = test_gateway.sandbox.file("go");
-        // Each comes when all that are there are busy, so that it gets another one.
+        // Each comes while all instances are busy, so it gets a new one.
         let busy_client = |calls: u64| {
             let mut client = test_gateway.client(&["a"]);
             client.begin(7, "echo", &json!({ "until": go }));
@@ -132,7 +132,7 @@ fn a_missing_program_is_never_shown_as_running() {
     test_gateway.down();
 }
 
-/// The guardian is stopped, so that it can't take note of its server's end.
+/// The guardian is stopped, so it cannot notice the end of its server.
 #[test]
 fn an_instance_without_a_process_is_not_shown_as_running() {
     let test_gateway = TestGateway::new(Stage::leaf());

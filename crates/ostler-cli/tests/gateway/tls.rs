@@ -10,14 +10,14 @@ use serde_json::json;
 
 use crate::test_gateway::{PATIENCE, TestGateway, address_in, token_of};
 
-/// An authority, and what it has signed for a gateway.
+/// An authority that has signed a certificate for a gateway.
 pub(crate) fn authority() -> Authority {
     let authority = Authority::new();
     authority.sign("gateway");
     authority
 }
 
-/// The words that make a gateway use these files.
+/// Arguments that make a gateway use these files.
 pub(crate) fn words(authority: &Authority, certificate: &str, key: &str) -> [String; 6] {
     let [certificate, key] =
         [certificate, key].map(|name| authority.file(name).display().to_string());
@@ -32,7 +32,7 @@ fn serve(test_gateway: &TestGateway, authority: &Authority) -> (Launched, Socket
     (gateway, address)
 }
 
-/// The first line of the answer to a handshake, if the gateway is one that this authority knows.
+/// The status line of the response to a handshake, if this authority signed the gateway's certificate.
 pub(crate) fn greet(
     test_gateway: &TestGateway,
     authority: &Authority,
@@ -43,7 +43,7 @@ pub(crate) fn greet(
     command.args(["s_client", "-quiet", "-verify_return_error", "-verify_ip", "127.0.0.1"]);
     command.arg("-CAfile").arg(authority.file("ca.pem")).arg("-connect").arg(address.to_string());
     let mut client = Launched::start(&mut command);
-    // One that does not trust the gateway does not read it.
+    // A client that does not trust the gateway reads no response.
     let _ = client.write(web.text("POST", &hello("2025-11-25", &json!({}))).as_bytes(), PATIENCE);
     let line = client.line(PATIENCE).unwrap();
     line.map(|line| String::from_utf8(line).unwrap().trim_end().to_owned())
@@ -59,7 +59,7 @@ fn only_a_client_that_trusts_the_certificate_is_served() {
     assert_eq!(greet(&test_gateway, &authority, address).as_deref(), Some("HTTP/1.1 200 OK"));
     assert_eq!(greet(&test_gateway, &other, address), None);
     let plain = Web::new(address, "/mcp/a", &token_of(&test_gateway));
-    assert!(Reply::read(plain.begin("POST", "")).is_err(), "what is not secured is not answered");
+    assert!(Reply::read(plain.begin("POST", "")).is_err(), "plain HTTP gets no response");
     test_gateway.down_with(&mut gateway);
 }
 

@@ -96,7 +96,7 @@ fn a_token_of_the_configuration_has_its_agent_and_its_servers() {
     test_gateway.down_with(&mut gateway);
 }
 
-/// Two tokens may name their agents alike; that makes neither the other's.
+/// Agents of the same name but of different tokens are different agents.
 #[test]
 fn an_agent_name_of_one_token_reaches_no_instance_of_another() {
     let test_gateway = TestGateway::new(Stage::leaf());
@@ -138,7 +138,7 @@ fn sessions_end_when_their_token_is_removed() {
     // Other tokens are not affected.
     assert_eq!(team_at.send("POST", &ping).status, 200);
     assert_eq!(test_gateway.instances().len(), 1);
-    // One that is for something else now is another one.
+    // A token with other permissions counts as another token.
     configure(&test_gateway, &json!({ "team": { "token": "${TEAM_TOKEN}", "servers": ["a"] } }));
     wait_until("the session has gone", PATIENCE, || team_at.send("POST", &ping).status == 404);
     test_gateway.down_with(&mut gateway);

@@ -1,4 +1,4 @@
-//! Each thing that can be wrong with a request, and what its sender is told.
+//! Invalid requests and the errors for them.
 
 use ostler::keeper::Sharing;
 use ostler_testkit::web::{Web, hello, request};
@@ -21,7 +21,7 @@ fn expect(web: &Web, method: &str, body: &str, status: u16, code: i32) {
     );
 }
 
-/// Nothing of a request is looked at before it is known who sends it.
+/// The gateway checks host, origin and token before it looks at the rest of a request.
 #[test]
 fn h1_an_unauthenticated_client_learns_nothing() {
     let stage = Stage::new(Sharing::All);

@@ -1,4 +1,4 @@
-//! Sessions: how they begin, whose they are, and how they end.
+//! Sessions: handshake, ownership and end.
 
 use ostler::keeper::Sharing;
 use ostler_gateway::front::http::Credential;
@@ -162,7 +162,7 @@ fn a_handshake_that_fails_opens_nothing() {
     let mut reply = Reply::read(stream).expect("an answer");
     assert_eq!((reply.status, reply.header("mcp-session-id")), (200, None));
     assert!(reply.message()["error"].is_object());
-    wait_until("nobody is there", PATIENCE, || stage.gateway.router().clients() == 0);
+    wait_until("no client is attached", PATIENCE, || stage.gateway.router().clients() == 0);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn one_connection_carries_many_requests() {
     let mut stream = web.connect();
     for id in 0..20 {
         let ping = web.text("POST", &request(&json!(id), "ping", &json!({})));
-        std::io::Write::write_all(&mut stream, ping.as_bytes()).expect("somebody who listens");
+        std::io::Write::write_all(&mut stream, ping.as_bytes()).expect("a reading peer");
         let mut reply = Reply::read(stream).expect("an answer");
         assert_eq!(reply.message()["id"], id);
         stream = reply.into_stream();

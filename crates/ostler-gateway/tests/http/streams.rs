@@ -1,4 +1,4 @@
-//! Streams: which message goes where, and how one that was cut is taken up again.
+//! Event streams: the stream of each message, and resumption.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn h6_a_slow_response_comes_on_an_event_stream() {
     let (web, mut server) = stage.both();
     let stream = web.begin("POST", &call(1));
     let request = server.expect("tools/call");
-    // Its head comes although nothing was said.
+    // The head arrives before any message.
     let mut reply = Reply::read(stream).expect("an answer");
     assert!(reply.is_stream());
     server.answer(&request, &json!({ "late": true }));
@@ -82,7 +82,7 @@ fn h3_a_notification_without_a_request_goes_to_one_event_stream() {
     let asked = server.expect("resources/subscribe");
     server.answer(&asked, &json!({}));
     assert_eq!(Reply::read(stream).expect("an answer").status, 200);
-    // Nobody listens yet: it waits.
+    // Without an event stream the notification is queued.
     server.say(CHANGED);
     let ping = request(&json!(2), "ping", &json!({}));
     let stream = web.begin("POST", &call(3));
@@ -96,7 +96,7 @@ fn h3_a_notification_without_a_request_goes_to_one_event_stream() {
     server.say(CHANGED);
     second.expect("notifications/resources/updated");
     second.cut();
-    // The older one has not heard it, and hears the next.
+    // The older stream did not get this one, and gets the next.
     let mut third = web.listen();
     server.say(CHANGED);
     third.expect("notifications/resources/updated");
@@ -114,7 +114,7 @@ fn h3_a_dropped_event_stream_resumes_at_the_last_event() {
     let mut reply = Reply::read(stream).expect("an answer");
     let last = reply.said().expect("an event").id.expect("an id");
     reply.cut();
-    // Said to nobody.
+    // No stream is open for these messages.
     server.say(&progress(&request, 2));
     server.answer(&request, &json!({ "late": true }));
     let mut resumed = web.clone().with("Last-Event-ID", &last).listen();
@@ -122,7 +122,7 @@ fn h3_a_dropped_event_stream_resumes_at_the_last_event() {
     let answer = resumed.said().expect("an event");
     assert!(answer.data.contains("late"));
     assert_eq!(resumed.said(), None);
-    // It is kept for a while, also from the beginning.
+    // The stream can also be replayed from its beginning.
     let track = last.split('.').next().expect("a stream");
     let mut again = web.clone().with("Last-Event-ID", &format!("{track}.0")).listen();
     let progress = [again.message(), again.message()].map(|one| one["params"]["progress"].clone());
@@ -151,7 +151,7 @@ fn h3_only_the_same_stream_is_replayed() {
         assert_eq!(resumed.message()["id"], *id);
         assert_eq!(resumed.said(), None);
     }
-    // An id of nobody's is a new stream.
+    // An unknown event id opens a new stream.
     let unknown = web.clone().with("Last-Event-ID", "999.7").listen();
     assert!(unknown.is_stream());
 }

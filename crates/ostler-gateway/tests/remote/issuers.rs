@@ -1,4 +1,4 @@
-//! Client secrets and refresh tokens go to the issuer they belong to, whatever a remote server says.
+//! Client secrets and refresh tokens go only to the issuer they belong to.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -53,7 +53,7 @@ fn is_renewal(heard: &Heard) -> bool {
 #[test]
 fn a_client_secret_goes_only_to_the_issuer_that_the_configuration_names() {
     let honest = FakeIssuer::new(Manners::default());
-    // Its server names an issuer of its own choice.
+    // The server names an issuer of its own.
     let inn = Inn::new(Manners::default());
     let refused = log_in(&inn, known_to(&honest.http.url("")));
     assert!(matches!(&refused, Err(LoginError::NotPinned { .. })), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Nothing is left of a conversation, however it ends.
+//! Remote sessions leave no connection, descriptor or task behind.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn listening(heard: &Heard) -> Reply {
     standard(heard)
 }
 
-/// How many descriptors this process has, those of the fake server as well.
+/// Number of descriptors of this process, including those of the fake server.
 fn descriptors() -> usize {
     fds_of(std::process::id()).len()
 }

@@ -1,4 +1,4 @@
-//! Lines: secured by known certificates, and led through proxies.
+//! Connections with TLS and through proxies.
 
 use ostler_gateway::config::Environment;
 use ostler_gateway::remote::Surroundings;
@@ -13,7 +13,7 @@ fn stage<const N: usize>(url: &str, variables: [(&str, &str); N]) -> Stage {
     Stage::with(url, |settings| settings.surroundings = Surroundings::new(&environment))
 }
 
-/// What a client hears that can't have it.
+/// The error response of a failed connection.
 fn refusal(stage: &Stage) -> Value {
     let mut client = stage.client();
     client.hello(&json!({}));

@@ -1,4 +1,4 @@
-//! Logging in, staying in, and logging out.
+//! Login, token refresh and logout.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

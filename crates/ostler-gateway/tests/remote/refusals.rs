@@ -1,4 +1,4 @@
-//! What goes wrong at the other end, as a client hears it. No call is ever sent twice.
+//! Failures of a remote server, and the errors that clients get. No call is ever sent twice.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, call, sent};
 
-/// What a client hears whose call is answered like this.
+/// The error that a client gets if the server responds to its call like this.
 fn failed(reply: impl Fn() -> Reply + Send + Sync + 'static) -> (Value, FakeHttp) {
     let fake = FakeHttp::new(
         move |heard| {

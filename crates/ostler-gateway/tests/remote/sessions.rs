@@ -1,4 +1,4 @@
-//! Sessions at the other end: one for each client, found, lost and left.
+//! Sessions at remote servers: one per client, opened, expired and ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -73,7 +73,7 @@ fn an_expired_remote_session_fails_one_call_and_the_next_opens_another() {
     assert!(call(&mut client, 2)["result"].is_object());
     assert_eq!((sent(&fake, 1), sent(&fake, 2)), (1, 1));
     assert_eq!(fake.count(|heard| heard.is_call("initialize")), 2);
-    // There is nothing to take leave of.
+    // No session exists that a DELETE could end.
     assert_eq!(fake.count(|heard| heard.method == "DELETE"), 0);
 }
 

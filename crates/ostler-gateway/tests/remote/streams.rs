@@ -1,4 +1,4 @@
-//! Streams: read to the answer, broken off, and taken up again without asking twice.
+//! Event streams of remote servers: complete, broken, and resumed without repeating the call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -36,7 +36,7 @@ fn messages_of_a_stream_arrive_in_order() {
     assert_eq!(client.message()["id"], 1);
 }
 
-/// A server whose calls break off after one event, and which says the rest to who asks for it.
+/// A server whose streams break after one event, and that sends the rest to a request with `Last-Event-ID`.
 fn breaking(resumed: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) -> FakeHttp {
     let last = std::sync::Mutex::new(Value::Null);
     FakeHttp::new(move |heard| {
@@ -94,7 +94,7 @@ fn a_stream_that_cannot_resume_fails_its_call_without_a_retry() {
         assert_eq!(sent(&fake, 1), 1);
         let resumptions = fake.count(|heard| !heard.header("last-event-id").is_empty());
         assert!(resumptions <= 6, "{resumptions}");
-        // The session goes on.
+        // The session continues.
         assert_eq!(fake.count(|heard| heard.is_call("initialize")), 1);
     }
 }
@@ -118,7 +118,7 @@ fn the_event_stream_for_notifications_reconnects_after_a_break() {
         heard.method == "GET" && heard.header("last-event-id") == "s-1"
     });
     assert_eq!(again.header("mcp-session-id"), "session-1");
-    wait_until("somebody listens", PATIENCE, || fake.listeners() == 1);
+    wait_until("an event stream is open", PATIENCE, || fake.listeners() == 1);
     let roots = json!({ "jsonrpc": "2.0", "id": "q", "method": "ping" });
     fake.push(&format!("data: {roots}\n\n"));
     fake.wait_for("the answer", |heard| heard.message()["id"] == "q");

@@ -1,4 +1,4 @@
-//! All servers as one.
+//! The endpoint of all servers.
 
 use ostler::keeper::Sharing;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn names(list: &Value) -> Vec<String> {
     names
 }
 
-/// Plays a server that has these tools until it has told them.
+/// Drives a server with these tools until it has listed them.
 fn play(stage: &Stage, server: &str, has: &[&str]) -> ostler_testkit::Puppet {
     let mut puppet = stage.puppets[server].next();
     puppet.greet(&json!({ "tools": {} }));

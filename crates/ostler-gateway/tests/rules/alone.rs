@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Client, Stage};
 
-/// A client of a server whose tools are known, none of which runs.
+/// A client of a server with cached tools and no running instance.
 fn enter(stage: &Stage) -> Client {
     let mut client = stage.client();
     client.hello(&json!({}));

@@ -1,4 +1,4 @@
-//! What is known without asking, and who hears when it changes.
+//! Cached lists, and notifications when they change.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ fn denied_tools_are_neither_listed_nor_called() {
     let (mut client, mut server) = listed(&stage, &["open", "secret"]);
     client.request(&json!(1), "tools/list", &json!({}));
     assert_eq!(names(&client.message()), ["open"]);
-    // Also if the server is asked itself.
+    // The same applies to responses of the server itself.
     client.request(&json!(2), "tools/list", &json!({ "cursor": "x" }));
     let list = server.expect("tools/list");
     server.answer(&list, &tools(&["open", "secret"]));

@@ -1,4 +1,4 @@
-//! No peer can make work that grows faster than what it sends.
+//! Work grows linearly with the input of a peer.
 
 use ostler::keeper::Sharing;
 use ostler_gateway::Route;
@@ -25,7 +25,7 @@ fn wait_for(client: &Client, id: &Value) {
     while client.message()["id"] != *id {}
 }
 
-/// All that was said before has been heard.
+/// Waits until all earlier messages were processed.
 fn wait_heard(client: &mut Client) {
     client.request(&json!("heard?"), "ping", &json!({}));
     wait_for(client, &json!("heard?"));
@@ -136,7 +136,7 @@ fn b1_a_batch_over_the_limit_is_refused() {
     let stage = Stage::new(Sharing::All);
     let mut client = waiting(&stage, one());
     let notes = |count| vec![r#"{"method":"notifications/x"}"#; count].join(",");
-    // What comes after the most that there may be is not even read.
+    // The gateway stops parsing at the limit.
     client.say(&format!("[{},nonsense]", notes(257)));
     let refused = client.message();
     assert_eq!(refused["error"]["code"], -32600, "{refused}");

@@ -1,4 +1,4 @@
-//! Ids, tokens and payloads: what is changed on the way, and what is not.
+//! Ids, progress tokens and payloads: ids and tokens are replaced, payloads stay unchanged.
 
 use ostler::keeper::Sharing;
 use serde_json::json;
@@ -108,7 +108,7 @@ fn p1_progress_comes_under_the_clients_own_token_in_order_and_before_the_answer(
         assert_eq!(progress["params"], json!({ "progressToken": "mine", "progress": step }));
     }
     assert_eq!(client.message()["id"], 1);
-    // Nobody waits for it any more.
+    // The request was already answered.
     server.say(&format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":501}}}}"#
     ));

@@ -17,7 +17,7 @@ fn enter(stage: &Stage) -> (Client, Puppet) {
     (client, server)
 }
 
-/// The message is refused with this code, the text names the key, and the server hears nothing of it.
+/// Expects an error with this code that names the key, and that the server gets nothing.
 fn assert_refused(client: &mut Client, server: &mut Puppet, line: &str, code: i32, key: &str) {
     client.say(line);
     let refused = client.message();
@@ -170,7 +170,7 @@ fn k3_a_task_is_withheld_in_any_notation_of_its_key() {
         let refused = client.message();
         assert_eq!(refused["error"]["code"], -32601, "{params}: {refused}");
     }
-    // A key that many parsers can't even represent hides nothing that comes after it.
+    // A key that many parsers can't represent does not hide later keys.
     client.say(&call(r#"{"\ud800":1,"name":"t","task":{}}"#));
     let refused = client.message();
     assert!(refused["error"]["code"].is_number(), "{refused}");

@@ -1,4 +1,4 @@
-//! Requests that are named like notifications, notifications that are named like requests, and answers to nothing.
+//! Requests named like notifications, notifications named like requests, and responses without a request.
 
 use ostler::keeper::Sharing;
 use ostler_gateway::{Route, Tools};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::stage::{Client, Stage};
 
-/// A client of the only server that can be asked everything, after its handshake.
+/// A client of the only server, with all capabilities, after its handshake.
 fn enter(stage: &Stage) -> (Client, Puppet) {
     let mut client = stage.connect(None, Route::One("puppet".into()));
     client.hello(&json!({ "roots": {}, "elicitation": {} }));
@@ -17,7 +17,7 @@ fn enter(stage: &Stage) -> (Client, Puppet) {
     (client, server)
 }
 
-/// The next thing that the server hears is this call, and nothing before it.
+/// Expects that the server's next message is this call.
 fn assert_next(client: &mut Client, server: &mut Puppet, id: &str) {
     client.request(&json!(id), "tools/call", &json!({ "name": id }));
     let call = server.message();
@@ -63,7 +63,7 @@ fn a_notification_named_like_a_request_is_dropped() {
         ));
         assert_next(&mut client, &mut server, method);
     }
-    // Those of a vendor reach a server that is the client's own.
+    // Vendor notifications reach an unshared server.
     let vendor = r#"{"jsonrpc":"2.0","method":"notifications/vendor","params":{"x":1}}"#;
     client.say(vendor);
     assert_eq!(server.line(), vendor);
@@ -89,7 +89,7 @@ fn a_response_without_a_request_is_dropped() {
     assert_next(&mut client, &mut server, "next");
 }
 
-/// A client would answer it, and the number of that answer could be another server's question.
+/// A client would respond, and the id of the response could match a request of another server.
 #[test]
 fn a_server_request_named_like_a_notification_is_refused() {
     let stage = Stage::new(Sharing::Session);

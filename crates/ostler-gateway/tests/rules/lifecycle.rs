@@ -1,4 +1,4 @@
-//! Starts, ends and time limits, as clients meet them.
+//! Starts, ends and time limits of servers, seen by clients.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ fn the_handshake_comes_first_and_only_once() {
     assert_eq!(client.message()["error"]["code"], -32600);
 }
 
-/// One process and one handshake, however many arrive at once.
+/// Concurrent first callers share one process and one handshake.
 #[test]
 fn l29_a_hundred_clients_at_once_share_one_start() {
     let stage = Stage::new(Sharing::All);
@@ -138,7 +138,7 @@ fn responses_to_requests_before_the_end_of_input_are_delivered() {
     client.wait_closed();
 }
 
-/// A client that does not read keeps nobody else waiting.
+/// A client that does not read delays no other client.
 #[test]
 fn o2_a_slow_client_blocks_no_other_client() {
     let stage = Stage::new(Sharing::All);

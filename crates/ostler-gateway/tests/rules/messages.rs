@@ -1,4 +1,4 @@
-//! Cancelling, logging, batches, and what nobody knows.
+//! Cancellation, logging, batches, and unknown methods.
 
 use ostler::keeper::Sharing;
 use serde_json::json;
@@ -24,7 +24,7 @@ fn c1_a_cancellation_reaches_the_server_under_its_own_id() {
         .say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}"#);
     let cancelled = server.expect("notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], request["id"]);
-    // Too late: nobody waits for it.
+    // Too late: the request was cancelled.
     server.answer(&request, &json!({}));
     client.assert_silence();
     // The id is free again.
@@ -43,7 +43,7 @@ fn c1_a_cancellation_of_an_unknown_request_is_dropped() {
     let request = server.expect("tools/call");
     server.answer(&request, &json!({}));
     assert_eq!(client.message()["id"], 2);
-    // Answered already.
+    // The request was answered already.
     client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
     client.request(&json!(3), "tools/call", &json!({}));
     server.expect("tools/call");
@@ -93,7 +93,7 @@ fn g1_g2_log_messages_respect_the_level_and_stay_with_their_client() {
         )
     };
     one.request(&json!(1), "tools/call", &json!({}));
-    // Without a wish for less everything is wanted.
+    // Without a level the client gets everything.
     let mut request = server.message();
     if request["method"] == "logging/setLevel" {
         request = server.message();
@@ -115,7 +115,7 @@ fn g1_g2_log_messages_respect_the_level_and_stay_with_their_client() {
         }
         assert_eq!(message["params"]["level"], "debug", "the other one wants everything");
     };
-    // Both wait: it could be about either of them.
+    // Both clients have a call, so the message could belong to either.
     server.say(&log("error", "whose?"));
     server.answer(&request, &json!({}));
     assert_eq!(one.message()["id"], 1);

@@ -1,4 +1,4 @@
-//! What servers ask, and whom.
+//! Requests of servers to clients.
 
 use ostler::keeper::Sharing;
 use ostler_gateway::Route;
@@ -114,7 +114,7 @@ fn s4_a_cancelled_server_request_is_cancelled_at_the_client() {
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
 }
 
-/// Servers build their lists from what they are told: 13 tools for one client, 19 for another.
+/// Servers build their lists from the client's capabilities: 13 tools for one client, 19 for another.
 #[test]
 fn k1_clients_share_an_instance_only_with_equal_capabilities() {
     let stage = Stage::new(Sharing::Agent);
@@ -180,14 +180,14 @@ fn s8_the_completion_of_an_elicitation_goes_to_the_client_that_was_asked() {
     let first = server.expect("tools/call");
     other.request(&json!(1), "tools/call", &json!({}));
     let second = server.expect("tools/call");
-    // By a refusal that says where to go.
+    // The server refuses with the URL of an elicitation.
     let data = json!({ "elicitations": [{ "mode": "url", "elicitationId": "e1", "url": "x:" }] });
     let error = json!({ "code": -32042, "message": "elsewhere", "data": data });
     server.say(&json!({ "jsonrpc": "2.0", "id": first["id"], "error": error }).to_string());
     assert_eq!(one.message()["error"]["data"], data);
     server.say(r#"{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}"#);
     one.expect("notifications/elicitation/complete");
-    // Nobody else, and not twice.
+    // No other client, and only once.
     server.say(r#"{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}"#);
     server.answer(&second, &json!({}));
     assert_eq!(other.message()["id"], 1);
@@ -243,7 +243,7 @@ fn s6_changed_roots_are_announced_to_every_unshared_server() {
         server
     });
     client.say(told);
-    // Nobody knows which of them this is for.
+    // Several servers could be meant by this notification.
     client.say(r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#);
     client.assert_silence();
     drop(client);

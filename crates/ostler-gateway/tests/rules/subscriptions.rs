@@ -24,7 +24,7 @@ fn enter(stage: &Stage) -> (Client, ostler_testkit::Puppet) {
     let server = stage.server(&json!({}));
     client.welcome();
     client.ready();
-    // So that it has an instance.
+    // Starts an instance for the client.
     (client, server)
 }
 
@@ -57,7 +57,7 @@ fn u1_the_first_subscriber_subscribes_and_the_last_one_unsubscribes() {
     server.say(&updated("a:1"));
     other.expect("notifications/resources/updated");
     one.assert_silence();
-    // The end of a session is the end of what it wanted to hear.
+    // The subscriptions of a session end with it.
     drop(other);
     assert_eq!(server.expect(UNSUBSCRIBE)["params"]["uri"], "a:1");
 }
@@ -95,7 +95,7 @@ fn u3_a_subscription_starts_its_server_again_and_is_renewed() {
 fn u1_a_refused_subscription_is_reported_and_not_kept() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
-    // Without an instance of its own yet: whatever is answered comes from the server.
+    // The client has no lease yet, so the response comes from the server.
     client.request(&json!(1), SUBSCRIBE, &json!({ "uri": "a:1" }));
     let request = server.expect(SUBSCRIBE);
     let id = &request["id"];
@@ -105,7 +105,7 @@ fn u1_a_refused_subscription_is_reported_and_not_kept() {
     assert_eq!(client.message()["error"]["code"], -32002);
     server.say(&updated("a:1"));
     client.assert_silence();
-    // Nobody wants anything of it, so that nobody starts it again.
+    // Without a subscription the server is not started again.
     drop(server);
     let keeper = stage.router.keeper();
     wait_until("it is gone", PATIENCE, || keeper.books().live == 0);

@@ -1,4 +1,4 @@
-//! What a client hears through the gateway is what the server itself would have told it.
+//! Transparency: a client gets the same messages as from the server itself.
 
 use ostler::keeper::Sharing;
 use ostler_testkit::Puppet;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Client, Stage};
 
-/// Plays a server's part of the handshake with these members in its answer.
+/// Completes the server's part of the handshake with these members in its result.
 fn greet(server: &mut Puppet, said: &Value) {
     let initialize = server.expect("initialize");
     let mut result = json!({
@@ -20,7 +20,7 @@ fn greet(server: &mut Puppet, said: &Value) {
     server.expect("notifications/initialized");
 }
 
-/// A client of the only server, which says this in its handshake.
+/// A client of the only server, which returns these members in its handshake.
 fn enter(stage: &Stage, said: &Value) -> (Client, Puppet) {
     let mut client = stage.client();
     client.hello(&json!({}));
@@ -131,7 +131,7 @@ fn the_version_of_a_server_is_not_raised() {
         let stage = Stage::new(Sharing::All);
         let params = json!({ "protocolVersion": client_asks, "capabilities": {},
             "clientInfo": { "name": "test", "version": "1" } });
-        // The first answer comes from the server, the second from what is known of it.
+        // The first response comes from the server, the second from the catalog.
         let mut first = stage.client();
         first.request(&json!(0), "initialize", &params);
         let mut server = stage.puppet();

@@ -1,4 +1,4 @@
-//! All servers as one: whose a name or a URI is, whoever else claims it.
+//! The endpoint of all servers: ownership of names and URIs.
 
 use ostler::keeper::Sharing;
 use ostler_testkit::Puppet;
@@ -9,7 +9,7 @@ use crate::stage::{Client, IMPATIENT, Stage};
 const UPDATED: &str = "notifications/resources/updated";
 const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#;
 
-/// What a server has.
+/// Resources of a server.
 #[derive(Clone, Copy, Default)]
 struct Has<'a> {
     uris: &'a [&'a str],
@@ -20,7 +20,7 @@ fn resources(uris: &[&str]) -> Value {
     json!({ "resources": uris.iter().map(|uri| json!({ "uri": uri, "name": "r" })).collect::<Vec<_>>() })
 }
 
-/// Starts a server that has these resources, and says when they change.
+/// Starts a server with these resources and `listChanged`.
 fn play(stage: &Stage, name: &str, has: Has<'_>) -> Puppet {
     let mut puppet = stage.puppets[name].next();
     puppet.greet(&json!({ "resources": { "listChanged": true, "subscribe": true } }));
@@ -71,7 +71,7 @@ fn templates(client: &mut Client) -> Vec<String> {
     list(client, "resources/templates/list", "resourceTemplates", "uriTemplate")
 }
 
-/// Reading this reaches that server under its own URI.
+/// Expects that a read of this URI reaches that server under its own URI.
 fn assert_reads(client: &mut Client, uri: &str, server: &mut Puppet, own: &str) {
     client.request(&json!(uri), "resources/read", &json!({ "uri": uri }));
     let read = server.expect("resources/read");
@@ -91,7 +91,7 @@ fn assert_unknown(client: &mut Client, uri: &str) {
     assert_eq!(refused["error"]["code"], -32602, "{uri}: {refused}");
 }
 
-/// The server's list is another one now, and its client has heard of it.
+/// Changes the server's list, and waits for the notification.
 fn change(client: &mut Client, server: &mut Puppet, now: &[&str]) {
     client.ready();
     server.say(CHANGED);
@@ -113,7 +113,7 @@ fn the_first_server_that_listed_a_uri_keeps_it() {
     change(&mut client, &mut puppets[0], &["x:1", "x:2"]);
     let expected = ["ostler:a/x:1", "x:1", "x:2"];
     assert_eq!(uris(&mut client), expected);
-    // Also for clients that come later.
+    // The same applies to later clients.
     let mut later = stage.client_of_all();
     later.enter();
     assert_eq!(uris(&mut later), expected);
@@ -160,7 +160,7 @@ fn updates_of_a_qualified_uri_carry_the_qualified_uri() {
         (0, "x:1/part", "x:1/part"),
         (1, "x:1", "ostler:b/x:1"),
         (1, "x:1/part", "ostler:b/x:1/part"),
-        // Nobody has asked for that: it is told, but not as if another server had said it.
+        // An update without a subscription is forwarded under a URI that no other server can claim.
         (0, "y:1", "ostler:a/y:1"),
     ] {
         puppets[server].say(&updated(said));
@@ -234,7 +234,7 @@ fn an_unlisted_uri_goes_to_the_only_server_with_resources() {
         a.answer(&list, &json!({ "tools": [], "resources": [], "resourceTemplates": [] }));
     }
     assert_eq!(client.message()["error"]["code"], -32602);
-    // `b` has not said what it has: it may be its own.
+    // The resources of `b` are unknown, so the URI may belong to it.
     assert_unknown(&mut client, "b:1");
     client.request(&json!(2), "tools/call", &json!({ "name": "b__t" }));
     let mut b = stage.puppets["b"].next();

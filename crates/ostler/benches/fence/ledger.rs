@@ -17,7 +17,7 @@ const GOAL: f64 = 1.0;
 pub(crate) fn per_start(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
     let rounds = effort.choose(2000, 100);
     let what = format!(
-        "Intent, start and end of an instance that nobody starts, with the making and \
+        "Intent, start and end of an instance that is never started, with the making and \
          removing of the owner's directory when it is the only one; {rounds} rounds."
     );
     let mut table = Table::new("Ledger", what, &MILLISECONDS);

@@ -234,7 +234,7 @@ pub(crate) async fn an_instance_without_a_holder_is_listed_and_ended(
             sleep(BETWEEN_LOOKS).await;
         }
     });
-    let listed = listed.await.expect("nobody tends to it any more");
+    let listed = listed.await.expect("the guardian is gone");
     assert_eq!(listed[&id].entry.intent.instance, id);
     let traces = &listed[&id].traces;
     assert!(!traces.lines.is_empty() && !traces.fields.is_empty(), "{traces:?}");

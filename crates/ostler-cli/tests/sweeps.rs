@@ -63,7 +63,8 @@ fn handle(pid: u32) -> OwnedFd {
 }
 
 fn kill_both(stage: &Stage, run: &mut Launched, order: Order) {
-    let (owner, guardian) = (handle(run.pid()), handle(stage.guardians_of(run.pid())[0]));
+    let guardian_pid = stage.guardians_of(run.pid())[0];
+    let (owner, guardian) = (handle(run.pid()), handle(guardian_pid));
     // One of them may have exited already, because the other is dead.
     let kill = |target: &OwnedFd| {
         let _ = pidfd_send_signal(target, Signal::KILL);
@@ -80,6 +81,8 @@ fn kill_both(stage: &Stage, run: &mut Launched, order: Order) {
         }
     }
     stage.wait_exit(run);
+    // A sweep leaves an instance to its guardian for as long as that one is dying.
+    wait_until("the guardian is dead", PATIENCE, || !is_alive(guardian_pid));
 }
 
 fn clean_up(stage: &Stage, way: Way) {

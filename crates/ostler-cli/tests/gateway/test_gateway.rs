@@ -162,11 +162,13 @@ impl<S: Borrow<Stage>> TestGateway<S> {
 
     /// Waits until this many calls are in flight.
     pub(crate) fn expect_calls(&self, count: u64) {
-        wait_until("calls are with their servers", PATIENCE, || {
-            let instances = self.instances();
-            let calls = instances.iter().filter_map(|row| row["gateway"]["calls"].as_u64());
-            calls.sum::<u64>() == count
-        });
+        wait_until("calls are with their servers", PATIENCE, || self.calls() == count);
+    }
+
+    /// Number of calls in flight.
+    pub(crate) fn calls(&self) -> u64 {
+        let instances = self.instances();
+        instances.iter().filter_map(|row| row["gateway"]["calls"].as_u64()).sum()
     }
 
     /// Asserts that no process is left and that bystanders are untouched.

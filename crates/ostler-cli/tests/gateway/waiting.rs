@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 
 use ostler_testkit::web::{Reply, Web, request};
-use ostler_testkit::{Launched, Stage, rss_of};
+use ostler_testkit::{Launched, Stage, rss_of, wait_until};
 use serde_json::{Value, json};
 
 use crate::test_gateway::{Client, PATIENCE, TestGateway, serve};
@@ -44,6 +44,21 @@ impl Scene {
         Self { test_gateway, gateway, memory, web }
     }
 
+    /// Sends a large call until the server has it. The gateway refuses it while the server has not read enough of the
+    /// calls before it.
+    fn begin_when_there_is_room(&self, id: u64) -> TcpStream {
+        let mut begun = None;
+        wait_until("the server has the call", PATIENCE, || {
+            let stream = begun.get_or_insert_with(|| self.web.begin("POST", &call(id, "x", LARGE)));
+            stream.set_nonblocking(true).unwrap();
+            if stream.peek(&mut [0]).is_ok() {
+                begun = None;
+            }
+            self.test_gateway.calls() == id
+        });
+        begun.expect("a call that was not refused")
+    }
+
     fn expect_cost(&self, most: u64) {
         let cost = rss_of(self.gateway.pid()).saturating_sub(self.memory);
         assert!(cost <= most, "{cost} KiB");
@@ -65,13 +80,8 @@ fn call(id: u64, tool: &str, bytes: usize) -> String {
 #[test]
 fn a_call_that_its_server_has_keeps_nothing_of_its_bytes() {
     let scene = Scene::new(&[], "/mcp/a");
-    let waiting: Vec<TcpStream> = (1..=CALLS)
-        .map(|id| {
-            let stream = scene.web.begin("POST", &call(id, "x", LARGE));
-            scene.test_gateway.expect_calls(id);
-            stream
-        })
-        .collect();
+    let waiting: Vec<TcpStream> =
+        (1..=CALLS).map(|id| scene.begin_when_there_is_room(id)).collect();
     scene.expect_cost(COST);
     drop(waiting);
     scene.end();

@@ -98,7 +98,7 @@ pub(crate) struct ServerArgs {
     /// Never answer tools/list
     #[arg(long)]
     pub(crate) never_list: bool,
-    /// Send list_changed for the tools once initialize was answered
+    /// Send the notification of changed tools once initialize was answered
     #[arg(long)]
     pub(crate) list_changed: bool,
     /// Exit once initialize was answered

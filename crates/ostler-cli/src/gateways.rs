@@ -74,12 +74,23 @@ pub(crate) fn configuration_or_example(given: Option<&Path>) -> Result<Option<Pa
     }
 }
 
-/// Like [`configuration`], for a client. Without a configuration it uses the one that was served last, and says so: the host
-/// of the client may have stripped the variables that lead to it.
+/// Like [`configuration`], for a client, and says why if it uses another one than the client's own.
 pub(crate) fn configuration_to_follow(given: Option<&Path>) -> Result<Option<PathBuf>, NotFound> {
+    let (path, remark) = followed_configuration(given)?;
+    if let Some(remark) = remark {
+        say(remark);
+    }
+    Ok(path)
+}
+
+/// Like [`configuration`], for a client. Without a configuration it is the one that was served last, with a remark: the
+/// host of the client may have stripped the variables that lead to it.
+pub(crate) fn followed_configuration(
+    given: Option<&Path>,
+) -> Result<(Option<PathBuf>, Option<String>), NotFound> {
     let error = match search(given, Asker::Client) {
         Err(error @ NotFound::Anywhere { .. }) => error,
-        found => return found.map(Some),
+        found => return Ok((Some(found?), None)),
     };
     let (path, what) = match last_configuration() {
         Ok(Some(path)) => {
@@ -89,8 +100,7 @@ pub(crate) fn configuration_to_follow(given: Option<&Path>) -> Result<Option<Pat
         Ok(None) => (None, EXAMPLE.to_owned()),
         Err(reason) => (None, format!("{}; {EXAMPLE}", chain(&reason))),
     };
-    say(format_args!("{error}; {what}"));
-    Ok(path)
+    Ok((path, Some(format!("{error}; {what}"))))
 }
 
 /// Reason why a gateway started by a client finds no configuration, if it finds none.

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::commands::serve::life::catalog;
-use crate::gateways::{AskError, Which, client_hello, configuration_to_follow};
+use crate::gateways::{AskError, Which, client_hello, followed_configuration, no_such};
 
 /// Wait for the catalog to have what a server listed.
 const KEPT_LIMIT: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ pub(crate) fn offers(which: &Which) -> Result<Vec<Offer>, OffersError> {
 }
 
 /// What one server of a gateway offers, or all of them.
-fn of_gateway(
+pub(crate) fn of_gateway(
     gateway: &GatewayConnection,
     server: Option<&str>,
 ) -> Result<Vec<Offer>, OffersError> {
@@ -94,10 +94,24 @@ pub(crate) fn wait_until_kept(socket: &GatewaySocket, server: &str) {
 }
 
 fn of_files() -> Result<Vec<Offer>, OffersError> {
-    let path = configuration_to_follow(None)?.ok_or(OffersError::Nowhere)?;
+    let path = followed_configuration(None)?.0.ok_or(OffersError::Nowhere)?;
     let source = ServerSource::File(config::load(&path)?);
     let cwd = std::env::current_dir()?;
     Ok(Offer::all_in(catalog(), &source, &Environment::of_process(), &cwd))
+}
+
+/// Finds a tool, and its description by the server. The error names the most similar tool.
+pub(crate) fn find_tool<'l>(
+    listed: &'l [Box<RawValue>],
+    server: &str,
+    name: &str,
+) -> Result<(&'l RawValue, Tool), String> {
+    let parsed = listed.iter().filter_map(|raw| Some((&**raw, Tool::parse(raw)?)));
+    let (found, others): (Vec<_>, Vec<_>) = parsed.partition(|(_, tool)| tool.name == name);
+    found.into_iter().next().ok_or_else(|| {
+        let known: Vec<&str> = others.iter().map(|(_, tool)| tool.name.as_str()).collect();
+        no_such("tool", name, &known, &format!("ostler tools {server}"))
+    })
 }
 
 impl Tool {

@@ -5,12 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler_gateway::admin::{Listed, Offer, Offering};
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::gateways::{Which, no_such};
-use crate::offers::{Argument, OffersError, Tool, offers};
+use crate::offers::{Argument, OffersError, Tool, find_tool, offers};
 use crate::out::{chain, say};
-use crate::page::{Page, cell};
+use crate::page::{Page, cell, shortened};
 use crate::{exit, out};
 
 /// Width of a terminal that lines fit.
@@ -100,7 +99,7 @@ fn page(offers: &[Offer]) -> Page {
     let room = WIDTH.saturating_sub(width(0) + width(1) + 4).max(NARROWEST);
     let rows: Vec<[String; 3]> = rows
         .into_iter()
-        .map(|[server, tool, text]| [server, tool, shortened(&text, room)])
+        .map(|[server, tool, text]| [server, tool, shortened(text, room)])
         .collect();
     if !rows.is_empty() {
         page.table(["SERVER", "TOOL", "DESCRIPTION"], &rows);
@@ -136,26 +135,13 @@ fn remark(offer: &Offer) -> Option<String> {
     }
 }
 
-fn shortened(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(room.saturating_sub(3)).collect();
-    format!("{}...", kept.trim_end())
-}
-
 fn show_tool(offer: &Offer, name: &str, is_json: bool) -> Result<ExitCode, ToolsError> {
     let Offering::Listed(listed) = &offer.offering else {
         return Err(ToolsError::NotFound(remark(offer).unwrap_or_default()));
     };
-    let parsed = listed.tools.iter().filter_map(|raw| Some((raw, Tool::parse(raw)?)));
-    let tools: Vec<(&Box<RawValue>, Tool)> = parsed.collect();
-    let Some((raw, tool)) = tools.iter().find(|(_, tool)| tool.name == name) else {
-        let known: Vec<&str> = tools.iter().map(|(_, tool)| tool.name.as_str()).collect();
-        let lists = format!("ostler tools {}", offer.server);
-        return Err(ToolsError::NotFound(no_such("tool", name, &known, &lists)));
-    };
-    Ok(if is_json { out::json(raw) } else { out::print(&tool_page(&offer.server, tool)) })
+    let found = find_tool(&listed.tools, &offer.server, name).map_err(ToolsError::NotFound)?;
+    let (raw, tool) = (found.0, &found.1);
+    Ok(if is_json { out::json(&raw) } else { out::print(&tool_page(&offer.server, tool)) })
 }
 
 fn tool_page(server: &str, tool: &Tool) -> Page {

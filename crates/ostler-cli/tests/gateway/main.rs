@@ -3,6 +3,7 @@
 
 mod admin;
 mod ambient;
+mod call;
 mod catalog;
 mod clients;
 mod configuration;

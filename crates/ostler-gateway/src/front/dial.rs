@@ -41,6 +41,7 @@ pub enum DialError {
 #[derive(Debug)]
 pub struct GatewayConnection {
     stream: UnixStream,
+    socket: GatewaySocket,
     /// Greeting of the gateway.
     pub greeting: Greeting,
 }
@@ -62,7 +63,7 @@ impl GatewayConnection {
             error => DialError::Silent(error),
         })?;
         stream.set_read_timeout(None)?;
-        Ok(Self { stream, greeting })
+        Ok(Self { stream, socket: socket.clone(), greeting })
     }
 
     /// Sends the first line, along with these file descriptors.
@@ -80,6 +81,11 @@ impl GatewayConnection {
     pub fn process(&self) -> Option<OwnedFd> {
         let peer = socket_peercred(&self.stream).ok()?;
         pidfd_open(peer.pid, PidfdFlags::empty()).ok()
+    }
+
+    /// Socket of the gateway, for further connections to it.
+    pub fn socket(&self) -> &GatewaySocket {
+        &self.socket
     }
 
     /// Returns the underlying connection.

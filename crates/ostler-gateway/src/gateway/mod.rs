@@ -276,7 +276,7 @@ impl Gateway {
         })
     }
 
-    /// The servers that such a client may use, and the names of the disabled ones. Admits nobody, and starts nothing.
+    /// The servers that such a client may use, and the names of the disabled ones. Opens no session and starts no server.
     pub(crate) fn servers_for(&self, client: ClientHello) -> (AvailableServers, Vec<String>) {
         let variables = client.variables.into_iter().collect();
         let context = ClientContext::new(variables, client.cwd.into(), None);

@@ -29,4 +29,5 @@ mod test_gateway;
 mod tls;
 mod tokens;
 mod tools;
+mod top;
 mod waiting;

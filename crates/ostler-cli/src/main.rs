@@ -10,6 +10,7 @@ mod exit;
 mod gateways;
 mod out;
 mod page;
+mod parents;
 mod render;
 mod requests;
 mod states;

@@ -13,6 +13,8 @@ mod page;
 mod parents;
 mod render;
 mod requests;
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+mod resolver;
 mod states;
 mod sweep;
 
@@ -24,6 +26,8 @@ use cli::Command;
 
 fn main() -> ExitCode {
     ostler::guardian::run_if_asked();
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    resolver::use_linked_services();
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),

@@ -8,6 +8,9 @@ mod commands;
 mod doctor;
 mod exit;
 mod gateways;
+mod json_text;
+mod mcp;
+mod offers;
 mod out;
 mod page;
 mod parents;
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
         Command::Connect(arguments) => commands::connect::run(&arguments),
         Command::ExampleServer(arguments) => commands::example_server::run(arguments),
         Command::Warm(arguments) => commands::warm::run(&arguments),
+        Command::Call(arguments) => commands::call::run(&arguments),
+        Command::Tools(arguments) => commands::tools::run(&arguments),
         Command::Ps(arguments) => commands::ps::run(&arguments),
         Command::Status(arguments) => commands::status::run(&arguments),
         Command::Why(arguments) => commands::why::run(&arguments),

@@ -46,7 +46,6 @@ use self::links::{Link, TaskOutput};
 pub use self::list_limits::{LIST_LIMITS, ListLimit};
 pub(crate) use self::presence::Presence;
 use self::servers::Servers;
-pub(crate) use self::snapshot::{field_of, items};
 pub(crate) use self::uri_owners::UriOwners;
 use crate::client::{Client, InFlight};
 use crate::protocol::message::{self, code};

@@ -4,26 +4,26 @@
 //! through this process: `hold` only waits, so that each side sees the end of the other. Descriptors that cannot be passed (a
 //! terminal, a file, another namespace) are copied by `bridge` instead.
 
-mod agent;
+pub(crate) mod agent;
 mod bridge;
 mod hold;
 pub(crate) mod start;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use ostler::Ignored;
 use ostler_gateway::Agent;
-use ostler_gateway::config::{Asker, Environment, Names, NotFound};
+use ostler_gateway::config::{Asker, NotFound};
 use ostler_gateway::front::{
-    Admission, ClientHello, DialError, GatewayConnection, Hello, LineError, SocketError, is_usable,
+    Admission, ClientHello, GatewayConnection, Hello, LineError, SocketError, is_usable,
 };
 
 use crate::exit;
-use crate::gateways::{Which, configuration, configuration_to_follow};
+use crate::gateways::{Which, client_hello, configuration, configuration_to_follow};
 use crate::out::{chain, protocol, say};
 use crate::parents::Parents;
 
@@ -55,16 +55,21 @@ pub(crate) struct ConnectArguments {
     which: Which,
 }
 
+/// Why a client has no gateway.
 #[derive(Debug, thiserror::Error)]
-enum ConnectError {
+pub(crate) enum ReachError {
     #[error(transparent)]
     NotFound(#[from] NotFound),
     #[error(transparent)]
     GatewaySocket(#[from] SocketError),
     #[error(transparent)]
     Start(#[from] start::StartError),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
     #[error(transparent)]
-    Dial(#[from] DialError),
+    Reach(#[from] ReachError),
     #[error("no answer from the gateway")]
     Gone(#[from] LineError),
     #[error("cannot send to the gateway")]
@@ -99,15 +104,8 @@ pub(crate) fn run(arguments: &ConnectArguments) -> ExitCode {
 }
 
 fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
-    let given = arguments.config.as_deref();
-    let path = match arguments.which.said()? {
-        // A running gateway has its own configuration.
-        Some(_) => configuration(given, Asker::Client)?,
-        None => configuration_to_follow(given)?,
-    };
-    let socket = arguments.which.socket(path.as_deref())?;
     let parents = Parents::watch(Ignored::now()?)?;
-    let gateway = start::reach(&socket, path.as_deref())?;
+    let gateway = reach(&arguments.which, arguments.config.as_deref())?;
     let hello = hello(arguments, &gateway)?;
     let (stdin, stdout) = (io::stdin(), protocol());
     let both = [stdin.as_fd(), stdout.as_fd()];
@@ -122,13 +120,21 @@ fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
 }
 
 fn hello(arguments: &ConnectArguments, gateway: &GatewayConnection) -> io::Result<ClientHello> {
-    let environment = Environment::of_process();
-    let cwd = std::env::current_dir()?;
-    let wanted: Names = gateway.greeting.variables.iter().collect();
-    Ok(ClientHello {
-        server: arguments.server.clone(),
-        agent: arguments.agent.clone().map(Agent::named).or_else(|| agent::of(&environment, &cwd)),
-        cwd: cwd.into_os_string(),
-        variables: environment.asked_for(&wanted).into_iter().collect(),
-    })
+    let named = arguments.agent.clone().map(Agent::named);
+    let agent = match named {
+        Some(agent) => Some(agent),
+        None => agent::of_process()?,
+    };
+    client_hello(gateway, arguments.server.clone(), agent)
+}
+
+/// Finds the gateway of a client, and starts one if none runs.
+pub(crate) fn reach(which: &Which, given: Option<&Path>) -> Result<GatewayConnection, ReachError> {
+    let path = match which.said()? {
+        // A running gateway has its own configuration.
+        Some(_) => configuration(given, Asker::Client)?,
+        None => configuration_to_follow(given)?,
+    };
+    let socket = which.socket(path.as_deref())?;
+    Ok(start::reach(&socket, path.as_deref())?)
 }

@@ -46,7 +46,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 
 /// Start and share MCP servers so that nothing they cause outlives them
 #[derive(Debug, Parser)]
-#[command(name = "ostler", version, arg_required_else_help = true)]
+#[command(name = "ostler", version, long_version = env!("OSTLER_VERSION"), arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

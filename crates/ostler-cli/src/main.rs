@@ -13,8 +13,11 @@ mod mcp;
 mod offers;
 mod out;
 mod page;
+mod parents;
 mod render;
 mod requests;
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+mod resolver;
 mod states;
 mod sweep;
 
@@ -26,6 +29,8 @@ use cli::Command;
 
 fn main() -> ExitCode {
     ostler::guardian::run_if_asked();
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    resolver::use_linked_services();
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),

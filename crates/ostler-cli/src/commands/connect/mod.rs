@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use ostler::Ignored;
 use ostler_gateway::Agent;
 use ostler_gateway::config::{Asker, NotFound};
 use ostler_gateway::front::{
@@ -24,6 +25,7 @@ use ostler_gateway::front::{
 use crate::exit;
 use crate::gateways::{Which, client_hello, configuration, configuration_to_follow};
 use crate::out::{chain, protocol, say};
+use crate::parents::Parents;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -31,7 +33,7 @@ Connects stdin and stdout to the gateway. A gateway that it starts exits after f
 
 Sessions of one agent share servers with `\"share\": \"agent\"`. --agent or OSTLER_AGENT names the agent; without a name, sessions in one project directory are one agent, where the client tells its directory.
 
-Exit status: 0 when stdin ends, 1 if the gateway cannot be reached or ends.
+Exit status: 0 when stdin ends or the client dies, 1 if the gateway cannot be reached or ends.
 
 Examples:
   ostler connect               all servers, their tools as server__tool
@@ -81,7 +83,7 @@ enum ConnectError {
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The client closed stdin.
+    /// The client closed stdin, or died.
     Input,
     /// The gateway exited, or is shutting down.
     Gateway,
@@ -102,6 +104,7 @@ pub(crate) fn run(arguments: &ConnectArguments) -> ExitCode {
 }
 
 fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
+    let parents = Parents::watch(Ignored::now()?)?;
     let gateway = reach(&arguments.which, arguments.config.as_deref())?;
     let hello = hello(arguments, &gateway)?;
     let (stdin, stdout) = (io::stdin(), protocol());
@@ -110,8 +113,8 @@ fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
     let descriptors: &[BorrowedFd<'_>] = if usable { &both } else { &[] };
     gateway.say(&Hello::Client(hello), descriptors).map_err(ConnectError::Untold)?;
     match gateway.receive()? {
-        Admission::Direct => Ok(hold::hold(&gateway)?),
-        Admission::Bridge => Ok(bridge::copy(&gateway.into_stream())?),
+        Admission::Direct => Ok(hold::hold(&gateway, &parents)?),
+        Admission::Bridge => Ok(bridge::copy(&gateway.into_stream(), parents)?),
         Admission::Refused(reason) => Err(ConnectError::Refused(reason)),
     }
 }

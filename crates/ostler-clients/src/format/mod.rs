@@ -164,6 +164,11 @@ fn wrong(text: &str, at: usize, message: impl Into<String>) -> SyntaxError {
     SyntaxError { line, message: message.into() }
 }
 
+/// A value as JSON on one line.
+pub(crate) fn json_line(value: &Value) -> String {
+    json_text::Layout { newline: "\n", unit: String::new() }.write(value, None)
+}
+
 /// The line break that a text uses.
 fn newline(text: &str) -> &'static str {
     let first = text.find('\n');

@@ -25,6 +25,7 @@ use ostler_gateway::front::{BoundSocket, GatewaySocket, SocketError, leave_confi
 use rustix::process::setsid;
 
 use self::http::{HttpArguments, HttpError};
+pub(crate) use self::http::{USUAL as USUAL_ADDRESS, parse_address};
 use crate::exit;
 use crate::gateways::{Which, configuration, configuration_or_example};
 use crate::out::{chain, say};

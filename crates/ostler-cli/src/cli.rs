@@ -23,6 +23,7 @@ use crate::commands::reload::ReloadArguments;
 use crate::commands::restart::RestartArguments;
 use crate::commands::run::RunArguments;
 use crate::commands::serve::ServeArguments;
+use crate::commands::service::ServiceArguments;
 use crate::commands::sessions::SessionsArguments;
 use crate::commands::status::StatusArguments;
 use crate::commands::stop::StopArguments;
@@ -41,7 +42,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Use tools", &["tools", "call"]),
     ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
     ("Configure", &["check", "schema", "login", "logout"]),
-    ("Learn and install", &["demo", "completions", "man"]),
+    ("Learn and install", &["demo", "service", "completions", "man"]),
 ];
 
 /// Start and share MCP servers so that nothing they cause outlives them
@@ -121,6 +122,8 @@ pub(crate) enum Command {
     Doctor(DoctorArguments),
     /// Find what was left behind, and end it
     Reap(ReapArguments),
+    /// Run the gateway as a service of systemd
+    Service(ServiceArguments),
     /// Check the configuration, and show what would run
     Check(CheckArguments),
     /// Log in to a remote server

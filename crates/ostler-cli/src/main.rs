@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         Command::Events(arguments) => commands::events::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Reap(arguments) => commands::reap::run(&arguments),
+        Command::Service(arguments) => commands::service::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Login(arguments) => commands::login::run(&arguments),
         Command::Logout(arguments) => commands::login::run_out(&arguments),

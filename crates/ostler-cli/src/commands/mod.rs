@@ -18,6 +18,7 @@ pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod serve;
+pub(crate) mod service;
 pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod stop;

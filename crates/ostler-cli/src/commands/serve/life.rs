@@ -22,6 +22,7 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::activation;
 use super::http::Http;
 use super::watch;
 use crate::out::{print_line, say};
@@ -54,6 +55,7 @@ pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> 
         gateway.warnings().iter().for_each(say);
     }
     announce(&gateway, &bound, plan.is_detached)?;
+    activation::notify(activation::READY);
     sweep::begin();
     let mut tasks = JoinSet::new();
     let tended = Arc::clone(&gateway);
@@ -74,6 +76,7 @@ pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> 
         () = gateway.closing().cancelled() => {}
         () = idle(&gateway, plan.idle_exit) => {}
     }
+    activation::notify(activation::STOPPING);
     let left = gateway.shut_down(next(&mut asked)).await;
     serving.await.map_err(io::Error::other)??;
     tell_left(left);

@@ -8,6 +8,7 @@ mod client;
 pub mod config;
 mod environment;
 mod event_log;
+mod failure;
 mod file_lock;
 pub mod front;
 #[cfg(feature = "fuzzing")]

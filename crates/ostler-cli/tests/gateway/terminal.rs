@@ -59,7 +59,9 @@ fn a_client_and_a_server_can_not_forge_what_is_listed() {
     let events = test_gateway.ostler(&["events"]);
     assert_plain("events", &events);
     let is_ours = |line: &str| {
-        line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("    stderr: ")
+        let is_detail =
+            ["    stderr: ", "    what to do: "].iter().any(|start| line.starts_with(start));
+        is_detail || line.starts_with(|c: char| c.is_ascii_digit())
     };
     assert!(events.lines().all(is_ours), "{events}");
     assert_plain("ps", &test_gateway.ostler(&["ps"]));

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 pub use view::{InstanceLine, Missing, Overview, ServerLine, SessionLine};
 
-pub use crate::event_log::{Failure, LoggedEvent};
+pub use crate::event_log::LoggedEvent;
+pub use crate::failure::Failure;
 pub use crate::gateway::ConfigChange;
 
 /// A request of an operator.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::calls::{Call, Delivery};
 use super::{Client, Topic};
+use crate::failure;
 use crate::protocol::message::{self, code};
 use crate::quota::Charge;
 use crate::tools::Tools;
@@ -169,7 +170,7 @@ impl Client {
                 message::splice(answer.bytes(), edits)
             }
             Err(ending) => {
-                let text = ending.to_string();
+                let text = failure::explain(&ending);
                 message::error(id, code::INTERNAL, &text, Some("upstream_exited"))
             }
         };

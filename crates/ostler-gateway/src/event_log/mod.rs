@@ -7,7 +7,6 @@
 //!
 //! If the log falls behind the keeper, it adds a `missed` event and drops instances whose end it may have missed.
 
-mod failure;
 mod lineage;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-pub use self::failure::Failure;
 use self::lineage::Lineage;
+use crate::failure::Failure;
 use crate::mutex::lock;
 use crate::variant;
 

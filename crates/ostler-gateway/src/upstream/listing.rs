@@ -12,6 +12,7 @@ use ostler::keeper::{AcquireError, Lease};
 use tokio::sync::Notify;
 
 use crate::catalog::{Name, Subject};
+use crate::failure;
 use crate::mutex::lock;
 use crate::variant;
 
@@ -64,7 +65,15 @@ impl From<&AcquireError> for StartFailure {
             AcquireError::UnknownServer(_) => "unknown_server",
             _ => "unavailable",
         };
-        Self { reason, text: variant::readable(&error.to_string()).into_owned() }
+        let text = match error {
+            AcquireError::Failed(ending) => failure::explain(ending),
+            AcquireError::BackingOff { failures, wait, last, .. } => {
+                let last = failure::explain(last);
+                format!("{last}; failures in a row: {failures}, next try in {wait:?}")
+            }
+            _ => variant::readable(&error.to_string()).into_owned(),
+        };
+        Self { reason, text }
     }
 }
 

@@ -19,12 +19,12 @@ use tokio::time::timeout;
 use super::listing::{Begun, Listings, StartFailure};
 use super::{Change, Upstream};
 use crate::catalog::{Catalog, Name};
+use crate::failure;
 use crate::mutex::lock;
 use crate::protocol::initialize;
 use crate::protocol::lists::LIST_LIMIT;
 use crate::protocol::message;
 use crate::protocol::version;
-use crate::variant;
 
 /// Time limit for the response to the handshake; the server's own start limit is usually shorter.
 const HANDSHAKE_LIMIT: Duration = Duration::from_hours(1);
@@ -181,7 +181,7 @@ impl Upstreams {
             reason: "upstream_failed",
             text: lease.ending().map_or_else(
                 || "it ended before it had listed what it offers".into(),
-                |ending| variant::readable(&ending.to_string()).into_owned(),
+                |ending| failure::explain(&ending),
             ),
         };
         let upstream = self.upstream(lease.instance()).ok_or_else(ended)?;

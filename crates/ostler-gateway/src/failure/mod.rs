@@ -1,8 +1,12 @@
-//! Failures of instances as shown to operators: bounded in size, and without secrets.
+//! Failures of instances as shown to operators and callers: bounded in size, without secrets and control characters.
+
+mod advice;
 
 use ostler::keeper::{Ending, ServerLimits};
+use ostler::visible::is_hidden;
 use serde::{Deserialize, Serialize};
 
+use self::advice::{Facts, advice};
 use crate::config::masked_line;
 use crate::variant;
 
@@ -20,16 +24,15 @@ pub struct Failure {
     pub status: Option<String>,
     /// Last lines of stderr, with secrets masked.
     pub stderr: Vec<String>,
+    /// What to do about it, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
 }
 
 impl Failure {
     /// Returns `None` for an instance that ended for another reason than a failure.
-    pub(super) fn of(ending: &Ending) -> Option<Self> {
-        ending.cause.is_failure().then(|| Self {
-            cause: variant::readable(&ending.cause.to_string()).into_owned(),
-            status: ending.status.map(|status| status.to_string()),
-            stderr: last_lines(&ending.stderr),
-        })
+    pub(crate) fn of(ending: &Ending) -> Option<Self> {
+        ending.cause.is_failure().then(|| Self::from(ending))
     }
 
     /// The cause with the exit status.
@@ -41,13 +44,42 @@ impl Failure {
     }
 }
 
+impl From<&Ending> for Failure {
+    fn from(ending: &Ending) -> Self {
+        let (cause, status) = (&ending.cause, ending.status);
+        let stderr = last_lines(&ending.stderr);
+        let server = variant::name(&ending.server);
+        Self {
+            cause: variant::readable(&cause.to_string()).into_owned(),
+            status: status.map(|status| status.to_string()),
+            advice: advice(&Facts { server, cause, status, stderr: &stderr }),
+            stderr,
+        }
+    }
+}
+
+/// Text of an instance's end for its callers: the cause, the exit status, what to do, and the last lines of stderr.
+pub(crate) fn explain(ending: &Ending) -> String {
+    let failure = Failure::from(ending);
+    let mut text = format!("{}: {}", variant::name(&ending.server), failure.summary());
+    if let Some(advice) = &failure.advice {
+        text.extend(["; what to do: ", advice]);
+    }
+    if !failure.stderr.is_empty() {
+        text.extend(["; last lines of its stderr: ", &failure.stderr.join("\n")]);
+    }
+    text
+}
+
 fn last_lines(stderr: &str) -> Vec<String> {
     // A truncated text may begin inside a secret, which could not be recognised, so its first word is dropped.
     let is_cut = stderr.len() >= ServerLimits::default().stderr;
     let whole = stderr.split_once(char::is_whitespace).filter(|_| is_cut);
     let lines = whole.map_or(stderr, |(_, whole)| whole).lines();
     let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
-    let shown = |line: &&str| masked_line(line).chars().take(LONGEST_LINE).collect();
+    let shown = |line: &&str| {
+        masked_line(line).chars().filter(|c| !is_hidden(*c)).take(LONGEST_LINE).collect()
+    };
     lines[lines.len().saturating_sub(LINES)..].iter().map(shown).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Failures of instances as shown to operators and callers: bounded in size, without secrets and control characters.
+//! Failures of instances as shown to operators and callers: bounded in size, and without secrets.
 
 mod advice;
 
@@ -66,9 +66,15 @@ pub(crate) fn explain(ending: &Ending) -> String {
         text.extend(["; what to do: ", advice]);
     }
     if !failure.stderr.is_empty() {
-        text.extend(["; last lines of its stderr: ", &failure.stderr.join("\n")]);
+        let lines: Vec<String> = failure.stderr.iter().map(|line| plain(line)).collect();
+        text.extend(["; last lines of its stderr: ", &lines.join("\n")]);
     }
     text
+}
+
+/// The line without control characters, which clients may print as they are.
+fn plain(line: &str) -> String {
+    line.chars().filter(|c| !is_hidden(*c)).collect()
 }
 
 fn last_lines(stderr: &str) -> Vec<String> {
@@ -77,9 +83,7 @@ fn last_lines(stderr: &str) -> Vec<String> {
     let whole = stderr.split_once(char::is_whitespace).filter(|_| is_cut);
     let lines = whole.map_or(stderr, |(_, whole)| whole).lines();
     let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
-    let shown = |line: &&str| {
-        masked_line(line).chars().filter(|c| !is_hidden(*c)).take(LONGEST_LINE).collect()
-    };
+    let shown = |line: &&str| masked_line(line).chars().take(LONGEST_LINE).collect();
     lines[lines.len().saturating_sub(LINES)..].iter().map(shown).collect()
 }
 

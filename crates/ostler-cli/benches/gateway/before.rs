@@ -26,8 +26,9 @@ const HEADER: [&str; 8] = [
 
 /// One build under load.
 struct Build<C> {
-    gateway: TestGateway,
+    /// Dropped before the gateway, which they would miss.
     clients: Vec<C>,
+    gateway: TestGateway,
     /// Calls per second, round by round.
     rates: Vec<f64>,
     latencies: Vec<f64>,
@@ -89,7 +90,7 @@ impl<C: Caller> Build<C> {
     ) -> Result<Self> {
         let gateway = TestGateway::of(program, r#""share":"all","maxInstances":1"#)?;
         let clients = (0..count).map(|_| client(&gateway)).collect::<Result<Vec<_>>>()?;
-        Ok(Self { gateway, clients, rates: Vec::new(), latencies: Vec::new() })
+        Ok(Self { clients, gateway, rates: Vec::new(), latencies: Vec::new() })
     }
 
     fn round(&mut self, time: Duration) -> Result<()> {

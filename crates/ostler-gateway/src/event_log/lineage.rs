@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn crashes_of_many_sessions_are_not_kept_for_ever() {
+    fn the_number_of_remembered_crashes_is_bounded() {
         let mut lineage = Lineage::default();
         for number in 0..10 * MOST_VACANT as u64 {
             lineage.begin(number, key(Whose::Session(number)));

@@ -70,7 +70,7 @@ fn kill_owner(count: usize, heeds: Heeds) -> Result<Death> {
     await_end(&guardians)?;
     let guardians = milliseconds(begin.elapsed());
     owner.wait_exit(PATIENCE);
-    sandbox.expect_nobody_left(PATIENCE);
+    sandbox.expect_no_survivors(PATIENCE);
     Ok(Death { servers, guardians })
 }
 

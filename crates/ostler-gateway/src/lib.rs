@@ -35,6 +35,6 @@ pub use gateway::{AdmissionError, Gateway, ReloadError, ServerSource};
 pub use quota::QuotaLimits;
 pub use route::Route;
 pub use router::{Router, SessionSpec, SessionView};
-pub use server_set::{AvailableServer, AvailableServers, ServerSet};
+pub use server_set::{AvailableServer, AvailableServers, ServerSet, Unavailable};
 pub use session::{LIST_LIMITS, ListLimit, SessionLimits};
 pub use tools::Tools;

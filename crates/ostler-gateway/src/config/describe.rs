@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::doubts;
 use super::entry::{Launch, Reach, ServerEntry};
-use super::mask::masked;
+use super::mask::masked_command;
 use super::resolve::{Disabled, resolve};
 use super::words::{Hold, Share};
 use crate::environment::Environment;
@@ -69,7 +69,14 @@ pub fn describe(entry: &ServerEntry, environment: &Environment, cwd: &Path) -> D
 
 fn command(launch: &Launch) -> Vec<String> {
     let words = std::iter::once(&launch.command).chain(&launch.args);
-    masked(&words.map(ToString::to_string).collect::<Vec<_>>())
+    masked_command(&words.map(ToString::to_string).collect::<Vec<_>>())
+}
+
+/// The command as one line, with unfilled variables and masked secrets. Words with spaces are quoted.
+pub(super) fn command_line(launch: &Launch) -> String {
+    let is_plain = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace);
+    let quoted = |word: String| if is_plain(&word) { word } else { format!("'{word}'") };
+    command(launch).into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn place(server: &Server) -> Option<String> {

@@ -180,7 +180,7 @@ fn describe(what: &What) -> (&'static str, String) {
     let (name, detail) = match what {
         What::Queued { by, .. } => ("queued", format!("for {by}")),
         What::Starting { key, by } => ("starting", format!("for {by}, shared by {}", key.whose)),
-        What::Running { instance } => ("running", instance.to_string()),
+        What::Running { instance, .. } => ("running", instance.to_string()),
         What::Reached { place } => ("reached", place.clone()),
         What::Ready { after } => ("ready", format!("after {} ms", after.as_millis())),
         What::Draining(cause) => ("draining", cause.to_string()),

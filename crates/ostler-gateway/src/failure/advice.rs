@@ -1,9 +1,13 @@
 //! Advice for a failed server: what an operator can do about it.
 
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-use ostler::keeper::{Cause, Fault};
+use ostler::Refusal;
+use ostler::keeper::{Cause, Fault, NotStarted};
+
+use super::output::{first, from_output};
 
 /// Number of the signal KILL.
 const SIGKILL: i32 = 9;
@@ -13,83 +17,75 @@ pub(super) struct Facts<'a> {
     pub(super) server: &'a str,
     pub(super) cause: &'a Cause,
     pub(super) status: Option<ExitStatus>,
+    /// First line of stdout that is not a message.
+    pub(super) stdout: Option<&'a str>,
     /// Last lines of stderr.
     pub(super) stderr: &'a [String],
 }
 
-/// Texts on stderr, in lower case, with the advice for each. The first match counts.
-const OUTPUT: [(&str, &str); 16] = [
-    (
-        "npm error code e404",
-        "check the package name in its `args`: the npm registry has no such package",
-    ),
-    (
-        "npm err! code e404",
-        "check the package name in its `args`: the npm registry has no such package",
-    ),
-    ("ebadengine", "install the Node version that the package requires"),
-    ("err_require_esm", "install the Node version that the package requires"),
-    ("no module named", "install the missing Python module, or start the server with `uvx`"),
-    ("cannot find module", "install the missing Node module, or correct the path in its `args`"),
-    ("eaddrinuse", "end the program that uses the port, or configure another port"),
-    ("address already in use", "end the program that uses the port, or configure another port"),
-    ("cannot connect to the docker daemon", "start the container engine"),
-    ("is the docker daemon running", "start the container engine"),
-    ("pull access denied", "check the name of the image, or log in to its registry"),
-    ("manifest unknown", "check the name and the tag of the image"),
-    ("no such image", "pull the image first"),
-    ("enotfound", "check the host name and the network"),
-    ("econnrefused", "start the service that it connects to, or correct its address"),
-    ("permission denied", "allow the user of the gateway to use the file named on stderr"),
-];
-
 /// Reasons of a lost remote server, in lower case, with the advice for each. The first match counts.
-const REMOTE: [(&str, &str); 7] = [
-    ("certificate", "add the certificate's authority with `SSL_CERT_FILE`, or correct its `url`"),
+const REMOTE: [(&str, &str); 9] = [
+    ("ssl_cert_file", ""),
+    ("certificate", "add the certificate's authority with SSL_CERT_FILE, or correct its `url`"),
     ("connection refused", "start the server, or correct the port in its `url`"),
     ("failed to lookup address", "check the host name in its `url`, and the network"),
-    ("http 404", "check the path in its `url`: it is not an MCP endpoint"),
-    ("http 405", "check the path in its `url`: it is not an MCP endpoint"),
-    ("is not a message", "check the path in its `url`: it is not an MCP endpoint"),
+    ("http 404", NO_ENDPOINT),
+    ("http 405", NO_ENDPOINT),
+    ("is not a message", NO_ENDPOINT),
     ("credentials in its `headers`", "replace the credentials in its `headers`"),
+    ("http 5", "try again later, or ask the operator of the server: the fault is on its side"),
 ];
+
+const NO_ENDPOINT: &str = "correct the path in its `url`: there is no MCP endpoint";
 
 /// What to do about a failure; `None` if the facts suggest nothing, or if the cause says it already.
 pub(super) fn advice(facts: &Facts<'_>) -> Option<String> {
     match facts.cause {
         Cause::NotStarted(reason) => not_started(reason),
         Cause::Unhealthy(Fault::Lost(reason)) => lost(facts.server, reason),
-        cause => from_output(facts.stderr)
-            .or_else(|| facts.status.and_then(from_status))
-            .or_else(|| from_fault(cause)),
+        cause => {
+            let output = facts.stdout.into_iter().chain(facts.stderr.iter().map(String::as_str));
+            let output: Vec<&str> = output.collect();
+            let of_status = || facts.status.and_then(from_status);
+            let of_stdout = || facts.stdout.map(|_| LOG_TO_STDERR.to_owned());
+            from_output(output.into_iter())
+                .or_else(of_status)
+                .or_else(|| from_fault(cause))
+                .or_else(of_stdout)
+        }
     }
 }
 
-fn not_started(reason: &str) -> Option<String> {
-    if let Some((program, _)) = reason.split_once(": command not found") {
-        return Some(missing(program));
-    }
-    let is = |text: &str| reason.contains(text);
-    let advice = match () {
-        () if is("Permission denied") => "make the program executable: `chmod +x`",
-        () if is("Exec format error") => {
-            "begin the script with a line such as `#!/bin/sh`, or install the program for this machine"
-        }
-        () if is("working directory") => "correct its `cwd`",
-        () => return None,
+const LOG_TO_STDERR: &str =
+    "check that its command speaks MCP on stdio, and have it write its log to stderr";
+
+fn not_started(reason: &NotStarted) -> Option<String> {
+    let NotStarted::Refused { refusal, .. } = reason else { return None };
+    let advice = match refusal {
+        Refusal::NotFound { program } => return Some(missing_program(program)),
+        Refusal::NotExecutable { errno, .. } => match io::Error::from_raw_os_error(*errno).kind() {
+            io::ErrorKind::PermissionDenied => "make the program executable: `chmod +x`",
+            _ => {
+                "begin the script with a line such as `#!/bin/sh`, or install the program for this machine"
+            }
+        },
+        Refusal::WorkingDirectory { .. } => "correct its `cwd`, or create the directory",
+        _ => return None,
     };
     Some(advice.to_owned())
 }
 
 /// Advice for a program that does not exist.
-fn missing(program: &str) -> String {
+pub(super) fn missing_program(program: &str) -> String {
     let name = program.rsplit('/').next().unwrap_or(program);
     match name {
         "node" | "npx" | "npm" => "install Node, or set PATH in its `env`".to_owned(),
         "uv" | "uvx" => "install uv, or set PATH in its `env`".to_owned(),
         "python" | "python3" | "pipx" => "install Python, or set PATH in its `env`".to_owned(),
-        "docker" | "podman" => format!("install {name}, or set PATH in its `env`"),
-        _ => "install the program, or correct its `command`".to_owned(),
+        "docker" | "podman" | "bun" | "bunx" | "deno" => {
+            format!("install {}, or set PATH in its `env`", name.trim_end_matches('x'))
+        }
+        _ => format!("install {name}, or correct its `command`"),
     }
 }
 
@@ -101,38 +97,7 @@ fn lost(server: &str, reason: &str) -> Option<String> {
     if reason.contains("http 401") && !reason.contains("`headers`") || reason.contains("http 403") {
         return Some(format!("log in with an account that may use it: `ostler login {server}`"));
     }
-    first(&REMOTE, &reason)
-}
-
-fn from_output(stderr: &[String]) -> Option<String> {
-    stderr
-        .iter()
-        .rev()
-        .find_map(|line| missing_variable(line).or_else(|| first(&OUTPUT, &line.to_lowercase())))
-}
-
-fn first(table: &[(&str, &str)], text: &str) -> Option<String> {
-    let found = table.iter().find(|(part, _)| text.contains(part));
-    found.map(|(_, advice)| (*advice).to_owned())
-}
-
-/// Advice for a line that names an environment variable as missing.
-fn missing_variable(line: &str) -> Option<String> {
-    const TELLTALES: [&str; 6] =
-        ["required", "missing", "not set", "must be set", "undefined", "keyerror"];
-    let lower = line.to_lowercase();
-    if !TELLTALES.iter().any(|part| lower.contains(part)) {
-        return None;
-    }
-    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let name = words.find(|word| {
-        word.contains('_')
-            && word.starts_with(|c: char| c.is_ascii_uppercase())
-            && !word.starts_with("ERR_")
-            && word.chars().all(is_part)
-    })?;
-    Some(format!("set {name} in its `env`"))
+    first(&REMOTE, &reason).filter(|advice| !advice.is_empty())
 }
 
 fn from_status(status: ExitStatus) -> Option<String> {
@@ -155,10 +120,17 @@ fn from_fault(cause: &Cause) -> Option<String> {
     let Cause::Unhealthy(fault) = cause else { return None };
     let advice = match fault {
         Fault::NotReady(_) => {
-            "raise its `startTimeout` if it only starts slowly, or check that its command speaks MCP on stdio"
+            "check that its command speaks MCP on stdio; if it only starts slowly, raise its `startTimeout`"
         }
-        Fault::Handshake(_) | Fault::LongLine(_) => {
-            "check that its command speaks MCP on stdio, and writes its log to stderr"
+        Fault::Handshake(reason) if reason.contains("protocol version") => {
+            "install a version of the server that speaks a released version of MCP"
+        }
+        Fault::Handshake(_) => "check its `args` and `env`: the server refuses to work with them",
+        Fault::OutputClosed | Fault::InputClosed => {
+            "check that its command speaks MCP on stdio: it must keep stdin and stdout open"
+        }
+        Fault::LongLine(_) => {
+            "check that its command speaks MCP on stdio: it must end each message with a line break"
         }
         _ => return None,
     };
@@ -171,38 +143,42 @@ mod tests {
 
     use super::*;
 
+    /// Error numbers of Linux.
+    const ENOENT: i32 = 2;
+    const ENOEXEC: i32 = 8;
+    const EACCES: i32 = 13;
+
     fn given(cause: &Cause, status: Option<i32>, stderr: &str) -> Option<String> {
         let stderr: Vec<String> = stderr.lines().map(str::to_owned).collect();
         let status = status.map(ExitStatus::from_raw);
-        advice(&Facts { server: "s", cause, status, stderr: &stderr })
+        advice(&Facts { server: "s", cause, status, stdout: None, stderr: &stderr })
     }
 
     #[test]
     fn a_server_that_cannot_be_started_gets_advice() {
-        for (reason, part) in [
-            ("npx: command not found: /bin", "install Node"),
-            ("uvx: command not found", "install uv"),
-            ("/opt/docker: command not found", "install docker"),
-            ("x: command not found", "correct its `command`"),
-            ("x: cannot be executed: Permission denied", "chmod"),
-            ("x: cannot be executed: Exec format error", "#!/bin/sh"),
+        let not_found = |program: &str| Refusal::NotFound { program: program.into() };
+        let not_executable = |errno| Refusal::NotExecutable { program: "x".into(), errno };
+        for (refusal, part) in [
+            (not_found("npx"), "install Node"),
+            (not_found("uvx"), "install uv"),
+            (not_found("/opt/docker"), "install docker"),
+            (not_found("bunx"), "install bun,"),
+            (not_found("x"), "install x, or correct its `command`"),
+            (not_executable(EACCES), "chmod"),
+            (not_executable(ENOEXEC), "#!/bin/sh"),
+            (Refusal::WorkingDirectory { path: "/x".into(), errno: ENOENT }, "`cwd`"),
         ] {
-            let advice = given(&Cause::NotStarted(reason.into()), None, "").unwrap_or_default();
-            assert!(advice.contains(part), "{reason}: {advice}");
+            let reason = NotStarted::Refused { refusal: refusal.clone(), searched: None };
+            let advice = given(&Cause::NotStarted(reason), None, "").unwrap_or_default();
+            assert!(advice.contains(part), "{refusal}: {advice}");
         }
     }
 
     #[test]
     fn a_server_that_exits_gets_advice_from_its_output_first_and_then_from_its_status() {
         for (status, stderr, part) in [
-            (1 << 8, "npm error code E404\nnpm error 404 x", "package name"),
-            (1 << 8, "ModuleNotFoundError: No module named 'mcp'", "Python module"),
-            (1 << 8, "Error: GITHUB_TOKEN is required", "set GITHUB_TOKEN in its `env`"),
-            (1 << 8, "KeyError: 'API_KEY'", "set API_KEY in its `env`"),
-            (1 << 8, "listen EADDRINUSE: address already in use :::80", "another port"),
-            (125 << 8, "Cannot connect to the Docker daemon at x", "start the container engine"),
-            (1 << 8, "npm warn EBADENGINE Unsupported engine", "Node version"),
-            (127 << 8, "sh: 1: x: not found", "was not found"),
+            (127 << 8, "sh: 1: npx: not found", "install Node"),
+            (127 << 8, "", "was not found"),
             (126 << 8, "", "executable"),
             (0, "", "until its input ends"),
             (9, "", "memory"),
@@ -218,16 +194,26 @@ mod tests {
     fn a_remote_or_silent_server_gets_advice_that_its_cause_does_not_give() {
         let lost = |reason: &str| given(&Cause::Unhealthy(Fault::Lost(reason.into())), None, "");
         assert_eq!(lost("it requires a login: run `ostler login s`"), None);
+        assert_eq!(lost("no certificate authority is known; name a file in SSL_CERT_FILE"), None);
         for (reason, part) in [
             ("it answered HTTP 403 Forbidden", "`ostler login s`"),
+            ("it answered HTTP 503 Service Unavailable", "later"),
             ("h can't be reached: Connection refused (os error 111)", "start the server"),
             ("the TLS handshake failed: invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
             ("h can't be reached: failed to lookup address information", "host name"),
-            ("its response is not a message (text/html)", "not an MCP endpoint"),
+            ("its response is not a message (text/html)", "no MCP endpoint"),
         ] {
             assert!(lost(reason).unwrap_or_default().contains(part), "{reason}");
         }
         let hangs = Cause::Unhealthy(Fault::NotReady(Duration::from_secs(1)));
         assert!(given(&hangs, None, "").is_some_and(|advice| advice.contains("startTimeout")));
+    }
+
+    #[test]
+    fn a_line_on_stdout_that_is_not_mcp_is_the_last_resort() {
+        let facts = |cause, stdout| Facts { server: "s", cause, status: None, stdout, stderr: &[] };
+        let advice = |stdout| advice(&facts(&Cause::Exited, Some(stdout))).unwrap_or_default();
+        assert!(advice("Server started").contains("write its log to stderr"));
+        assert!(advice("X_KEY is not set").contains("set X_KEY"));
     }
 }

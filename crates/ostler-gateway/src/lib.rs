@@ -27,6 +27,7 @@ mod session;
 mod token;
 mod tools;
 mod transport;
+pub mod trial;
 mod upstream;
 pub mod variant;
 

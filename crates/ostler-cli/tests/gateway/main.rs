@@ -3,6 +3,7 @@
 
 mod admin;
 mod ambient;
+mod broken_servers;
 mod catalog;
 mod clients;
 mod configuration;
@@ -27,4 +28,5 @@ mod terminal;
 mod test_gateway;
 mod tls;
 mod tokens;
+mod trial;
 mod waiting;

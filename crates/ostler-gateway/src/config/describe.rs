@@ -72,10 +72,14 @@ fn command(launch: &Launch) -> Vec<String> {
     masked_command(&words.map(ToString::to_string).collect::<Vec<_>>())
 }
 
-/// The command as one line, with unfilled variables and masked secrets. Words with spaces are quoted.
+/// The command as one line, with unfilled variables and masked secrets. Words that a shell would split or change are
+/// quoted.
 pub(super) fn command_line(launch: &Launch) -> String {
-    let is_plain = |word: &str| !word.is_empty() && !word.contains(char::is_whitespace);
-    let quoted = |word: String| if is_plain(&word) { word } else { format!("'{word}'") };
+    let is_special = |c: char| c.is_whitespace() || "'\"\\`;|&<>()*?!#~".contains(c);
+    let quoted = |word: String| {
+        let is_plain = !word.is_empty() && !word.contains(is_special);
+        if is_plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    };
     command(launch).into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 

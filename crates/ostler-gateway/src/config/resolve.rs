@@ -47,7 +47,7 @@ pub enum Disabled {
         names: Vec<String>,
     },
     /// The `envFile` can't be used.
-    #[error("its envFile {}", path.display())]
+    #[error("its envFile{}", unnamed(path, source))]
     EnvFile {
         /// The file.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum Disabled {
         name: String,
     },
     /// The file with the bearer token can't be read.
-    #[error("its bearerTokenFile {}", path.display())]
+    #[error("its bearerTokenFile")]
     TokenFile {
         /// The file.
         path: PathBuf,
@@ -247,6 +247,14 @@ fn has_nul(spec: &ServerSpec) -> bool {
     let variables = spec.env.iter().flat_map(|(name, value)| [name.as_os_str(), value.as_os_str()]);
     let cwd = spec.cwd.iter().map(|cwd| cwd.as_os_str());
     words.chain(variables).chain(cwd).any(|word: &OsStr| word.as_bytes().contains(&0))
+}
+
+/// The path of an `envFile`, unless the error names it.
+fn unnamed(path: &Path, error: &EnvFileError) -> String {
+    match error {
+        EnvFileError::Unreadable(_) => String::new(),
+        EnvFileError::Line { .. } => format!(" {}", path.display()),
+    }
 }
 
 fn sentence(names: &[String]) -> String {

@@ -46,18 +46,12 @@ pub(super) fn advice(facts: &Facts<'_>) -> Option<String> {
         cause => {
             let output = facts.stdout.into_iter().chain(facts.stderr.iter().map(String::as_str));
             let output: Vec<&str> = output.collect();
-            let of_status = || facts.status.and_then(from_status);
-            let of_stdout = || facts.stdout.map(|_| LOG_TO_STDERR.to_owned());
             from_output(output.into_iter())
-                .or_else(of_status)
-                .or_else(|| from_fault(cause))
-                .or_else(of_stdout)
+                .or_else(|| from_status(facts.status?, facts.stdout.is_some()))
+                .or_else(|| from_fault(cause, facts.stdout.is_some()))
         }
     }
 }
-
-const LOG_TO_STDERR: &str =
-    "check that its command speaks MCP on stdio, and have it write its log to stderr";
 
 fn not_started(reason: &NotStarted) -> Option<String> {
     let NotStarted::Refused { refusal, .. } = reason else { return None };
@@ -65,6 +59,9 @@ fn not_started(reason: &NotStarted) -> Option<String> {
         Refusal::NotFound { program } => return Some(missing_program(program)),
         Refusal::NotExecutable { errno, .. } => match io::Error::from_raw_os_error(*errno).kind() {
             io::ErrorKind::PermissionDenied => "make the program executable: `chmod +x`",
+            io::ErrorKind::NotFound => {
+                "install the interpreter that the first line of the program names"
+            }
             _ => {
                 "begin the script with a line such as `#!/bin/sh`, or install the program for this machine"
             }
@@ -100,7 +97,8 @@ fn lost(server: &str, reason: &str) -> Option<String> {
     first(&REMOTE, &reason).filter(|advice| !advice.is_empty())
 }
 
-fn from_status(status: ExitStatus) -> Option<String> {
+/// Advice from an exit status; `is_stray` if there was other text than MCP on stdout.
+fn from_status(status: ExitStatus, is_stray: bool) -> Option<String> {
     let advice = match (status.code(), status.signal()) {
         (Some(127), _) => "install the program that its command starts, which was not found",
         (Some(126), _) => "make the program that its command starts executable",
@@ -111,14 +109,18 @@ fn from_status(status: ExitStatus) -> Option<String> {
             "check whether it ran out of memory: the kernel or an operator killed it"
         }
         (_, Some(_)) => "report the crash to the authors of the server",
+        _ if is_stray => "check its `args`: its command does not speak MCP on stdio",
         _ => return None,
     };
     Some(advice.to_owned())
 }
 
-fn from_fault(cause: &Cause) -> Option<String> {
+fn from_fault(cause: &Cause, is_stray: bool) -> Option<String> {
     let Cause::Unhealthy(fault) = cause else { return None };
     let advice = match fault {
+        Fault::NotReady(_) | Fault::OutputClosed | Fault::InputClosed if is_stray => {
+            "check that its command speaks MCP on stdio, and have it write its log to stderr"
+        }
         Fault::NotReady(_) => {
             "check that its command speaks MCP on stdio; if it only starts slowly, raise its `startTimeout`"
         }
@@ -165,6 +167,7 @@ mod tests {
             (not_found("bunx"), "install bun,"),
             (not_found("x"), "install x, or correct its `command`"),
             (not_executable(EACCES), "chmod"),
+            (not_executable(ENOENT), "interpreter"),
             (not_executable(ENOEXEC), "#!/bin/sh"),
             (Refusal::WorkingDirectory { path: "/x".into(), errno: ENOENT }, "`cwd`"),
         ] {
@@ -210,10 +213,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_on_stdout_that_is_not_mcp_is_the_last_resort() {
-        let facts = |cause, stdout| Facts { server: "s", cause, status: None, stdout, stderr: &[] };
-        let advice = |stdout| advice(&facts(&Cause::Exited, Some(stdout))).unwrap_or_default();
-        assert!(advice("Server started").contains("write its log to stderr"));
-        assert!(advice("X_KEY is not set").contains("set X_KEY"));
+    fn a_line_on_stdout_that_is_not_mcp_is_explained() {
+        let given = |cause: &Cause, status: Option<i32>, stdout| {
+            let status = status.map(ExitStatus::from_raw);
+            let facts = Facts { server: "s", cause, status, stdout: Some(stdout), stderr: &[] };
+            advice(&facts).unwrap_or_default()
+        };
+        let hangs = Cause::Unhealthy(Fault::NotReady(Duration::from_secs(1)));
+        assert!(given(&hangs, None, "Server started").contains("write its log to stderr"));
+        assert!(given(&Cause::Exited, Some(1 << 8), "usage: x").contains("check its `args`"));
+        assert!(given(&Cause::Exited, Some(1 << 8), "X_KEY is not set").contains("set X_KEY"));
     }
 }

@@ -7,7 +7,7 @@
 mod advice;
 mod output;
 
-use ostler::keeper::{Cause, Ending, Fault, ServerLimits, TargetView};
+use ostler::keeper::{Cause, Ending, Fault, Server, ServerLimits, TargetView};
 use ostler::visible::is_hidden;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -53,6 +53,12 @@ impl Failure {
         ending.cause.is_failure().then(|| Self::from(ending))
     }
 
+    /// Failure of a server that has not ended.
+    pub(crate) fn without_end(server: &Server, cause: &str) -> Self {
+        let (command, url) = command_or_url(&server.target_view());
+        Self { cause: bounded(cause), command, url, ..Self::default() }
+    }
+
     /// The cause with the exit status.
     pub fn summary(&self) -> String {
         match &self.status {
@@ -67,7 +73,7 @@ impl Failure {
             ("command", &self.command),
             ("url", &self.url),
             ("what to do", &self.advice),
-            ("stdout", &self.stdout),
+            ("not MCP on stdout", &self.stdout),
         ];
         let facts = facts.iter().filter_map(|(name, fact)| Some((*name, fact.as_ref()?)));
         let stderr = self.stderr.iter().map(|line| ("stderr", line));
@@ -86,14 +92,18 @@ impl Failure {
         if let (Value::Object(details), Ok(Value::Object(facts))) =
             (&mut details, serde_json::to_value(self))
         {
-            details.extend(facts.into_iter().filter(|(_, fact)| !fact.is_null()));
+            let is_empty = |fact: &Value| fact.is_null() || *fact == json!([]);
+            details.extend(facts.into_iter().filter(|(_, fact)| !is_empty(fact)));
         }
         details
     }
 
-    /// The same without control characters.
+    /// The same without control characters; line breaks and tabs become spaces.
     fn plain(self) -> Self {
-        let plain = |text: String| text.chars().filter(|c| !is_hidden(*c)).collect::<String>();
+        let plain = |text: String| {
+            let spaced = text.chars().map(|c| if c.is_ascii_whitespace() { ' ' } else { c });
+            spaced.filter(|c| !is_hidden(*c)).collect::<String>()
+        };
         Self {
             cause: plain(self.cause),
             status: self.status,
@@ -111,10 +121,7 @@ impl From<&Ending> for Failure {
         let (cause, status) = (&ending.cause, ending.status);
         let stderr = last_lines(&ending.stderr);
         let stdout = ending.stray.as_deref().map(line);
-        let (command, url) = match &ending.target {
-            TargetView::Command(command) => (Some(bounded(command)), None),
-            TargetView::Address(address) => (None, Some(bounded(address))),
-        };
+        let (command, url) = command_or_url(&ending.target);
         let server = variant::name(&ending.server);
         let facts = Facts { server, cause, status, stdout: stdout.as_deref(), stderr: &stderr };
         let advice = advice(&facts);
@@ -138,6 +145,13 @@ pub(crate) fn explain_unavailable(
     let advice = advice.map(ToOwned::to_owned);
     let failure = Failure { cause: reason.to_owned(), advice, ..Failure::default() }.plain();
     (failure.text(server), failure.details(server, "unavailable"))
+}
+
+fn command_or_url(target: &TargetView) -> (Option<String>, Option<String>) {
+    match target {
+        TargetView::Command(command) => (Some(bounded(command)), None),
+        TargetView::Address(address) => (None, Some(bounded(address))),
+    }
 }
 
 /// Text of a cause. Those that quote a server are masked.
@@ -207,7 +221,7 @@ mod tests {
             "s: it has exited (exit status: 7)",
             "  command: npx -y x",
             "  what to do: set A_KEY in its `env`",
-            "  stdout: token=… [31mhello",
+            "  not MCP on stdout: token=… [31mhello",
             "  stderr: A_KEY is missing",
         ];
         assert_eq!(text, lines.join("\n"));

@@ -98,7 +98,8 @@ fn not_found(line: &str) -> Option<&str> {
         return None;
     }
     let program = program.trim_matches(|c| matches!(c, '\'' | '‘' | '’' | '"'));
-    (!program.is_empty() && !program.contains(char::is_whitespace)).then_some(program)
+    let is_name = !program.is_empty() && program.chars().all(|c| c.is_ascii_graphic());
+    is_name.then_some(program)
 }
 
 #[cfg(test)]

@@ -21,10 +21,10 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::catalog::Catalog;
 use crate::failure::Failure;
+use crate::protocol::lists::items;
 use crate::protocol::message;
 use crate::router::{ListError, attended, whole_list};
 use crate::server_set::AvailableServer;
-use crate::session::items;
 use crate::tools::Tools;
 use crate::upstream::{Upstream, Upstreams};
 

@@ -4,6 +4,7 @@
 mod admin;
 mod ambient;
 mod broken_servers;
+mod call;
 mod catalog;
 mod clients;
 mod configuration;
@@ -28,5 +29,6 @@ mod terminal;
 mod test_gateway;
 mod tls;
 mod tokens;
+mod tools;
 mod trial;
 mod waiting;

@@ -1,5 +1,6 @@
 //! Admin interface: requests of operators, and the gateway's replies.
 
+mod offer;
 mod view;
 
 use ostler::InstanceId;
@@ -9,7 +10,9 @@ pub use view::{InstanceLine, Missing, Overview, ServerLine, SessionLine};
 
 pub use crate::event_log::LoggedEvent;
 pub use crate::failure::Failure;
+use crate::gateway::ClientHello;
 pub use crate::gateway::ConfigChange;
+pub use offer::{Listed, Offer, Offering};
 
 /// A request of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +35,8 @@ pub enum Request {
         /// Keep sending events as they happen, without end.
         follow: bool,
     },
+    /// Send what servers offer to such a client, as the catalog knows it: one line for each [`Offer`] instead of a reply.
+    Offers(ClientHello),
 }
 
 /// A reply of the gateway.

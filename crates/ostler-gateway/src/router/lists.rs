@@ -5,9 +5,8 @@ use ostler::Frame;
 use ostler::keeper::CallError;
 
 use crate::catalog::LARGEST;
-use crate::protocol::lists::LIST_LIMIT;
+use crate::protocol::lists::{LIST_LIMIT, field_of, items};
 use crate::protocol::message;
-use crate::session::{field_of, items};
 use crate::upstream::Upstream;
 
 /// Most pages of a list; a server with more is taken to have no end of them.

@@ -22,7 +22,7 @@ Changes nothing: it runs only the programs whose version it shows, and ends none
 
 With SERVER: starts this server once, as a gateway with this directory and environment would, does the handshake, lists its tools and stops it. Prints each step; at the first one that fails, the reason and what to do. Instances of a running gateway are not touched.
 
-Exit status: 0 if nothing was left behind, 4 if something was. With SERVER: 1 if a step failed, 3 if there is no such server.
+Exit status: 0 if nothing was left behind, 4 if something was. With SERVER: 1 if a step failed, 3 if there is no such server, 130 if stopped by ^C.
 
 Examples:
   ostler doctor

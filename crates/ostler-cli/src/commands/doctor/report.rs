@@ -63,10 +63,6 @@ impl Report {
         self.ok = false;
     }
 
-    pub(super) fn is_ok(&self) -> bool {
-        self.ok
-    }
-
     /// Prints the JSON object, if the steps were not shown.
     pub(super) fn finish(&self) -> ExitCode {
         if self.screen.is_some() { ExitCode::SUCCESS } else { out::json(self) }

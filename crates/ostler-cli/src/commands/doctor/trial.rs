@@ -16,6 +16,7 @@ use tokio::net::UnixStream;
 
 use super::report::Report;
 use crate::exit;
+use crate::gateways::no_such;
 use crate::out::{chain, say};
 use crate::requests::Requests;
 
@@ -27,7 +28,8 @@ enum DoctorError {
     NotFound(#[from] NotFound),
     #[error(transparent)]
     Load(#[from] LoadError),
-    #[error("there is no server '{0}'; `ostler check` lists them")]
+    /// There is no such server.
+    #[error("{0}")]
     NoServer(String),
     #[error("cannot prepare to start a server")]
     Prepare(#[from] io::Error),
@@ -51,25 +53,23 @@ fn examine(server: &str, config: Option<&Path>, is_json: bool) -> Result<ExitCod
     let search = Search { given: config, asker, environment: &environment, directory: &directory };
     let config = search.find()?;
     let file = config::load(&config)?;
-    let entry = file.servers.get(server);
-    let entry = entry.ok_or_else(|| DoctorError::NoServer(server.to_owned()))?;
+    let entry = file.servers.get(server).ok_or_else(|| {
+        let known: Vec<&str> = file.servers.keys().map(String::as_str).collect();
+        DoctorError::NoServer(no_such("server", server, &known, "ostler check"))
+    })?;
     let mut report = Report::new(server, config.clone(), is_json);
-    let is_gone = match available(entry, &environment, &directory) {
+    let code = match available(entry, &environment, &directory) {
         Ok(available) => {
             report.succeed(Success::Configured { config });
             try_out(available, &mut report)?
         }
         Err(reason) => {
             report.fail(misconfigured(&reason));
-            true
+            exit::FAILED
         }
     };
     let written = report.finish();
-    Ok(match (is_gone, report.is_ok()) {
-        (false, _) => exit::LEFT_OVER.into(),
-        (true, false) => exit::FAILED.into(),
-        (true, true) => written,
-    })
+    Ok(if code == 0 { written } else { code.into() })
 }
 
 /// The server as a gateway would start it for a client with this environment and directory.
@@ -87,27 +87,32 @@ fn misconfigured(reason: &Disabled) -> TrialError {
     TrialError { step: Step::Configuration, failure }
 }
 
-/// Runs a trial until its end, or until a signal asks to stop. Returns whether nothing is left.
-fn try_out(available: AvailableServer, report: &mut Report) -> Result<bool, DoctorError> {
+/// Runs a trial until its end, or until a signal asks to stop. Returns the exit code.
+fn try_out(available: AvailableServer, report: &mut Report) -> Result<u8, DoctorError> {
     let requests = Requests::listen(Ignored::now()?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let owner = Owner::new(Places::of_user(), "ostler doctor")?;
-        let mut asked = UnixStream::from_std(requests.into_stream())?;
+        let mut asked = UnixStream::from_std(requests.stream()?)?;
         let mut trial = Trial::new(owner, available);
         let tried = tokio::select! {
             tried = trial.run(|success| report.succeed(success)) => Some(tried),
             _ = asked.read_u8() => None,
         };
-        match tried {
-            Some(Ok(())) => {}
-            Some(Err(error)) => report.fail(error),
+        let code = match tried {
+            Some(Ok(())) => 0,
+            Some(Err(error)) => {
+                report.fail(error);
+                exit::FAILED
+            }
             None => {
                 say("interrupted; stopping the server");
                 report.interrupt();
+                requests.last().map_or(exit::FAILED, exit::by_signal)
             }
-        }
-        Ok(tell_end(trial.end().await, report))
+        };
+        let is_gone = tell_end(trial.end().await, report);
+        Ok(if is_gone { code } else { exit::LEFT_OVER })
     })
 }
 

@@ -3,6 +3,7 @@
 
 mod admin;
 mod ambient;
+mod broken_servers;
 mod call;
 mod catalog;
 mod clients;
@@ -29,4 +30,5 @@ mod test_gateway;
 mod tls;
 mod tokens;
 mod tools;
+mod trial;
 mod waiting;

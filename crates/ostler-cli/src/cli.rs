@@ -28,6 +28,7 @@ use crate::commands::sessions::SessionsArguments;
 use crate::commands::status::StatusArguments;
 use crate::commands::stop::StopArguments;
 use crate::commands::tools::ToolsArguments;
+use crate::commands::top::TopArguments;
 use crate::commands::warm::WarmArguments;
 use crate::commands::why::WhyArguments;
 
@@ -37,7 +38,7 @@ const WIDEST: usize = 100;
 /// The commands by purpose, in the order of `ostler --help`.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start servers", &["run", "serve", "connect", "warm"]),
-    ("See what runs", &["ps", "status", "sessions", "events", "why"]),
+    ("See what runs", &["ps", "top", "status", "sessions", "events", "why"]),
     ("Use tools", &["tools", "call"]),
     ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
     ("Configure", &["check", "schema", "login", "logout"]),
@@ -99,6 +100,8 @@ pub(crate) enum Command {
     Call(CallArguments),
     /// List running servers with their processes, memory and clients
     Ps(PsArguments),
+    /// Show running servers live, and stop or restart them
+    Top(TopArguments),
     /// Show gateways and all configured servers
     Status(StatusArguments),
     /// Explain which server caused a process or container

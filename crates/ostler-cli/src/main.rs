@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Call(arguments) => commands::call::run(&arguments),
         Command::Tools(arguments) => commands::tools::run(&arguments),
         Command::Ps(arguments) => commands::ps::run(&arguments),
+        Command::Top(arguments) => commands::top::run(&arguments),
         Command::Status(arguments) => commands::status::run(&arguments),
         Command::Why(arguments) => commands::why::run(&arguments),
         Command::Stop(arguments) => commands::stop::run(&arguments),

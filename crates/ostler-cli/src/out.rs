@@ -83,6 +83,11 @@ pub(crate) fn protocol() -> io::Stdout {
     stdout()
 }
 
+/// Stdout for a full-screen display, which replaces hidden characters itself.
+pub(crate) fn terminal() -> io::Stdout {
+    stdout()
+}
+
 /// Duplicates of stdout and stderr, to be inherited by a server.
 pub(crate) fn handed_over() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((stdout().as_fd().try_clone_to_owned()?, stderr().as_fd().try_clone_to_owned()?))

@@ -23,5 +23,6 @@ pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod tools;
+pub(crate) mod top;
 pub(crate) mod warm;
 pub(crate) mod why;

@@ -31,4 +31,5 @@ mod tls;
 mod tokens;
 mod tools;
 mod trial;
+mod top;
 mod waiting;

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 /// Failed; stderr says why.
 pub(crate) const FAILED: u8 = 1;
+/// The command line asks for something that was not done.
+pub(crate) const USAGE: u8 = 2;
 /// No such server, process or gateway.
 pub(crate) const NOT_FOUND: u8 = 3;
 /// Something is left, and was named.

@@ -29,7 +29,7 @@ pub enum SourceError {
     #[error(transparent)]
     File(#[from] FileError),
     /// It is malformed.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use ostler_clients::{Server, advice};
 use ostler_gateway::config::Asker;
 use serde::Serialize;
@@ -21,8 +21,12 @@ The configuration is the first of: --config, OSTLER_CONFIG, ./ostler.json, and o
 
 Examples:
   ostler add files -- npx -y @modelcontextprotocol/server-filesystem /srv
-  ostler add github --env 'TOKEN=${GITHUB_TOKEN}' -- docker run -i --rm -e TOKEN image
+  ostler add github --env 'TOKEN=${GITHUB_TOKEN}' -- docker run -i -e TOKEN image
   ostler add search --url https://example.com/mcp --header 'X-Key: ${KEY}'")]
+#[command(
+    override_usage = "ostler add [OPTIONS] <NAME> -- <COMMAND>...\n       ostler add [OPTIONS] <NAME> --url <URL>"
+)]
+#[command(group(ArgGroup::new("target").required(true).args(["url", "command"])))]
 pub(crate) struct AddArguments {
     /// Name of the server
     name: String,
@@ -30,7 +34,7 @@ pub(crate) struct AddArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
     /// Reach a remote server, instead of running a command
-    #[arg(long, conflicts_with_all = ["env", "command"], required_unless_present = "command")]
+    #[arg(long, conflicts_with = "env")]
     url: Option<String>,
     /// Send this header to it
     #[arg(long, value_name = "NAME: VALUE", value_parser = header, requires = "url")]

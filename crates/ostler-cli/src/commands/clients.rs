@@ -15,8 +15,6 @@ use crate::{adopt, doctor, exit, out};
 #[command(after_help = "\
 A client is listed if it has a file or a program here, or a file in the current directory. `linked` means that an entry connects to ostler's gateway, `wrapped` that entries start their servers through `ostler run`, `neither` that none uses ostler. Direct entries are those without ostler.
 
-Exit status: 3 if no client is found.
-
 Examples:
   ostler clients
   ostler clients --json | jq -r '.[] | select(.state == \"neither\") | .client'")]
@@ -64,8 +62,7 @@ pub(crate) fn run(arguments: &ClientsArguments) -> ExitCode {
         return out::json(&surveys.iter().map(shown).collect::<Vec<_>>());
     }
     if surveys.is_empty() {
-        say("no MCP client is installed here");
-        return exit::NOT_FOUND.into();
+        return out::print_line("no MCP client is installed here");
     }
     out::print(&page(&surveys))
 }

@@ -179,8 +179,10 @@ impl Row {
 fn show(report: &Report, arguments: &ImportArguments, failure: Option<u8>) -> ExitCode {
     let written = if arguments.json {
         out::json(report)
-    } else {
+    } else if failure.is_none() || !report.servers.is_empty() {
         out::print(&page(report, arguments.dry_run))
+    } else {
+        ExitCode::SUCCESS
     };
     let is_left = report.servers.iter().any(|row| row.result == "left");
     match failure {

@@ -55,8 +55,10 @@ pub enum Action {
     Already,
     /// It stays as it is.
     Left(Unusable),
-    /// It is as it was before.
+    /// It becomes what it was.
     Restored,
+    /// It is removed: `link` added it.
+    Removed,
     /// It can't be brought back: there is no backup of it.
     Unknown,
 }

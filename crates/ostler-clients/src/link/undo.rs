@@ -119,7 +119,8 @@ fn original(record: &Record, document: &Document) -> Option<Option<String>> {
 }
 
 fn restored(entry: &Entry) -> Step {
-    Step { name: entry.path.last().cloned().unwrap_or_default(), action: Action::Restored }
+    let action = if entry.part == Part::Added { Action::Removed } else { Action::Restored };
+    Step { name: entry.path.last().cloned().unwrap_or_default(), action }
 }
 
 /// The contents of all backups that can be read.

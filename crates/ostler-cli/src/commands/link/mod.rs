@@ -185,7 +185,8 @@ impl Prepared {
     }
 
     fn report(&self, changed: &[Changed], written: bool) -> Report {
-        let config = Some(self.configuration.document().path().to_owned());
+        let is_written = written && self.edited.is_some();
+        let config = is_written.then(|| self.configuration.document().path().to_owned());
         let files = self
             .plans
             .iter()

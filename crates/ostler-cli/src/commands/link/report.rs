@@ -13,8 +13,7 @@ use crate::{exit, out};
 /// Output of `--json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// The configuration of ostler.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The configuration of ostler, if it was written.
     config: Option<PathBuf>,
     /// Whether everything was written.
     written: bool,
@@ -104,6 +103,9 @@ impl Report {
 
     fn page(&self) -> Page {
         let mut page = Page::new();
+        if let Some(config) = &self.config {
+            page.line(format_args!("wrote {}", config.display()));
+        }
         for file in &self.files {
             let path = file.path.display();
             match (&file.backup, file.changed) {
@@ -130,6 +132,7 @@ impl ReportedEntry {
                 ("left", None, Some(reason.to_string()), starts_program(reason))
             }
             Action::Restored => ("restored", None, None, false),
+            Action::Removed => ("removed", None, None, false),
             Action::Unknown => ("unknown", None, Some(NO_BACKUP.to_owned()), true),
         };
         Self { name: step.name.clone(), action, server, reason, is_left }
@@ -170,6 +173,7 @@ fn words(step: &Step) -> String {
         Action::Already => "uses ostler already".to_owned(),
         Action::Left(reason) => format!("stays as it is: {reason}"),
         Action::Restored => "becomes what it was".to_owned(),
+        Action::Removed => "is removed".to_owned(),
         Action::Unknown => format!("stays as it is: {NO_BACKUP}"),
     }
 }

@@ -1,6 +1,7 @@
 //! One module per command.
 
 pub(crate) mod add;
+pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod clients;
 pub(crate) mod completions;
@@ -25,6 +26,7 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod tools;
 pub(crate) mod unlink;
 pub(crate) mod warm;
 pub(crate) mod why;

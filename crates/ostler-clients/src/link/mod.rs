@@ -18,7 +18,7 @@ pub use undo::{Undo, plan_undo};
 use crate::configuration::Taking;
 use crate::entry::Unusable;
 use crate::format::EditError;
-use crate::takeover::SourceError;
+use crate::source::SourceError;
 
 /// How ostler is put into a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::files::Document;
 use crate::format::{Edit, Format};
 use crate::inventory::Listed;
 use crate::own::Own;
-use crate::takeover::{Opened, open};
+use crate::source::{Opened, open};
 use crate::value::Value;
 
 /// What `unlink` would write into one file.

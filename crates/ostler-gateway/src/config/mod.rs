@@ -64,6 +64,7 @@ pub use tokens::{TokenEntry, UnusableToken};
 pub use words::{Engine, Era, Hold, Share, Transport};
 
 use form::FileForm;
+pub use reader::nearest;
 use reader::{Reader, Setting};
 
 /// Largest accepted file, in bytes.

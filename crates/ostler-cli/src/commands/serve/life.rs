@@ -99,7 +99,7 @@ fn failure_teller() -> impl FnMut(&LoggedEvent) {
 }
 
 /// Directory of the catalog, beside the ledgers; none if no directory can be used.
-fn catalog() -> Option<PathBuf> {
+pub(crate) fn catalog() -> Option<PathBuf> {
     Places::of_user().private().ok().map(|best| best.join("catalog"))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The same program is the guardian of every server it starts; `run_if_asked` takes over before any thread exists.
 
+mod adopt;
 mod backends;
 mod cli;
 mod commands;
@@ -56,6 +57,12 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Reap(arguments) => commands::reap::run(&arguments),
         Command::Service(arguments) => commands::service::run(&arguments),
+        Command::Clients(arguments) => commands::clients::run(&arguments),
+        Command::Import(arguments) => commands::import::run(&arguments),
+        Command::Link(arguments) => commands::link::run(&arguments),
+        Command::Unlink(arguments) => commands::unlink::run(&arguments),
+        Command::Add(arguments) => commands::add::run(arguments),
+        Command::Remove(arguments) => commands::remove::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Login(arguments) => commands::login::run(&arguments),
         Command::Logout(arguments) => commands::login::run_out(&arguments),

@@ -35,7 +35,7 @@ pub enum ConfigurationError {
     #[error(transparent)]
     File(#[from] FileError),
     /// It is no JSON.
-    #[error("{path}: {source}")]
+    #[error("cannot read {path}")]
     Syntax {
         /// The file.
         path: String,
@@ -43,7 +43,7 @@ pub enum ConfigurationError {
         source: SyntaxError,
     },
     /// It can't be edited.
-    #[error("cannot edit {path}: {source}")]
+    #[error("cannot edit {path}")]
     Edit {
         /// The file.
         path: String,
@@ -67,8 +67,13 @@ pub enum ConfigurationError {
         name: String,
     },
     /// The changed file would not be valid.
-    #[error("{0}")]
-    Invalid(String),
+    #[error("{path} would not be valid: {reason}")]
+    Invalid {
+        /// The file.
+        path: String,
+        /// All that is wrong.
+        reason: String,
+    },
 }
 
 /// How a server got its name in ostler.json.
@@ -173,7 +178,8 @@ impl Configuration {
         let edited = Format::Json.edit(self.document.text(), &self.edits);
         let edited =
             edited.map_err(|source| ConfigurationError::Edit { path: self.path(), source })?;
-        check(&edited).map_err(ConfigurationError::Invalid)?;
+        let invalid = |reason| ConfigurationError::Invalid { path: self.path(), reason };
+        check(&edited).map_err(invalid)?;
         Ok(Some(edited))
     }
 

@@ -13,7 +13,7 @@ use crate::files::Document;
 use crate::format::Format;
 use crate::inventory::Listed;
 use crate::server::Server;
-use crate::takeover::{Opened, SourceError};
+use crate::source::{Opened, SourceError};
 use crate::value::Value;
 use crate::variables::Foreign;
 

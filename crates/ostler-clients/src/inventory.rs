@@ -57,7 +57,13 @@ pub(crate) fn of_client(
 ) -> Result<Vec<Listed>, SyntaxError> {
     let directory = (file.scope == Scope::Project).then_some(project);
     let context = Context { variables: client.variables, directory };
-    Ok(list(&file.format.read(text)?, file.sections, context))
+    let value = file.format.read(text)?;
+    for section in file.sections {
+        if let Some(keys) = section.opaque(&value) {
+            return Err(file.format.opaque(text, &keys));
+        }
+    }
+    Ok(list(&value, file.sections, context))
 }
 
 /// The entries of a file that belongs to no known client: in any of the usual places, or at its top.

@@ -19,6 +19,7 @@ mod link;
 mod own;
 mod program;
 mod server;
+mod source;
 mod splice;
 mod survey;
 mod takeover;
@@ -43,7 +44,8 @@ pub use link::{
 pub use own::Own;
 pub use program::{NotLasting, lasting};
 pub use server::{Fingerprint, Server, Target};
+pub use source::SourceError;
 pub use survey::{Counts, State, Survey, SurveyedFile, survey};
-pub use takeover::{Import, Outcome, Source, SourceError, import};
+pub use takeover::{Import, Outcome, Source, import};
 pub use value::Value;
 pub use variables::Foreign;

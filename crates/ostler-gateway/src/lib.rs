@@ -8,6 +8,7 @@ mod client;
 pub mod config;
 mod environment;
 mod event_log;
+mod failure;
 mod file_lock;
 pub mod front;
 #[cfg(feature = "fuzzing")]
@@ -26,6 +27,7 @@ mod session;
 mod token;
 mod tools;
 mod transport;
+pub mod trial;
 mod upstream;
 pub mod variant;
 
@@ -34,6 +36,6 @@ pub use gateway::{AdmissionError, Gateway, ReloadError, ServerSource};
 pub use quota::QuotaLimits;
 pub use route::Route;
 pub use router::{Router, SessionSpec, SessionView};
-pub use server_set::{AvailableServer, AvailableServers, ServerSet};
+pub use server_set::{AvailableServer, AvailableServers, ServerSet, Unavailable};
 pub use session::{LIST_LIMITS, ListLimit, SessionLimits};
 pub use tools::Tools;

@@ -14,7 +14,7 @@ use crate::{exit, render};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The gateway keeps the last thousand events. Times are local; with --json they are UTC (RFC 3339). A server that failed is shown with its exit status and the last lines of its stderr, with secrets masked.
+The gateway keeps the last thousand events. Times are local; with --json they are UTC (RFC 3339). A server that failed is shown with its exit status, its command, what to do about it and the last lines of its stderr, with secrets masked.
 
 Examples:
   ostler events

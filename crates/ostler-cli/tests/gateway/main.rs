@@ -3,6 +3,7 @@
 
 mod admin;
 mod ambient;
+mod broken_servers;
 mod call;
 mod catalog;
 mod clients;
@@ -29,5 +30,6 @@ mod test_gateway;
 mod tls;
 mod tokens;
 mod tools;
+mod trial;
 mod top;
 mod waiting;

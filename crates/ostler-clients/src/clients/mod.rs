@@ -159,6 +159,16 @@ impl Section {
     }
 }
 
+impl Section {
+    /// The keys down to a value that is only known as it is written, and may hold servers.
+    pub(crate) fn opaque(&self, file: &Value) -> Option<Vec<String>> {
+        let (Self::Keys(keys) | Self::Each(keys, _)) = self;
+        let is_opaque = |depth: &usize| matches!(file.at(&keys[..*depth]), Some(Value::Other(_)));
+        let depth = (1..=keys.len()).find(is_opaque)?;
+        Some(keys[..depth].iter().map(|key| (*key).to_owned()).collect())
+    }
+}
+
 impl Fixed {
     pub(crate) fn value(self, name: &str) -> Value {
         match self {

@@ -6,6 +6,9 @@ use crate::clients::{Client, CommandShape};
 use crate::format::Edit;
 use crate::value::Value;
 
+/// Variables that every client passes on to its servers.
+const ALWAYS: &[&str] = &["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+
 /// Edits that make an entry run `words`, and nothing of what it ran before. Keys that concern only the client stay.
 pub(crate) fn connect(
     client: &Client,
@@ -119,7 +122,11 @@ impl Rewrite<'_> {
                 self.set(&[key], Value::Array(names));
             }
         }
+        let is_passed_anyway = |name: &str| ALWAYS.contains(&name);
         let pass = |(name, has_default): &(String, bool)| {
+            if is_passed_anyway(name) {
+                return None;
+            }
             let reference = self.client.variables.reference(name, *has_default)?;
             Some((name.clone(), Value::from(reference)))
         };

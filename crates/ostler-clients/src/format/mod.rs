@@ -14,7 +14,7 @@ mod yaml;
 mod yaml_edit;
 mod yaml_text;
 
-use crate::tree::Node;
+use crate::tree::{Node, Place};
 use crate::value::Value;
 
 /// Byte order mark, which some editors write.
@@ -140,6 +140,16 @@ impl Format {
             value.prune(edit.path());
         }
         Ok(value)
+    }
+
+    /// The error for a value that can only be kept as it is written.
+    pub(crate) fn opaque(self, text: &str, path: &[String]) -> SyntaxError {
+        let message = format!("`{}` is written with an anchor or a tag", path.join("."));
+        let at = self.tree(text).ok().and_then(|tree| match tree.find(path) {
+            Place::Member { parent, index } => Some(parent.members()[index].key_span.start),
+            _ => None,
+        });
+        wrong(text, at.unwrap_or(0), message)
     }
 
     /// The syntax tree. Its places are those of `text`, also with a byte order mark.

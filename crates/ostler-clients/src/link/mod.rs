@@ -18,7 +18,7 @@ pub use undo::{Undo, plan_undo};
 use crate::configuration::Taking;
 use crate::entry::Unusable;
 use crate::format::EditError;
-use crate::takeover::SourceError;
+use crate::source::SourceError;
 
 /// How ostler is put into a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,10 @@ pub enum Action {
     Already,
     /// It stays as it is.
     Left(Unusable),
-    /// It is as it was before.
+    /// It becomes what it was.
     Restored,
+    /// It is removed: `link` added it.
+    Removed,
     /// It can't be brought back: there is no backup of it.
     Unknown,
 }

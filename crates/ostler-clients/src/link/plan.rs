@@ -11,7 +11,8 @@ use crate::format::{Edit, Format};
 use crate::inventory::Listed;
 use crate::link::record::Part;
 use crate::own::Own;
-use crate::takeover::{Opened, SourceError, open, take_for_link};
+use crate::source::{Opened, SourceError, open};
+use crate::takeover::take_for_link;
 
 /// Name of the entry for all servers.
 const ONE: &str = "ostler";

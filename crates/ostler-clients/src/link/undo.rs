@@ -12,7 +12,7 @@ use crate::files::Document;
 use crate::format::{Edit, Format};
 use crate::inventory::Listed;
 use crate::own::Own;
-use crate::takeover::{Opened, open};
+use crate::source::{Opened, open};
 use crate::value::Value;
 
 /// What `unlink` would write into one file.
@@ -119,7 +119,8 @@ fn original(record: &Record, document: &Document) -> Option<Option<String>> {
 }
 
 fn restored(entry: &Entry) -> Step {
-    Step { name: entry.path.last().cloned().unwrap_or_default(), action: Action::Restored }
+    let action = if entry.part == Part::Added { Action::Removed } else { Action::Restored };
+    Step { name: entry.path.last().cloned().unwrap_or_default(), action }
 }
 
 /// The contents of all backups that can be read.

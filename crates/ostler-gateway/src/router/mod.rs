@@ -6,6 +6,7 @@
 //! set any more, and clients whose set has changed get `list_changed`. The router does its background work while
 //! `tend` is polled.
 
+mod lists;
 mod tend;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,6 +19,7 @@ use ostler::Owner;
 use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Principal, Server, Who};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub(crate) use self::lists::{ListError, whole_list};
 use crate::agents::{Agent, AgentSession, DetectedAgents, Origin};
 use crate::catalog::{Catalog, Name};
 use crate::client::{Client, Memory};
@@ -393,7 +395,7 @@ fn config_of(
 }
 
 /// A server with the gateway's handshake and listener.
-fn attended(upstreams: &Arc<Upstreams>, mut server: Server) -> Server {
+pub(crate) fn attended(upstreams: &Arc<Upstreams>, mut server: Server) -> Server {
     (server.handshake, server.listener) = (Arc::clone(upstreams) as _, Arc::clone(upstreams) as _);
     server
 }

@@ -94,6 +94,7 @@ mod ladder;
 pub mod ledger;
 mod level;
 mod limits;
+pub mod logs;
 mod notes;
 mod notice;
 mod outcome;

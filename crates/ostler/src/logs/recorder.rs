@@ -1,0 +1,149 @@
+//! Turns what one instance writes into stored lines, within a rate and a length.
+
+use std::borrow::Cow;
+use std::time::SystemTime;
+
+use super::entry::{Entry, Source, millis};
+use crate::id::InstanceId;
+
+/// Longest line in bytes; the rest of a longer one is dropped.
+pub const LONGEST_LINE: usize = 8 << 10;
+/// Most bytes that are stored per instance and second, and most that wait to be written; lines beyond are dropped and counted.
+pub const PER_SECOND: usize = 256 << 10;
+/// Length of the window that [`PER_SECOND`] applies to, in milliseconds.
+const WINDOW: u64 = 1000;
+
+/// Recorder of one instance. Holds at most one incomplete line.
+#[derive(Debug)]
+pub struct Recorder {
+    instance: Option<InstanceId>,
+    number: Option<u64>,
+    /// Beginning of a line whose end has not come yet, at most [`LONGEST_LINE`] bytes.
+    partial: Vec<u8>,
+    /// The line was stored as too long; the rest up to its end is dropped.
+    is_skipping: bool,
+    /// Start of the present window, in milliseconds since 1970.
+    window: u64,
+    /// Bytes that may still be stored in this window.
+    left: usize,
+    /// Lines dropped since the last stored one.
+    dropped: u64,
+}
+
+impl Recorder {
+    /// A recorder for an instance with this number within its gateway.
+    pub fn new(number: Option<u64>) -> Self {
+        Self {
+            instance: None,
+            number,
+            partial: Vec::new(),
+            is_skipping: false,
+            window: 0,
+            left: PER_SECOND,
+            dropped: 0,
+        }
+    }
+
+    /// Sets the id of the instance, once it has one.
+    pub fn identify(&mut self, instance: InstanceId) {
+        self.instance = Some(instance);
+    }
+
+    /// Appends the lines that `bytes` complete to `block`, which holds at most [`PER_SECOND`] bytes of them.
+    pub fn write(&mut self, at: SystemTime, bytes: &[u8], block: &mut Vec<u8>) {
+        let at = millis(at);
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            match part.strip_suffix(b"\n") {
+                Some(end) => self.end_line(at, end, block),
+                None => self.extend_line(at, part, block),
+            }
+        }
+    }
+
+    /// Appends a line of ostler's own.
+    pub fn note(&mut self, at: SystemTime, text: &str, block: &mut Vec<u8>) {
+        self.tell_dropped(millis(at), block);
+        self.entry(millis(at), Source::Ostler, text.into(), false).store(block);
+    }
+
+    /// Appends an incomplete line as a whole one, at the end of the stream.
+    pub fn finish(&mut self, at: SystemTime, block: &mut Vec<u8>) {
+        if !self.partial.is_empty() {
+            self.end_line(millis(at), b"", block);
+        }
+        self.tell_dropped(millis(at), block);
+    }
+
+    fn end_line(&mut self, at: u64, end: &[u8], block: &mut Vec<u8>) {
+        if std::mem::take(&mut self.is_skipping) {
+            return;
+        }
+        if self.partial.is_empty() {
+            return self.store(at, end, block);
+        }
+        let mut line = std::mem::take(&mut self.partial);
+        line.extend_from_slice(end);
+        self.store(at, &line, block);
+    }
+
+    /// Adds to an incomplete line. One that is too long is stored at once, because its end may never come.
+    fn extend_line(&mut self, at: u64, part: &[u8], block: &mut Vec<u8>) {
+        if self.is_skipping {
+            return;
+        }
+        let room = LONGEST_LINE - self.partial.len();
+        self.partial.extend_from_slice(&part[..part.len().min(room + 1)]);
+        if part.len() > room {
+            let line = std::mem::take(&mut self.partial);
+            self.store(at, &line, block);
+            self.is_skipping = true;
+        }
+    }
+
+    fn store(&mut self, at: u64, line: &[u8], block: &mut Vec<u8>) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let cut = line.len() > LONGEST_LINE;
+        let line = &line[..line.len().min(LONGEST_LINE)];
+        self.open_window(at);
+        let room = self.left.min(PER_SECOND.saturating_sub(block.len()));
+        if line.len() > room {
+            return self.drop_line();
+        }
+        let (before, dropped) = (block.len(), self.dropped);
+        self.tell_dropped(at, block);
+        self.entry(at, Source::Stderr, String::from_utf8_lossy(line), cut).store(block);
+        let stored = block.len() - before;
+        if stored > room {
+            block.truncate(before);
+            self.dropped = dropped;
+            return self.drop_line();
+        }
+        self.left -= stored;
+    }
+
+    /// Drops a line, and with it all later ones of this window, so that what is stored has few holes.
+    fn drop_line(&mut self) {
+        (self.left, self.dropped) = (0, self.dropped + 1);
+    }
+
+    fn open_window(&mut self, at: u64) {
+        // A clock that was set back opens a window as well.
+        if at < self.window || at - self.window >= WINDOW {
+            (self.window, self.left) = (at, PER_SECOND);
+        }
+    }
+
+    /// Appends how many lines were dropped before this moment, if any.
+    fn tell_dropped(&mut self, at: u64, block: &mut Vec<u8>) {
+        let dropped = std::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            let most = PER_SECOND >> 10;
+            let text = format!("dropped {dropped} lines: at most {most} KiB per second are kept");
+            self.entry(at, Source::Ostler, text.into(), false).store(block);
+        }
+    }
+
+    fn entry<'a>(&self, at: u64, source: Source, text: Cow<'a, str>, cut: bool) -> Entry<'a> {
+        Entry { at, instance: self.instance, number: self.number, source, text, cut }
+    }
+}

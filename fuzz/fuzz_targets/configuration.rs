@@ -1,4 +1,4 @@
-//! Whatever a configuration holds, it is read or refused, and what is read can be used and shown.
+//! Any text is either loaded as a configuration or refused, and a loaded one can be resolved and displayed.
 #![no_main]
 
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use ostler_gateway::config::{Environment, describe, parse, resolve};
 
-/// For each byte of what is read, so much may be said about it; and so much in any case.
+/// Bound on the text of problems and notices: bytes per byte of the configuration, and bytes in any case.
 const SAID: usize = 64;
 const SAID_ANYWAY: usize = 64 << 10;
 
 fuzz_target!(|text: &str| {
-    // No file of this machine may be part of it.
+    // Files of this machine must not affect the result.
     if text.contains("envFile") {
         return;
     }

@@ -1,4 +1,4 @@
-//! A message has its edges where they are, and another id changes nothing else.
+//! The byte ranges of a frame agree with `serde_json`, and replacing the id changes nothing else.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!((other.id(), other.method(), other.body()), (ID, frame.method(), frame.body()));
         assert_eq!(other.with_id(frame.id()), frame);
     }
-    // Not all that we pass on is JSON to everybody: numbers may be too large, and values too deep.
+    // Some valid frames are no JSON for `serde_json`: numbers may be too large, and values too deep.
     if let Ok(whole) = serde_json::from_slice::<Value>(data) {
         let part = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
         assert_eq!(part(frame.id()).as_ref(), whole.get("id"));

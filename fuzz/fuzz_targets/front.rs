@@ -1,4 +1,4 @@
-//! Whatever a client on HTTP sends, it is answered or cut off, and nothing waits for ever.
+//! Any bytes from an HTTP client get responses or end the connection, and no wait is endless.
 #![no_main]
 
 use std::cell::OnceCell;
@@ -14,18 +14,18 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-/// Between two parts of what is sent, the first is answered.
+/// Separates two parts of the input; the second is sent when the first was answered.
 const PAUSE: &[u8] = b"\n~\n";
-/// In a request, the session that was opened last.
+/// Stands in a request for the id of the session that was opened last.
 const SESSION: &str = "$SESSION";
 const SESSIONS: usize = 32;
-/// More than any line that is answered takes.
+/// Larger than any single response, in bytes.
 const LINE: usize = 1 << 20;
-/// Everybody who has something to do has done it then.
+/// Paused time after which all tasks have done their work.
 const ROUNDS: usize = 64;
-/// For a connection whose client has gone to end.
+/// Paused time after which a connection without a client has ended.
 const END: Duration = Duration::from_secs(3);
-/// For each byte that is sent, so much may be answered; and so much in any case.
+/// Bound on responses: bytes per byte of input, and bytes in any case.
 const ANSWERED: usize = 256;
 const ANSWERED_ANYWAY: usize = 64 << 10;
 
@@ -46,7 +46,7 @@ fn scene() -> Scene {
     Scene { runtime, front }
 }
 
-/// Splits at each pause.
+/// Splits the input at each separator.
 fn parts(data: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();
     let mut rest = data;
@@ -58,7 +58,7 @@ fn parts(data: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// The id after the last of these words.
+/// The session id in the last response that has one.
 fn session(answer: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(answer);
     let found = ["mcp-session-id: ", "?session="].into_iter();
@@ -73,7 +73,7 @@ fn filled(part: &[u8], session: Option<&str>) -> Vec<u8> {
     }
 }
 
-/// Takes what there is, and waits for nothing.
+/// Reads what has arrived, without waiting.
 async fn hear(client: &mut DuplexStream, heard: &mut Vec<u8>) {
     let mut bytes = [0; 4096];
     let mut buffer = ReadBuf::new(&mut bytes);
@@ -85,7 +85,7 @@ async fn hear(client: &mut DuplexStream, heard: &mut Vec<u8>) {
     heard.extend_from_slice(buffer.filled());
 }
 
-/// What a client hears that sends these parts.
+/// Responses to these parts of input.
 async fn converse(mut client: DuplexStream, parts: &[&[u8]]) -> Vec<u8> {
     let mut heard = Vec::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! Lines are the same wherever chunks end, and none is longer than allowed.
+//! Chunk boundaries do not change the lines, and no line exceeds the limit.
 #![no_main]
 
 use std::io;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 const LIMIT: usize = 64;
 
-/// Bytes that come in chunks of at most this size.
+/// Reader that returns chunks of at most this size.
 struct Chunks<'a>(&'a [u8], usize);
 
 impl AsyncRead for Chunks<'_> {
@@ -39,7 +39,7 @@ fn read(data: &[u8], size: usize) -> (Vec<Vec<u8>>, bool) {
     }
 }
 
-/// Never waits, because there is always something to read.
+/// Never pends: the reader always has data.
 fn read_once(
     lines: &mut Lines,
     from: &mut Chunks<'_>,
@@ -52,7 +52,7 @@ fn read_once(
     }
 }
 
-/// The same, as simply as it can be said.
+/// The same lines by a simple implementation, as the oracle.
 fn expected(data: &[u8]) -> (Vec<Vec<u8>>, bool) {
     let mut found = Vec::new();
     let mut rest = data;

@@ -1,4 +1,4 @@
-//! A message with other tokens is the same message but for them.
+//! Replacing progress tokens changes nothing else in a message.
 #![no_main]
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const ID: u64 = 4_711;
 const TOKEN: u64 = 4_712;
 
-/// Where the only progress token of a request is that every parser finds.
+/// Byte range of the progress token, if every parser finds the same one.
 fn progress_token(frame: &Frame) -> Option<std::ops::Range<usize>> {
     check(frame).ok().and_then(|(token, _)| token)
 }

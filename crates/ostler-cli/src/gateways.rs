@@ -147,7 +147,7 @@ impl Which {
         if let Some(socket) = self.said()? {
             let path = socket.path().to_owned();
             return GatewayConnection::to(&socket).map_err(|error| match error {
-                DialError::Nobody => AskError::NoneAt(path),
+                DialError::NoGateway => AskError::NoneAt(path),
                 source => AskError::Dial { path, source },
             });
         }

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_means_the_same_when_it_is_escaped() {
+    fn escaping_does_not_change_the_meaning_of_json() {
         let all: String = (0..=0x10_ffff).filter_map(char::from_u32).collect();
         let escaped = escaped_json(&serde_json::to_string_pretty(&[&all]).unwrap());
         assert!(!escaped.contains(|c| is_hidden(c) && c != '\n'));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn no_part_of_a_message_poses_as_another_one() {
+    fn no_value_in_a_message_can_imitate_another_message() {
         assert_eq!(indented("one"), "one\n");
         assert_eq!(indented(""), "\n");
         assert_eq!(indented("a\u{1b}\n\n  b\nostler: c\r\n"), "a\\u{1b}\n\n  b\n  ostler: c\n");

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_stays_one() {
+    fn a_value_with_line_breaks_stays_on_one_line() {
         let mut page = Page::of("a\nb");
         page.line("c\rd");
         assert_eq!(page.text(), "a\\nb\nc\\rd\n");

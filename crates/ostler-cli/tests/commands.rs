@@ -38,7 +38,7 @@ fn instance_of(stage: &Stage, name: &str) -> String {
     view_of(stage, name).unwrap()["instance"].as_str().unwrap().to_owned()
 }
 
-/// The exit code and stderr of a command that says nothing on stdout.
+/// The exit code and stderr of a command without output on stdout.
 fn complaint(output: &Output) -> (i32, String) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     (output.status.code().unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
@@ -48,7 +48,7 @@ fn as_json(process: &Process) -> Value {
     json!({"pid": process.pid, "name": process.comm, "start": process.start_time, "parent": process.ppid})
 }
 
-/// The text without how long ago it was started.
+/// The text without ages.
 fn without_age(said: &str) -> String {
     let (before, rest) = said.split_once("started ").unwrap();
     let (_, after) = rest.split_once(" ago").unwrap();
@@ -61,7 +61,7 @@ fn end(stage: &Stage, run: &mut Launched) {
 }
 
 rows! {
-    fn without_servers_there_is_little_to_say(stage) {
+    fn without_servers_the_commands_report_that_there_are_none(stage) {
         assert_eq!(stage.ostler(&["ps"]), "no servers\n");
         assert_eq!(stage.ostler(&["ps", "--tree"]), "no servers\n");
         assert_eq!(stage.ostler_json(&["ps", "--json"]), json!([]));
@@ -70,12 +70,12 @@ rows! {
         assert_eq!(stage.ostler_json(&["reap", "--yes", "--json"]), json!([]));
         assert_eq!(stage.ostler(&["stop", "--all"]), "no servers\n");
         assert_eq!(stage.ostler_json(&["stop", "--all", "--json"]), json!([]));
-        // To look leaves nothing either.
+        // Queries leave no files either.
         assert_eq!(fs::read_dir(stage.sandbox.state()).unwrap().count(), 0);
         stage.assert_empty_now();
     }
 
-    fn ps_shows_each_server_and_whose_it_is(stage) {
+    fn ps_shows_each_server_and_its_owner(stage) {
         let (mut run, pids) = start(&stage, "first", &["--setsid-child"]);
         let (mut other, _) = start(&stage, "second", &[]);
         let client = Process::read(std::process::id()).unwrap();
@@ -149,7 +149,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn why_says_on_whose_behalf_a_process_exists(stage) {
+    fn why_shows_the_client_that_a_process_runs_for(stage) {
         let (mut run, pids) = start(&stage, "known", &["--setsid-child", "--double-fork", "--empty-env"]);
         let (guardian, owner) = (stage.guardians()[0], run.pid());
         let client = Process::read(std::process::id()).unwrap();
@@ -176,7 +176,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn why_does_not_know_strangers(stage) {
+    fn why_reports_an_unrelated_process_as_not_found(stage) {
         let (mut run, _) = start(&stage, "known", &[]);
         let stranger = stage.bystanders().pids()[0];
         let said = format!("ostler: process {stranger} (ostler-stub, state S) belongs to no server of ostler\n");
@@ -261,7 +261,7 @@ rows! {
     }
 
     /// Digits may be a pid, and by chance the beginning of another server's id.
-    fn stop_by_pid_does_not_mean_an_id(stage) {
+    fn stop_does_not_take_a_pid_for_an_id(stage) {
         let (mut run, pids) = start(&stage, "meant", &[]);
         let ledger = stage.ledgers().remove(0);
         let text = fs::read_to_string(ledger.join("ledger")).unwrap();
@@ -283,7 +283,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn stop_says_what_is_left_when_its_time_is_up(stage) {
+    fn stop_names_the_remaining_processes_after_its_timeout(stage) {
         let script = r#"trap '' TERM; : > "$0"; while :; do sleep 0.02; done"#;
         let up = stage.sandbox.file("up");
         let mut command = stage.command(&stage.run_words()[0]);
@@ -298,7 +298,7 @@ rows! {
         stage.expect_empty();
     }
 
-    fn stop_of_a_hosts_server_is_learned_by_the_host(stage) {
+    fn stop_of_an_embedded_server_is_reported_to_its_host(stage) {
         let mut host = stage.host(2, &["--setsid-child", STUBBORN.join(" ").as_str()], &[]);
         let mut command = stage.command(&stage.run_words()[0]);
         let mut stop = Launched::start(command.args(["stop", "stub", "--json"]));
@@ -350,7 +350,7 @@ rows! {
     }
 }
 
-/// At leaf it is known without a mark in its environment, and without a guardian.
+/// At leaf the cgroup identifies the process without a mark in its environment and without a guardian.
 #[test]
 fn why_knows_an_unmarked_orphan_at_leaf() {
     let stage = Stage::leaf();

@@ -40,7 +40,7 @@ fn said(output: &Output) -> (i32, String, String) {
 }
 
 const GOOD: &str = r#"{
-  // Two that run and two that don't.
+  // Two valid servers and two disabled ones.
   "mcpServers": {
     "everything": { "command": "npx", "args": ["-y", "everything", "--token", "s3cret", "${TOKEN}"], "trust": true },
     "shared": { "command": "/bin/x", "env": { "KEY": "${TOKEN}" }, "share": "all" },
@@ -50,7 +50,7 @@ const GOOD: &str = r#"{
 }"#;
 
 #[test]
-fn check_says_what_would_run() {
+fn check_lists_the_command_of_each_server() {
     let desk = Desk::with(GOOD);
     let path = desk.root().join("ostler.json").display().to_string();
     let (code, stdout, stderr) = said(&desk.ostler(&["check"]));
@@ -73,7 +73,7 @@ fn check_says_what_would_run() {
 }
 
 #[test]
-fn check_tells_programs_as_well() {
+fn check_prints_json() {
     let desk = Desk::with(GOOD);
     let (code, stdout, stderr) = said(&desk.ostler(&["check", "--json"]));
     assert_eq!((code, stderr.as_str()), (0, ""));
@@ -93,7 +93,7 @@ fn check_tells_programs_as_well() {
 }
 
 #[test]
-fn check_says_what_is_wrong() {
+fn check_points_at_each_mistake() {
     let desk = Desk::with(
         "{ \"mcpServers\": { \"a\": { \"comand\": \"x\", \"env\": { \"T\": \"s3cret\" } } },\n  \"caps\": 1 }",
     );
@@ -122,7 +122,7 @@ fn check_says_what_is_wrong() {
 }
 
 #[test]
-fn check_says_where_it_has_looked() {
+fn check_lists_the_places_that_it_searched() {
     let desk = Desk::with("{}");
     assert_eq!(said(&desk.ostler(&["check"])).0, 0);
     let (code, _, stderr) = said(&desk.ostler(&["check", "--config", "/none.json"]));
@@ -139,7 +139,7 @@ fn check_says_where_it_has_looked() {
 }
 
 #[test]
-fn schema_prints_one() {
+fn schema_prints_a_json_schema() {
     let (code, stdout, _) = said(&Desk::with("").ostler(&["schema"]));
     let schema: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(code, 0);
@@ -165,7 +165,7 @@ const DOUBTFUL: &str = r#"{
 }"#;
 
 #[test]
-fn check_says_what_can_not_work_here() {
+fn check_warns_of_commands_and_tokens_that_cannot_work() {
     let desk = Desk::with(DOUBTFUL);
     let (code, _, stderr) = said(&desk.ostler(&["check"]));
     for expected in [

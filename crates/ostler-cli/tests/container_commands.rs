@@ -71,7 +71,7 @@ mod engine {
             dock.expect_empty();
         }
 
-        fn why_says_on_whose_behalf_a_container_exists(dock) {
+        fn why_shows_the_client_that_a_container_runs_for(dock) {
             let (mut run, horse) = stable(dock);
             let instance = json_of(dock, &["ps", "--json"])[0]["instance"].clone();
             for target in ["horse", &horse, &horse[..12]] {

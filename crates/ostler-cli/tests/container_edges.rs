@@ -109,7 +109,7 @@ mod engine {
         }
     }
 
-    /// Whatever a wrapper does to the environment, at `strict` the Door covers the engine's socket.
+    /// At `strict` the Door covers the engine's socket, so a wrapper cannot bypass it by changing the environment.
     #[test]
     fn f22_wrappers_that_bypass_the_environment_at_strict() {
         for stage in [Stage::strict(), Stage::strict_user()] {

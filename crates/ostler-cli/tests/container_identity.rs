@@ -220,7 +220,7 @@ volumes: {kept: {}}
 
     /// Through the Door, `inspect` shows additional labels and nothing else.
     #[test]
-    fn f20_what_the_engine_says_of_a_container() {
+    fn f20_inspect_of_a_container() {
         let dock = &dock();
         let words = "c=$(docker run -d --name same --label own=label -e A=b $IMAGE sleep 100000); docker inspect $c; docker rm -f $c >/dev/null";
         let [mut direct, mut through] = [direct, through].map(|way| {

@@ -116,7 +116,7 @@ mod engine {
             dock.expect_empty();
         }
 
-        fn f3_the_next_start_removes_what_dead_owners_left(dock) {
+        fn f3_the_next_start_removes_containers_of_dead_owners(dock) {
             let mut run = dock.script(&[], DETACHED);
             dock.await_running(1);
             dock.abandon(&mut run);

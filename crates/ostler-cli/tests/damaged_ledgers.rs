@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(30);
 const NOTHING: &str = "nothing to reap: no dead owner has left anything\n";
 
-/// A server whose owner and guardian are dead, and what their ledger says.
+/// A server whose owner and guardian are dead, and the text of their ledger.
 struct Remains {
     ledger: Vec<u8>,
     pids: Vec<u32>,
 }
 
 impl Remains {
-    /// Their own ledger is gone: all that is known of them is what a test plants.
+    /// Removes their own ledger, so that only the ledger that a test plants names them.
     fn leave(stage: &Stage) -> Self {
         let mut run = stage.wrap(&["--setsid-child", "--double-fork", "--descendants-ignore-term"]);
         stage.abandon(&mut run);
@@ -71,7 +71,7 @@ fn text_of(lines: &[Value]) -> Vec<u8> {
     lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
 }
 
-/// All that is known is ended, and the ledgers with it.
+/// Expects that all recorded processes end and that their ledgers are removed.
 fn reap_all(stage: &Stage) {
     stage.ostler(&["reap", "--yes"]);
     stage.assert_empty_now();
@@ -140,7 +140,7 @@ rows! {
         stage.bystanders().assert_untouched();
     }
 
-    fn f25_a_ledger_that_names_strangers(stage) {
+    fn f25_a_ledger_that_names_unrelated_processes(stage) {
         let instance = "0123456789abcdef0123456789abcdef";
         let leaf_name = format!("ostler-{instance}");
         let stranger = Process::read(stage.bystanders().pids()[0]).unwrap();
@@ -199,7 +199,7 @@ rows! {
     }
 
     /// In a temporary directory any user may have created our directory first.
-    fn f25_a_ledger_that_somebody_else_has_planted(stage) {
+    fn f25_a_ledger_that_another_user_has_planted(stage) {
         let remains = Remains::leave(&stage);
         let place = stage.sandbox.system().tmp().join(format!("ostler-{}", uid_of(&stage)));
         let directory = plant_in(&place, 12345, 1, &remains.ledger);

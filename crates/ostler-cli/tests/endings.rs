@@ -187,7 +187,7 @@ rows! {
     }
 }
 
-/// Only a leaf also holds what has no mark in its environment when the guardian is gone.
+/// Without the guardian, only a leaf finds processes without a mark in their environment.
 #[test]
 fn f4_the_guardian_is_killed_at_leaf() {
     rounds(|| {
@@ -201,7 +201,7 @@ fn f4_the_guardian_is_killed_at_leaf() {
     });
 }
 
-/// At `tree` all goes that carries the mark, and the rest is named as a possibility.
+/// At `tree` every marked process ends, and the rest is reported as possibly left.
 #[test]
 fn f4_the_guardian_is_killed_at_tree() {
     rounds(|| {

@@ -126,7 +126,7 @@ fn kill_while_at(stage: &Stage, victims: Victims, who: Who, call: &str) {
     if let (Victims::OwnerAndGuardian, Some(guardian)) = (victims, guardian) {
         stage.signal(guardian, Signal::KILL);
     }
-    wait_until("everybody goes on, and goes", PATIENCE, || {
+    wait_until("all processes continue and exit", PATIENCE, || {
         for pid in held(stage) {
             stage.signal_if_there(pid, Signal::CONT);
         }

@@ -29,14 +29,14 @@ fn start(sandbox: &Sandbox, switches: &[&str]) -> Launched {
 }
 
 #[test]
-fn l45_it_buries_orphans() {
+fn l45_the_first_process_reaps_orphans() {
     let sandbox = Sandbox::new();
     let mut run = start(&sandbox, &["--orphan-zombies", "20", "--zombies", "3", "--double-fork"]);
     let first = first_process(&sandbox, run.pid());
     wait_until("no zombie of pid 1", PATIENCE, || zombies_of(first).is_empty());
     run.close_stdin();
     assert!(run.wait_exit(PATIENCE).success());
-    sandbox.expect_nobody_left(PATIENCE);
+    sandbox.expect_no_survivors(PATIENCE);
 }
 
 #[test]
@@ -46,9 +46,9 @@ fn it_passes_signals_on_and_ends_with_the_servers_status() {
     let first = first_process(&sandbox, run.pid());
     let first = rustix::process::Pid::from_raw(first.cast_signed()).unwrap();
     rustix::process::kill_process(first, Signal::TERM).unwrap();
-    // As a shell would say it: pid 1 cannot die by a signal of its own.
+    // The status that a shell reports: pid 1 cannot die by its own signal.
     assert_eq!(run.wait_exit(PATIENCE).code(), Some(128 + 15));
-    sandbox.expect_nobody_left(PATIENCE);
+    sandbox.expect_no_survivors(PATIENCE);
 }
 
 /// Inside a pid namespace of its own, under a throw-away user: anywhere else this would end
@@ -65,7 +65,7 @@ fn f6_the_server_kills_all_that_it_may() {
     command.arg(&stage.run_words()[0]).args(["run", "--"]);
     command.args(stage.stub_words(&["--kill-all", "--host-pidns", &host_pidns, "--setsid-child"]));
     let mut run = Launched::start(&mut command);
-    // All but pid 1 was killed, which says so.
+    // Everything but pid 1 was killed, and pid 1 reports it.
     assert_eq!(stage.wait_exit(&mut run).code(), Some(128 + 9));
     stage.expect_empty_but_for_the_ledger();
 }

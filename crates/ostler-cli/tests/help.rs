@@ -37,7 +37,7 @@ fn directory() -> PathBuf {
 }
 
 #[test]
-fn help_is_what_was_read_and_committed() {
+fn help_equals_the_committed_pages() {
     let mut pages = vec![(OVERVIEW.to_owned(), help(&[], TERMINAL))];
     pages.extend(commands().into_iter().map(|command| {
         let text = help(&[&command], TERMINAL);

@@ -1,4 +1,4 @@
-//! Real agent hosts behind `ostler connect`, whichever way they end. `scripts/hosts` plays more of them in more ways.
+//! Real agent hosts behind `ostler connect`, ended in several ways. `scripts/hosts` runs more hosts in more ways.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use ostler_gateway::LIST_LIMITS;
 use ostler_testkit::hosts::facts::{Unanswered, limits};
 use ostler_testkit::hosts::{Cell, End, Entry, Host, Tuning, Way};
 
-/// How far a busy machine may be off.
+/// Tolerance for a busy machine.
 const TOLERANCE: Duration = Duration::from_secs(5);
 
-/// A host that calls a tool and ends leaves nothing, in time, whichever way it ends.
+/// A host that calls a tool leaves nothing after each kind of end.
 fn connect_leaves_nothing(host: Host) {
     let ended = End::ALL.map(|end| Cell { host, way: Way::Connect, end }.begin());
     for ended in &ended {
@@ -18,7 +18,7 @@ fn connect_leaves_nothing(host: Host) {
     }
 }
 
-/// The time that a host waits for a list is what the gateway's table says.
+/// The timeout of a host for a list equals the value in the gateway's table.
 fn list_limit_is_true(host: Host) {
     let (name, measured) = limits(host, Unanswered::List);
     let known = LIST_LIMITS.iter().find(|known| known.client == name);
@@ -47,7 +47,7 @@ fn claude_code_waits_for_a_list_as_long_as_the_table_says() {
     list_limit_is_true(Host::ClaudeCode);
 }
 
-/// Without ostler something is left: else the other tests would count nothing.
+/// Without ostler a process is left, which proves that the other tests can count one.
 #[test]
 fn codex_alone_leaves_its_server() {
     let ended = Cell { host: Host::Codex, way: Way::Plain, end: End::Kill }.begin();

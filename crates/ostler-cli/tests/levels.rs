@@ -8,7 +8,7 @@ use ostler_testkit::{Launched, Process, Sandbox, Stage, User, binary, wait_until
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What `ostler run --verbose` reports to this user.
+/// The level that `ostler run --verbose` reports to this user.
 fn level_for(sandbox: &Sandbox, user: User) -> String {
     let mut command = sandbox.command_as(user, sandbox.reachable(&binary("ostler")));
     let mut run = Launched::start(command.args(["run", "--verbose", "--", "cat"]));
@@ -17,7 +17,7 @@ fn level_for(sandbox: &Sandbox, user: User) -> String {
     });
     run.close_stdin();
     assert!(run.wait_exit(PATIENCE).success());
-    sandbox.expect_nobody_left(PATIENCE);
+    sandbox.expect_no_survivors(PATIENCE);
     level
 }
 
@@ -34,13 +34,13 @@ fn f26_a_user_with_a_delegated_subtree_gets_a_leaf() {
 }
 
 #[test]
-fn f26_a_user_in_somebody_elses_cgroup_gets_the_tree() {
+fn f26_a_user_in_a_foreign_cgroup_gets_the_tree() {
     let sandbox = Sandbox::new();
     assert_eq!(level_for(&sandbox, sandbox.nobody()), "tree");
 }
 
 #[test]
-fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
+fn an_unavailable_level_is_refused_with_the_reason() {
     let sandbox = Sandbox::new();
     let ostler = sandbox.reachable(&binary("ostler"));
     let output = sandbox
@@ -55,12 +55,12 @@ fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
     assert!(stderr.contains("containment 'leaf' is not available here"), "{stderr}");
     assert!(stderr.contains("not writable"), "{stderr}");
     assert!(!sandbox.file("started").exists());
-    sandbox.expect_nobody_left(PATIENCE);
+    sandbox.expect_no_survivors(PATIENCE);
 }
 
 /// Older kernels, and the filters of some containers, do not know how to fork into a cgroup.
 #[test]
-fn a_leaf_is_entered_where_nobody_can_be_born_in_it() {
+fn a_leaf_is_entered_where_clone3_cannot_fork_into_it() {
     for stage in [Stage::leaf(), Stage::tree(), Stage::strict()] {
         let mut command = stage.command("strace");
         command.args(["--follow-forks", "-o", "/dev/null", "-e", "trace=clone3"]);

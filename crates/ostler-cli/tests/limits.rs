@@ -1,4 +1,4 @@
-//! Limits on what a server may use: enforced by the kernel, reported, and gone with the server.
+//! Resource limits of servers: enforced by the kernel, reported, and removed with the server.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -69,12 +69,12 @@ fn assert_refused(stage: &Stage, limits: &[&str], code: i32, complaint: &str) {
 }
 
 limit_rows! {
-    fn who_needs_more_memory_is_killed_and_that_is_said(stage) {
+    fn a_server_over_its_memory_limit_is_killed_and_reported(stage) {
         let mut sibling = limited(&stage, &["--memory", "64m"], &["--eat-memory", "16"]);
         let mut run = limited(&stage, &["--memory", "64m"], &["--eat-memory", "256", "--double-fork"]);
         assert_eq!(stage.wait_exit(&mut run).signal(), Some(9));
         assert!(run.stderr().contains("killed: over its memory limit of 64m"), "{}", run.stderr());
-        // The other one has a limit of its own, and is still served.
+        // The sibling has its own limit and still answers.
         sibling.call("initialize", &json!({}));
         sibling.close_stdin();
         assert!(stage.wait_exit(&mut sibling).success());
@@ -104,7 +104,7 @@ limit_rows! {
         stage.assert_empty_now();
     }
 
-    fn within_its_limits_nothing_is_said(stage) {
+    fn a_server_within_its_limits_is_not_reported(stage) {
         let limits = ["--memory", "256m", "--cpus", "1.5", "--pids", "100"];
         let mut run = limited(&stage, &limits, &["--fork-bomb", "20", "--eat-memory", "8"]);
         assert_eq!(born(&stage), 20);
@@ -115,7 +115,7 @@ limit_rows! {
         stage.assert_empty_now();
     }
 
-    fn who_wants_more_processor_time_waits(stage) {
+    fn a_server_over_its_cpu_limit_is_throttled(stage) {
         let own = stage.run_words_with(&["--cpus", "0.2"]);
         let mut command = stage.command(&own[0]);
         command.args(&own[1..]).args(["sh", "-c", "while :; do :; done"]);
@@ -182,7 +182,7 @@ fn a_limit_that_cannot_be_enforced_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_limit_that_is_none_is_refused() {
+fn a_malformed_limit_is_refused() {
     let stage = Stage::leaf();
     assert_refused(&stage, &["--memory", "lots"], 2, "for example 512m");
     assert_refused(&stage, &["--cpus", "0"], 2, "for example 1.5");

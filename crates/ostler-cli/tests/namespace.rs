@@ -56,7 +56,7 @@ strict_rows! {
         stage.assert_empty_now();
     }
 
-    // A gateway of this user may have its socket in any of them, whatever this process's variables say.
+    // A gateway of this user may have its socket in any of them, with any environment.
     fn the_server_does_not_see_any_socket_directory(stage) {
         let uid = if let User::Nobody(uid) = stage.user { uid } else { 0 };
         let system = stage.sandbox.system();

@@ -25,7 +25,7 @@ impl Tmpfs {
         Self(path.to_owned())
     }
 
-    /// Not a byte more.
+    /// Fills the file system completely.
     fn fill(&self) {
         assert!(fs::write(self.0.join("filler"), vec![0; 1 << 20]).is_err());
     }
@@ -50,7 +50,7 @@ fn uid_of(stage: &Stage) -> u32 {
     if let User::Nobody(uid) = stage.user { uid } else { 0 }
 }
 
-/// What decides where the ledger is.
+/// The environment that decides where the ledger is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Machine {
     /// The directories of the sandbox are named by variables.
@@ -71,13 +71,13 @@ impl Machine {
     }
 }
 
-/// Where a user's directory is on a machine of the test's own, and what programs call it.
+/// Path of a user's temporary directory on the test's own system: outside, and as programs see it.
 fn by_uid(stage: &Stage) -> (PathBuf, PathBuf) {
     let name = format!("ostler-{}", uid_of(stage));
     (stage.sandbox.system().tmp().join(&name), Path::new("/tmp").join(name))
 }
 
-/// The directory cannot be used, not even by root: it is a file.
+/// Replaces the directory by a file, so that not even root can use it.
 fn obstruct(place: &Path) {
     fs::remove_dir(place).unwrap();
     fs::write(place, "").unwrap();
@@ -120,7 +120,7 @@ fn assert_kept_in(stage: &Stage, machine: Machine, place: &Path) {
     stage.bystanders().assert_untouched();
 }
 
-/// One line says why, and nothing was started.
+/// Expects one line with the reason, and that nothing was started.
 fn assert_refused(stage: &Stage, machine: Machine, reasons: &[&str]) {
     let started = stage.sandbox.file("started");
     let mut command = machine.ostler(stage, &["run", "--"]);
@@ -165,12 +165,12 @@ rows! {
         let tmpfs = Tmpfs::mount(&stage.sandbox.state());
         tmpfs.fill();
         assert_kept_in(&stage, Machine::Usual, &stage.sandbox.runtime().join("ostler"));
-        // Nothing has been left there by the attempts.
+        // The attempts left nothing there.
         tmpfs.empty();
         assert_eq!(ledgers_in(&stage.sandbox.state().join("ostler")), 0);
     }
 
-    /// What is on record stays on record, and the end is noticed although it can't be written.
+    /// Written records stay, and the end of the server is noticed although it can't be written.
     fn a_state_directory_that_fills_up_while_a_server_runs(stage) {
         let tmpfs = Tmpfs::mount(&stage.sandbox.state());
         let mut host = stage.host(3, &["--setsid-child"], &[]);
@@ -186,19 +186,19 @@ rows! {
         stage.expect_empty();
     }
 
-    fn without_a_state_directory_it_is_in_the_runtime_directory_of_the_uid(stage) {
+    fn without_a_state_directory_the_ledger_is_in_the_runtime_directory_of_the_uid(stage) {
         obstruct(&stage.sandbox.state());
         let runtime = stage.sandbox.system().log_in(uid_of(&stage));
         assert_kept_in(&stage, Machine::Own, &runtime.join("ostler"));
         assert!(!by_uid(&stage).0.exists());
     }
 
-    fn without_both_it_is_among_the_temporary_files(stage) {
+    fn without_both_the_ledger_is_in_the_temporary_directory(stage) {
         obstruct(&stage.sandbox.state());
         assert_kept_in(&stage, Machine::Own, &by_uid(&stage).0);
     }
 
-    fn without_any_place_nothing_is_started(stage) {
+    fn without_a_place_for_the_ledger_nothing_is_started(stage) {
         obstruct(&stage.sandbox.state());
         obstruct(&stage.sandbox.runtime());
         assert_refused(&stage, Machine::Usual, &[
@@ -208,7 +208,7 @@ rows! {
         ]);
     }
 
-    fn a_temporary_directory_of_somebody_else_is_refused(stage) {
+    fn a_temporary_directory_of_another_user_is_refused(stage) {
         obstruct(&stage.sandbox.state());
         let (place, seen) = by_uid(&stage);
         fs::create_dir(&place).unwrap();
@@ -217,14 +217,14 @@ rows! {
         assert_refused(&stage, Machine::Own, &[&format!("{} belongs to another user", seen.display())]);
         assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
 
-        // Nor is a link followed, wherever it leads.
+        // A symlink is not followed either.
         fs::remove_dir(&place).unwrap();
         std::os::unix::fs::symlink(stage.sandbox.home(), &place).unwrap();
         assert_refused(&stage, Machine::Own, &[&seen.display().to_string()]);
         assert_eq!(fs::read_dir(stage.sandbox.home()).unwrap().count(), 0);
     }
 
-    /// What others have put into it while they could is not used.
+    /// Files that other users could have created are not used.
     fn a_temporary_directory_that_others_can_write_to_is_refused(stage) {
         obstruct(&stage.sandbox.state());
         let (place, seen) = by_uid(&stage);
@@ -234,7 +234,7 @@ rows! {
             fs::set_permissions(&place, Permissions::from_mode(mode)).unwrap();
             assert_refused(&stage, Machine::Own, &[&format!("{} and its parent directory are writable by other users", seen.display())]);
         }
-        // What others could only read is closed to them.
+        // A directory that others could only read is closed to them and used.
         fs::set_permissions(&place, Permissions::from_mode(0o755)).unwrap();
         assert_kept_in(&stage, Machine::Own, &place);
     }

@@ -260,7 +260,7 @@ mod engine {
     /// Podman uses a service only if it is told to, because it can do less with one. Not tested as root, whose service
     /// socket is the machine's.
     #[test]
-    fn podman_does_not_use_a_service_that_it_was_not_told_of() {
+    fn podman_uses_no_service_that_is_not_configured() {
         let stage = Stage::tree();
         let mut podman = Podman::of(&stage);
         let place = stage.sandbox.runtime().join("podman");

@@ -1,4 +1,4 @@
-//! Servers as people start them: published ones, behind the wrappers that fetch them.
+//! Published servers, started through npx and uvx.
 
 #[expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 mod published;

@@ -58,7 +58,7 @@ rows! {
         freezer.freeze(server);
         run.close_stdin();
         stage.wait_exit(&mut run);
-        // The client is not kept waiting; the guardian stays with what is left.
+        // The client does not wait; the guardian stays with the remaining processes.
         let said = run.stderr();
         assert!(said.contains(&format!("its guardian ({guardian}) continues")), "{said}");
         assert!(is_alive(server) && is_alive(guardian));
@@ -73,7 +73,7 @@ rows! {
         let orphan = stage.sandbox.pids()[1];
         freezer.freeze(orphan);
 
-        // The sweep of this start will still be at it when the server answers.
+        // The sweep of this start is still running when the server answers.
         let mut next = stage.wrap(&[]);
         next.initialize();
         assert!(is_alive(orphan));
@@ -83,7 +83,7 @@ rows! {
     }
 }
 
-/// `ostler reap` says what is left, as long as it is.
+/// `ostler reap` names the remaining processes as long as they exist.
 fn assert_left_and_then_gone(stage: &Stage, freezer: &Freezer, orphan: u32) {
     for _ in 0..2 {
         let output = stage.try_ostler(&["reap", "--yes", "--json"]);
@@ -99,7 +99,7 @@ fn assert_left_and_then_gone(stage: &Stage, freezer: &Freezer, orphan: u32) {
     stage.assert_empty_now();
 }
 
-/// It has no mark in its environment: only the leaf shows that it is still there.
+/// The process has no mark in its environment, so only the leaf finds it.
 #[test]
 fn f3_unmarked_remains_that_cannot_be_killed_are_not_forgotten() {
     let stage = Stage::leaf();

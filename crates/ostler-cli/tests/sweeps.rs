@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What can be found again by the mark in its environment, at every level.
+/// Processes that the mark in their environment identifies, at every level.
 const MARKED: [&[&str]; 5] = [
     &["--ignore-eof", "--ignore-term"],
     &["--child", "--ignore-eof"],
@@ -27,7 +27,7 @@ const MARKED: [&[&str]; 5] = [
     &["--nested", "--descendants-ignore-term"],
 ];
 
-/// What only a leaf holds: no mark, or never twice the same pid.
+/// Processes that only a leaf finds: without a mark, or with changing pids.
 const HIDDEN: [&[&str]; 4] = [
     &["--double-fork", "--empty-env"],
     &["--setsid-child", "--empty-env", "--descendants-ignore-term"],
@@ -50,7 +50,7 @@ const ORDERS: [Order; 5] = [
     Order::OwnerFirst,
 ];
 
-/// What ends the remains.
+/// The command that ends the remains.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     NextStart,
@@ -63,7 +63,8 @@ fn handle(pid: u32) -> OwnedFd {
 }
 
 fn kill_both(stage: &Stage, run: &mut Launched, order: Order) {
-    let (owner, guardian) = (handle(run.pid()), handle(stage.guardians_of(run.pid())[0]));
+    let guardian_pid = stage.guardians_of(run.pid())[0];
+    let (owner, guardian) = (handle(run.pid()), handle(guardian_pid));
     // One of them may have exited already, because the other is dead.
     let kill = |target: &OwnedFd| {
         let _ = pidfd_send_signal(target, Signal::KILL);
@@ -80,6 +81,8 @@ fn kill_both(stage: &Stage, run: &mut Launched, order: Order) {
         }
     }
     stage.wait_exit(run);
+    // A sweep leaves an instance to its guardian for as long as that one is dying.
+    wait_until("the guardian is dead", PATIENCE, || !is_alive(guardian_pid));
 }
 
 fn clean_up(stage: &Stage, way: Way) {
@@ -153,7 +156,7 @@ fn start_reap(stage: &Stage) -> Child {
 }
 
 rows! {
-    fn f3_what_carries_the_mark_is_ended_whoever_dies_first(stage) {
+    fn f3_marked_processes_end_in_every_order_of_deaths(stage) {
         kill_and_clean_up(&stage, &MARKED);
     }
 
@@ -222,7 +225,7 @@ rows! {
         let before = stage.sandbox.survivors().pids();
         let said = stage.ostler(&["reap", "--yes"]);
         assert_eq!(said, "nothing to reap: no dead owner has left anything\n");
-        // Also if it does not move: dead is whose lock is free.
+        // A stopped owner is alive too: an owner is dead when its lock is free.
         host.0.signal(Signal::STOP);
         stage.ostler(&["reap", "--yes"]);
         assert_eq!(stage.sandbox.survivors().pids(), before);
@@ -241,7 +244,7 @@ rows! {
         let mut second = stage.wrap_words(&behind_a_shell(&stage, &switches));
         stage.abandon(&mut second);
         let is_held = || File::open(&lock).unwrap().try_lock().is_err();
-        assert!(is_held(), "nobody has swept, and what holds the lock has lost its guardian only");
+        assert!(is_held(), "no sweep ran, and the owner still holds its lock");
         stage.ostler(&["reap", "--yes"]);
         stage.assert_empty_now();
 
@@ -252,7 +255,7 @@ rows! {
         stage.assert_empty_now();
     }
 
-    fn s22_who_is_who_is_on_record_before_the_handshake(stage) {
+    fn s22_owner_guardian_and_server_are_recorded_before_the_handshake(stage) {
         let mut run = stage.wrap(&["--answer", "never"]);
         let ledgers = stage.ledgers();
         assert_eq!(ledgers.len(), 1);
@@ -309,7 +312,7 @@ rows! {
         assert_eq!(stage.ledgers(), Vec::<PathBuf>::new());
     }
 
-    fn twenty_at_once_sweep_the_same_remains(stage) {
+    fn twenty_concurrent_sweeps_share_the_same_remains(stage) {
         let behaviours = [&["--setsid-child"][..], &["--daemons", "5"], &["--nested"]];
         for behaviour in behaviours {
             let mut run = stage.wrap(behaviour);
@@ -341,7 +344,7 @@ rows! {
 }
 
 #[test]
-fn f3_what_only_a_leaf_holds_is_ended_whoever_dies_first() {
+fn f3_processes_found_only_by_their_leaf_end_in_every_order_of_deaths() {
     ostler_testkit::rounds(|| kill_and_clean_up(&Stage::leaf(), &HIDDEN));
 }
 

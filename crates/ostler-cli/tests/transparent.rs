@@ -15,7 +15,7 @@ use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One complaint on one line, and the exit code that shells use.
+/// Expects one line on stderr and the exit code that shells use.
 fn assert_refused(mut command: Command, code: i32, complaint: &str) {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -70,7 +70,7 @@ rows! {
         }
     }
 
-    fn only_the_way_to_a_container_engine_is_another_one(stage) {
+    fn only_the_variables_of_container_engines_differ(stage) {
         let (mut direct, mut fenced) = (stage.dump_of(&[]), stage.dump_of(&stage.run_words()));
         let door = fenced["env"]["DOCKER_HOST"].as_str().unwrap().to_owned();
         let doors = format!("unix://{}/ostler/doors/", stage.sandbox.runtime().display());
@@ -105,7 +105,7 @@ rows! {
         assert!(stage.wait_exit(&mut run).success());
     }
 
-    fn the_end_of_output_is_the_servers_to_decide(stage) {
+    fn stdout_ends_when_the_server_closes_it(stage) {
         let mut run = Launched::start(&mut stage.run(&["sh", "-c", "exec sleep 600 >&-"]));
         assert_eq!(run.line(PATIENCE).unwrap(), None);
         assert!(run.try_exit().is_none());
@@ -161,7 +161,7 @@ rows! {
         stage.expect_empty();
     }
 
-    fn the_client_is_killed_and_somebody_still_holds_its_pipe(stage) {
+    fn the_client_is_killed_and_another_process_holds_its_pipe(stage) {
         // The test holds the writing end, as a sibling does that has inherited it.
         let mut client = below_a_client(&stage, "", &["--ignore-term", "--double-fork"]);
         client.signal(Signal::KILL);
@@ -205,7 +205,7 @@ rows! {
         stage.signal(run, Signal::HUP);
         client.signal(Signal::KILL);
         stage.wait_exit(&mut client);
-        // TERM is handled after HUP and the client's death, so that they have had their chance.
+        // TERM is handled after HUP and the client's death, so both had an effect by then.
         assert!(is_alive(run) && is_alive(stage.sandbox.pids()[0]));
         stage.signal(run, Signal::TERM);
         stage.expect_empty();

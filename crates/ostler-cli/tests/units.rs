@@ -1,4 +1,4 @@
-//! Under a real service manager, in a root of its own.
+//! `ostler run` under a real service manager, in a private root.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 use std::fs;
@@ -69,7 +69,7 @@ impl Machine {
         command.arg("systemctl").args(words).output().unwrap()
     }
 
-    /// Everything of the service, its guardians and what it has detached.
+    /// All processes of the service, including guardians and detached ones.
     fn processes(&self) -> Vec<String> {
         let pids = self.sandbox.cgroup().pids().into_iter().filter_map(Process::read);
         pids.map(|p| p.comm).filter(|name| name.starts_with("ostler")).collect()

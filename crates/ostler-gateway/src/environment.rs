@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_for_one_or_for_many() {
+    fn a_name_matches_one_variable_and_a_glob_many() {
         for (pattern, yes, no) in [
             ("PATH", &["PATH"][..], &["PATHS", "APATH", "path", ""][..]),
             ("AWS_*", &["AWS_", "AWS_REGION"], &["AWS", "XAWS_A"]),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_take_no_time() {
+    fn a_pattern_with_many_stars_is_matched_in_time() {
         let name = "A".repeat(10_000);
         let names: Names = [format!("{}B", "*A".repeat(1000))].into_iter().collect();
         assert!(!names.contains(&name));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pattern_makes_a_client_send_what_is_ostlers_own() {
+    fn no_pattern_matches_the_variables_of_ostler() {
         let own = ["OSTLER_TOKEN", "OSTLER_SOCKET", "OTHER"];
         let environment: Environment = own.into_iter().map(|name| (name, "x")).collect();
         let sent = |names: &[&str]| {

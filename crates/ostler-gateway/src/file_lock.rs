@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time_and_nothing_is_left() {
+    fn a_lock_has_one_holder_and_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("lock");
         let held = Lock::take(&path).unwrap().unwrap();

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_made_once_and_is_nobody_elses() {
+    fn a_token_is_created_once_and_readable_by_its_user_only() {
         let directory = tempfile::tempdir().unwrap();
         let first = Token::take(None, directory.path()).unwrap();
         assert_eq!(first.secret.len(), 2 * DRAWN);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_given_has_to_be_hard_to_guess() {
+    fn a_given_token_has_to_be_hard_to_guess() {
         let directory = tempfile::tempdir().unwrap();
         let take = |text: &str| Token::take(Some(text.to_owned()), directory.path());
         assert!(take("0123456789abcdef").is_ok());

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_with_two_names_is_not_seen() {
+    fn a_tool_with_two_names_is_hidden() {
         let list = Bytes::from_static(br#"{"tools":[{"name":"a","Name":"b"},{"name":"a"}]}"#);
         let tools = Tools { allow: None, deny: ["b"].into_iter().collect() };
         assert_eq!(tools.filter("tools/list", list), &br#"{"tools":[{"name":"a"}]}"#[..]);
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_not_seen_and_the_rest_stays_as_it_is() {
+    fn denied_tools_are_hidden_and_the_rest_is_unchanged() {
         let list = Bytes::from_static(
             br#"{"x":1, "tools":[{"name":"a","v":1.0}, {"v":2,"name":"b"},{"name":"c"}],"nextCursor":"n"}"#,
         );

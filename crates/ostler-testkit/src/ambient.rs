@@ -1,7 +1,7 @@
 //! Inherited descriptors of the test process.
 #![expect(
     unsafe_code,
-    reason = "close_range on descriptors that nobody here owns has no safe wrapper"
+    reason = "close_range on descriptors without an owner in this process has no safe wrapper"
 )]
 
 use std::io;

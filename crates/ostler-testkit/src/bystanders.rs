@@ -27,7 +27,7 @@ pub struct Bystanders {
     before: BTreeMap<u32, Condition>,
 }
 
-/// What must not change.
+/// State of a bystander that must not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Condition {
     start_time: u64,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::wait::poll;
 
-/// What `ostler run` can limit.
+/// Resources that `ostler run` can limit.
 const NAMES: [&str; 3] = ["memory", "cpu", "pids"];
-/// How long the kernel may take to let go of what has ended.
+/// Time for the kernel to release the cgroup of an ended process.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
 /// One cgroup in the hierarchy of each controller, removed on drop.
@@ -37,7 +37,7 @@ impl Controllers {
         self.0.iter().find(|(name, _)| *name == controller).map(|(_, path)| path.as_path())
     }
 
-    /// What was made below them.
+    /// Cgroups that were created below them.
     pub(crate) fn children(&self) -> Vec<PathBuf> {
         self.paths().flat_map(children).collect()
     }

@@ -133,7 +133,7 @@ impl Dock {
         command.output().expect("ostler")
     }
 
-    /// The containers that ostler's servers have caused, whatever their state.
+    /// The containers that ostler's servers have caused, in any state.
     pub fn containers(&self) -> Vec<String> {
         let mut all = self.docker.containers(LABEL);
         all.retain(|id| !self.strangers.contains(id));
@@ -150,14 +150,14 @@ impl Dock {
         })
     }
 
-    /// What the engine says of a container.
+    /// The engine's `inspect` of a container.
     pub fn inspect(&self, container: &str) -> Value {
         let text = self.docker.expect(&["inspect", container]);
         let mut all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
         all.pop().expect("a container")
     }
 
-    /// The notes beside the ledgers that say that there may be containers.
+    /// The notes beside the ledgers that record possible containers.
     pub fn notes(&self) -> Vec<PathBuf> {
         let files = self.stage.ledgers().into_iter().flat_map(fs::read_dir).flatten().flatten();
         let paths = files.map(|entry| entry.path());
@@ -210,7 +210,7 @@ impl Drop for Dock {
     }
 }
 
-/// Plays each row on a [`Dock`]: `shared` or `private`, as root at `leaf` and unprivileged at `tree`. The rows are in a module of that
+/// Runs each row on a [`Dock`]: `shared` or `private`, as root at `leaf` and unprivileged at `tree`. The rows are in a module of that
 /// name, by which `.config/nextest.toml` finds those that may run beside the others.
 #[macro_export]
 macro_rules! dock_rows {

@@ -1,4 +1,4 @@
-//! The docker command, for questions of the tests to an engine.
+//! The docker command, with which tests query an engine.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -83,7 +83,7 @@ impl Docker {
         String::from_utf8_lossy(&stdout).trim().to_owned()
     }
 
-    /// The ids of the containers with this label (`name` or `name=value`), in whatever state.
+    /// The ids of the containers with this label (`name` or `name=value`), in any state.
     pub fn containers(&self, label: &str) -> Vec<String> {
         self.ids(&["ps", "--all"], label)
     }

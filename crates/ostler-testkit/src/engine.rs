@@ -55,7 +55,7 @@ impl Engine {
         let mut command = Command::new("dockerd");
         command.args(["--host", &self.host()]).arg("--data-root").arg(self.path("data"));
         command.arg("--exec-root").arg(self.path("exec")).arg("--pidfile").arg(self.path("pid"));
-        // What it would do to the machine's network is left to the engine that serves all tests.
+        // The engine of all tests has set up the machine's network already.
         command.args(["--bridge", "none", "--iptables=false", "--ip6tables=false"]);
         command.args(["--ip-masq=false", "--default-address-pool", NETWORKS]);
         command.args(["--shutdown-timeout", "2"]).args(&self.words);
@@ -131,7 +131,7 @@ impl Drop for Engine {
     }
 }
 
-/// Kills what names the engine's directory on its command line, and all below that: the engine's
+/// Kills processes whose command line names the engine's directory, and their descendants: the engine's
 /// helpers and, if it was killed, its containers. True once there is none.
 fn end_all_of(directory: &Path) -> bool {
     let name = directory.to_str().expect("a path");

@@ -23,13 +23,13 @@ pub enum Act {
     Hang,
     /// It answers with this status, and does nothing.
     Say(u16),
-    /// It does what it is asked, but answers after this time.
+    /// It carries out the request, and responds after this time.
     Late(Duration),
-    /// It does what it is asked after this time only, and answers then.
+    /// It carries out the request after this time, and responds then.
     Slow(Duration),
-    /// It breaks off in the middle of its answer, having done what it is asked.
+    /// It carries out the request, and closes the connection in the middle of its response.
     Half,
-    /// It does what it is asked.
+    /// It carries out the request.
     Obey,
 }
 
@@ -38,11 +38,11 @@ pub enum Act {
 pub struct Asked {
     /// Method and path.
     pub line: String,
-    /// When.
+    /// When it arrived.
     pub at: Instant,
 }
 
-/// A fake engine on a socket of its own, that knows as much of the API as a create and a removal use.
+/// A fake engine on its own socket, with the part of the API that a create and a removal use.
 #[derive(Debug)]
 pub struct FakeEngine {
     shared: Arc<Shared>,
@@ -53,7 +53,7 @@ pub struct FakeEngine {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// That it is over, for answers that never come.
+    /// Set when the fake ends, for responses that never come.
     over: Condvar,
 }
 
@@ -64,7 +64,7 @@ struct State {
     expected: Vec<(usize, Value)>,
     script: Vec<(String, VecDeque<Act>)>,
     asked: Vec<Asked>,
-    /// Removals that are not answered yet, and the most that there have been.
+    /// Removals in flight, and the highest number of them so far.
     removals: (usize, usize),
     version: String,
     images: Images,
@@ -106,7 +106,7 @@ impl FakeEngine {
         self.state().expected.push((lists, container(id, &json!({ name: value }))));
     }
 
-    /// What it does with the next requests whose method and path begin so (without a version).
+    /// Scripts the next requests whose method and path begin with this (without a version).
     pub fn script(&self, beginning: &str, acts: &[Act]) {
         self.state().script.push((beginning.to_owned(), acts.iter().copied().collect()));
     }
@@ -116,12 +116,12 @@ impl FakeEngine {
         version.clone_into(&mut self.state().version);
     }
 
-    /// From now on its lists show all that it has.
+    /// From now on its lists ignore filters.
     pub fn ignore_filters(&self) {
         self.state().ignores_filters = true;
     }
 
-    /// The most removals that it was asked for at the same time.
+    /// The highest number of removals in flight so far.
     pub fn most_removals_at_once(&self) -> usize {
         self.state().removals.1
     }
@@ -147,7 +147,7 @@ impl Drop for FakeEngine {
     fn drop(&mut self) {
         self.state().is_over = true;
         self.shared.over.notify_all();
-        // Wakes the listener, which then sees that it is over.
+        // Wakes the listener, which then sees the flag and ends.
         let _ = UnixStream::connect(self.socket());
         if let Some(listener) = self.listener.take() {
             listener.join().expect("the fake engine");
@@ -162,7 +162,7 @@ fn container(id: &str, labels: &Value) -> Value {
     })
 }
 
-/// A command that runs, as the process whose pid is its id, in a container that there is not.
+/// An exec session whose id is the pid of its process; its container does not exist.
 fn exec(pid: &str) -> Value {
     json!({"Running": true, "Pid": pid.parse::<i32>().unwrap_or(0), "ContainerID": "f".repeat(64)})
 }
@@ -224,7 +224,7 @@ impl Shared {
 }
 
 impl State {
-    /// Writes the request down and says what is to be done with it.
+    /// Records the request and returns how to treat it.
     fn note(&mut self, request: &Request) -> Act {
         let line = &request.line;
         self.asked.push(Asked { line: line.clone(), at: Instant::now() });
@@ -237,7 +237,7 @@ impl State {
         matching.find_map(|(_, acts)| acts.pop_front()).unwrap_or(Act::Obey)
     }
 
-    /// What an engine would do and say.
+    /// Response of a well-behaved engine.
     fn obey(&mut self, request: &Request) -> (u16, Value) {
         let mut parts = request.path.trim_start_matches('/').split('/');
         match (request.method.as_str(), parts.next(), parts.next(), parts.next()) {

@@ -43,7 +43,7 @@ impl Default for Manners {
 /// The authorization server. Drop ends it.
 #[derive(Debug)]
 pub struct FakeIssuer {
-    /// What it was asked.
+    /// HTTP server that records the requests.
     pub http: FakeHttp,
     books: Arc<Mutex<Books>>,
 }
@@ -165,7 +165,7 @@ fn authorize(
     Reply::status(302).with("location", &back)
 }
 
-/// What a token request says, with the client id of its Basic credentials if it has any.
+/// Parameters of a token request, with the client id of its Basic credentials if it has any.
 fn asked_of_token(heard: &Heard) -> BTreeMap<String, String> {
     let mut asked = pairs(&heard.body);
     let basic = heard.header("authorization").strip_prefix("Basic ");
@@ -216,7 +216,7 @@ impl Books {
     }
 }
 
-/// Names and values, with nothing in them that would have to be decoded but the marks of urls.
+/// Names and values of a query, percent-decoded as far as URLs need it.
 fn pairs(text: &str) -> BTreeMap<String, String> {
     let plain = |text: &str| text.replace("%3A", ":").replace("%2F", "/").replace("%20", " ");
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));

@@ -5,7 +5,7 @@ use crate::cpu_ticks_of;
 /// Four times the size takes four times the work if that grows linearly, and sixteen times if it grows with the square.
 const LARGER: usize = 4;
 const MOST: u64 = 10;
-/// Of the clock that counts, beside the work itself.
+/// Noise of the processor-time clock, in ticks.
 const NOISE: u64 = 2;
 
 /// Panics unless the processor time of this process for `work` grows about linearly with its size.

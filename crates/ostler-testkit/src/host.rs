@@ -8,12 +8,12 @@ use crate::stage::PATIENCE;
 pub struct Host(pub Launched);
 
 impl Host {
-    /// Gives an order and does not wait for it.
+    /// Sends a command without waiting for it.
     pub fn order(&mut self, order: &str) {
         self.0.write(format!("{order}\n").as_bytes(), PATIENCE).expect("the host listens");
     }
 
-    /// Gives an order, waits until it is carried out and returns what the host said meanwhile.
+    /// Sends a command, waits until it is done, and returns the host's output meanwhile.
     pub fn obey(&mut self, order: &str) -> String {
         self.order(order);
         self.expect(&format!("done: {order}"))

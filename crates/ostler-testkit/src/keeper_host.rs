@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub struct KeeperHost(pub Launched);
 
 impl KeeperHost {
-    /// What becomes of a command.
+    /// Result of a command.
     pub fn try_ask(&mut self, order: &str) -> Result<Value, String> {
         self.order(order);
         let answer = self.0.message(PATIENCE);
@@ -24,27 +24,27 @@ impl KeeperHost {
         }
     }
 
-    /// The same for one that has to succeed.
+    /// The same for a command that has to succeed.
     pub fn ask(&mut self, order: &str) -> Value {
         self.try_ask(order).unwrap_or_else(|error| panic!("{order}: {error}"))
     }
 
-    /// Gives a command that is not answered.
+    /// Sends a command that has no response.
     pub fn order(&mut self, order: &str) {
         self.0.write(format!("{order}\n").as_bytes(), PATIENCE).expect("the host listens");
     }
 
-    /// Has something done while other commands are obeyed; see [`Self::result`].
+    /// Executes a command in the background; see [`Self::result`].
     pub fn later(&mut self, tag: &str, order: &str) {
         self.ask(&format!("later {tag} {order}"));
     }
 
-    /// Waits for what was begun by [`Self::later`].
+    /// Waits for a command of [`Self::later`].
     pub fn result(&mut self, tag: &str) -> Result<Value, String> {
         self.try_ask(&format!("result {tag}"))
     }
 
-    /// Calls that all have to be answered; says how many.
+    /// Makes calls that all have to be answered, and returns their number.
     pub fn call(&mut self, words: &str) -> u64 {
         let tally = self.ask(&format!("call {words}"));
         answered(&tally)
@@ -68,14 +68,14 @@ impl KeeperHost {
         error_of(&tally)
     }
 
-    /// The books, which balance.
+    /// The books; panics unless they balance.
     pub fn books(&mut self) -> Value {
         let books = self.ask("books");
         assert_eq!(books["balance"], true, "{books}");
         books
     }
 
-    /// How many instances were ever started.
+    /// Number of instances started so far.
     pub fn started(&mut self) -> u64 {
         self.books()["started"].as_u64().expect("a number")
     }
@@ -146,22 +146,22 @@ impl Stage {
         own.into_iter().chain(switches.iter().map(ToString::to_string)).collect()
     }
 
-    /// How many handshakes there were with servers that are watched.
+    /// Number of handshakes with watched servers.
     pub fn inits(&self) -> usize {
         pids_in(&self.sandbox.file("inits")).len()
     }
 
-    /// The pids of all servers that are watched, the dead ones among them, in the order of their births.
+    /// The pids of all watched servers, including dead ones, in the order of their starts.
     pub fn births(&self) -> Vec<u32> {
         pids_in(&self.sandbox.file("census"))
     }
 
-    /// How many of them lived at the same time, at most.
+    /// The highest number of watched servers alive at the same time.
     pub fn most_alive(&self) -> u32 {
         pids_in(&self.sandbox.file("census.alive")).into_iter().max().unwrap_or(0)
     }
 
-    /// Ends a host that has servers or none, and nothing of it is left.
+    /// Shuts a host down, and asserts that nothing of it is left.
     pub fn shut_down(&self, mut host: KeeperHost) {
         let books = host.ask("shutdown");
         assert_eq!((&books["live"], &books["unverified"]), (&json!(0), &json!(0)), "{books}");

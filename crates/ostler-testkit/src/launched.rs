@@ -134,7 +134,7 @@ impl Launched {
         wait_until(&what, limit, || self.try_exit())
     }
 
-    /// What it and its descendants have written to stderr so far.
+    /// The stderr of the process and its descendants so far.
     pub fn stderr(&self) -> String {
         let size = self.stderr.metadata().expect("the size of stderr").len();
         let mut bytes = vec![0; usize::try_from(size).expect("a size")];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Far beyond what anything here takes.
+/// Bound on every wait, far beyond the time that a test needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client, driven line by line.
@@ -18,7 +18,7 @@ pub struct LineClient {
 }
 
 impl LineClient {
-    /// One at these ends of two pipes.
+    /// A client at these ends of two pipes.
     pub fn new(input: PipeWriter, output: PipeReader) -> Self {
         Self { input: Some(input), lines: read(output) }
     }
@@ -26,7 +26,7 @@ impl LineClient {
     /// Sends a line.
     pub fn say(&mut self, line: &str) {
         let input = self.input.as_mut().expect("an open input");
-        input.write_all(format!("{line}\n").as_bytes()).expect("somebody who listens");
+        input.write_all(format!("{line}\n").as_bytes()).expect("a reading peer");
     }
 
     /// The next line, as it came.
@@ -34,7 +34,7 @@ impl LineClient {
         self.lines.recv_timeout(PATIENCE).expect("a line")
     }
 
-    /// Whether there is nothing to hear; what was said before has been heard.
+    /// Asserts that the peer has sent nothing else.
     pub fn assert_silence(&mut self) {
         self.say(r#"{"jsonrpc":"2.0","id":"silence?","method":"ping"}"#);
         assert_eq!(self.line(), r#"{"jsonrpc":"2.0","id":"silence?","result":{}}"#);
@@ -86,7 +86,7 @@ impl LineClient {
         self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     }
 
-    /// The whole handshake with a server that is there already.
+    /// The whole handshake with a server that runs already.
     pub fn enter(&mut self) -> Value {
         self.enter_as("test")
     }
@@ -105,7 +105,7 @@ impl LineClient {
     }
 }
 
-/// So that a test can say how long it waits for a line.
+/// Reads lines on a thread, so that a test can bound its wait for each line.
 fn read(output: PipeReader) -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel();
     let pass = move || {

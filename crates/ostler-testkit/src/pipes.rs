@@ -1,4 +1,4 @@
-//! Reading and writing pipes with a bound, without a thread that could outlive the test's interest in it.
+//! Reading and writing pipes with a bound, without a thread that could outlive the test.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -48,7 +48,7 @@ impl<R: Read + AsFd> LineReader<R> {
         Ok(Self { inner, buffer: Vec::new(), is_at_end: false })
     }
 
-    /// The next line without its newline, or what precedes the end; `None` at the end. `TimedOut` if neither comes.
+    /// The next line without its newline, or the rest before the end; `None` at the end. `TimedOut` if neither comes.
     pub(crate) fn line(&mut self, limit: Duration) -> io::Result<Option<Vec<u8>>> {
         let end = Instant::now() + limit;
         let mut seen = 0;

@@ -20,7 +20,7 @@ use crate::process::all_pids;
 use crate::stage::PATIENCE;
 use crate::{Stage, User, wait_until};
 
-/// What podman needs to know where it is not the machine's only one, and inside of a container.
+/// Podman settings for private storage, and for a run inside a container.
 const CONF: &str = r#"[containers]
 netns = "none"
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
@@ -29,7 +29,7 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 "#;
 
-/// For what podman does after a container's end.
+/// Bound on podman's cleanup after a container's end.
 const HELPERS: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -44,7 +44,7 @@ pub struct Podman {
 }
 
 impl Podman {
-    /// Books for the stage's user that have the [`IMAGE`].
+    /// Storage of the stage's user that has the [`IMAGE`].
     pub fn of(stage: &Stage) -> Self {
         let directory = tempfile::Builder::new().prefix("ostler-test-podman-").tempdir();
         let directory = directory.expect("a directory");
@@ -81,7 +81,7 @@ impl Podman {
         podman
     }
 
-    /// The environment in which a podman command finds these books.
+    /// The environment in which a podman command finds this storage.
     pub fn env(&self) -> [(&'static str, PathBuf); 4] {
         [
             ("HOME", self.path("home")),
@@ -111,12 +111,12 @@ impl Podman {
         self.strangers.push(own);
     }
 
-    /// Starts a service on these books, and returns its address.
+    /// Starts a service on this storage, and returns its address.
     pub fn serve(&mut self) -> String {
         self.serve_at(&self.path("run/service.sock"))
     }
 
-    /// The same at a place that its user can write to.
+    /// The same at a path that the user can write to.
     pub fn serve_at(&mut self, socket: &Path) -> String {
         let url = format!("unix://{}", socket.display());
         let log = File::create(self.path("log")).expect("the service's log");
@@ -146,7 +146,7 @@ impl Podman {
         command
     }
 
-    /// The containers that ostler's servers have caused, whatever their state.
+    /// The containers that ostler's servers have caused, in any state.
     pub fn containers(&self) -> Vec<String> {
         let filter = "label=ostler.instance";
         let all = self.expect(&["ps", "--all", "--quiet", "--no-trunc", "--filter", filter]);
@@ -168,7 +168,7 @@ impl Podman {
         String::from_utf8_lossy(&self.run(&words).stdout).trim().to_owned()
     }
 
-    /// What podman says of a container.
+    /// Podman's `inspect` of a container.
     pub fn inspect(&self, container: &str) -> Value {
         let mut all: Vec<Value> =
             serde_json::from_str(&self.expect(&["inspect", container])).expect("JSON");
@@ -213,7 +213,7 @@ impl Drop for Podman {
             let _ = service.wait();
         }
         self.run(&["rm", "--all", "--force", "--time", "0"]);
-        // What an unprivileged user's podman leaves behind.
+        // An unprivileged user's podman leaves these behind.
         if let User::Nobody(_) = self.user {
             let pid = read_pid(&self.path("run/libpod/tmp/pause.pid"));
             if let Some(pid) = pid.or_else(|| read_pid(&self.path("tmp/pause.pid"))) {

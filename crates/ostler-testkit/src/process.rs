@@ -27,13 +27,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// As it is now, or `None` if there is none of that pid.
+    /// The current state, or `None` if no process has that pid.
     pub fn read(pid: u32) -> Option<Self> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Self::parse(pid, &String::from_utf8_lossy(&stat))
     }
 
-    /// All that are visible.
+    /// All visible processes.
     pub fn all() -> Vec<Self> {
         all_pids().into_iter().filter_map(Self::read).collect()
     }

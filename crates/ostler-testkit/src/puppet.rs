@@ -58,7 +58,7 @@ impl Puppets {
 }
 
 impl Puppet {
-    /// The next line that it is told, as it came.
+    /// The next line of its input, unparsed.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.reader.read_line(&mut line).expect("a line");
@@ -67,7 +67,7 @@ impl Puppet {
         line
     }
 
-    /// The next message that it is told.
+    /// The next message of its input.
     pub fn message(&mut self) -> Value {
         let line = self.line();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -82,7 +82,7 @@ impl Puppet {
 
     /// Sends a line.
     pub fn say(&mut self, line: &str) {
-        self.writer.write_all(format!("{line}\n").as_bytes()).expect("somebody who listens");
+        self.writer.write_all(format!("{line}\n").as_bytes()).expect("a reading peer");
     }
 
     /// Answers a request.
@@ -102,7 +102,7 @@ impl Puppet {
         initialize
     }
 
-    /// Whether its input has ended, after what it was still told.
+    /// Whether its input ends, after the pending messages.
     pub fn has_ended(&mut self) -> bool {
         let mut line = String::new();
         matches!(self.reader.read_line(&mut line), Ok(0) | Err(_))

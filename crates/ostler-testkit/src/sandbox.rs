@@ -36,7 +36,7 @@ pub enum User {
 /// Directories, a token and a cgroup of one test. Its drop ends and removes all of it.
 #[derive(Debug)]
 pub struct Sandbox {
-    // First, so that the processes are gone before their directories.
+    // Dropped first, so that the processes are gone before their directories.
     cgroup: Cgroup,
     controllers: Option<Controllers>,
     token: Token,
@@ -125,7 +125,7 @@ impl Sandbox {
         own.map(crate::controllers::children).unwrap_or_default()
     }
 
-    /// All that was made below the test's cgroups.
+    /// All cgroups below the test's own.
     pub(crate) fn cgroups_left(&self) -> Vec<PathBuf> {
         let limits = self.controllers.iter().flat_map(Controllers::children);
         self.cgroup.children().into_iter().chain(limits).collect()
@@ -241,13 +241,13 @@ impl Sandbox {
         target
     }
 
-    /// What is left of the test at this moment.
+    /// All survivors of the test at this moment.
     pub fn survivors(&self) -> Survivors {
         Survivors::find(self)
     }
 
     /// Waits until nothing is left, and panics with the list otherwise.
-    pub fn expect_nobody_left(&self, limit: Duration) {
+    pub fn expect_no_survivors(&self, limit: Duration) {
         self.expect_none(limit, Survivors::is_none);
     }
 

@@ -108,7 +108,7 @@ impl Stage {
         command
     }
 
-    /// What a stub says of itself and its surroundings, started by `prefix`.
+    /// The `--dump` of a stub that is started by `prefix`.
     pub fn dump_of(&self, prefix: &[String]) -> Value {
         let file = self.sandbox.file("dump");
         let words = [prefix, &self.stub_words(&["--exit-at-once", "--dump"])].concat();
@@ -174,7 +174,7 @@ impl Stage {
         kill_process(pid, signal).expect("kill");
     }
 
-    /// The same for one that may have ended, and whose pid may mean another one by now.
+    /// The same for a process that may have ended and whose pid may have been reused.
     pub fn signal_if_there(&self, pid: u32, signal: Signal) {
         let target = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a pid");
         let Ok(handle) = pidfd_open(target, PidfdFlags::empty()) else { return };
@@ -193,11 +193,11 @@ impl Stage {
 
     /// Waits until nothing is left, without any help.
     pub fn expect_empty(&self) {
-        self.sandbox.expect_nobody_left(PATIENCE);
+        self.sandbox.expect_no_survivors(PATIENCE);
         self.bystanders.assert_untouched();
     }
 
-    /// No process and no cgroup is left; what a dead owner could not settle in its ledger any more is
+    /// Asserts that no process and no cgroup is left; ledger entries that a dead owner could not settle are
     /// settled by `ostler reap`.
     pub fn expect_empty_but_for_the_ledger(&self) {
         wait_until("no process and no cgroup is left", PATIENCE, || {
@@ -208,7 +208,7 @@ impl Stage {
         self.expect_empty();
     }
 
-    /// What a command of ostler prints to the stage's user. Panics if it fails.
+    /// The stdout of an ostler command as the stage's user. Panics if the command fails.
     pub fn ostler(&self, words: &[&str]) -> String {
         let output = self.try_ostler(words);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -222,7 +222,7 @@ impl Stage {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("not JSON ({error}): {text}"))
     }
 
-    /// How a command of ostler ends, and what it says.
+    /// The exit status and the output of an ostler command.
     pub fn try_ostler(&self, words: &[&str]) -> Output {
         self.command(&self.run_words()[0]).args(words).output().expect("ostler")
     }
@@ -240,8 +240,8 @@ impl Stage {
         self.guardians().into_iter().filter(is_its).collect()
     }
 
-    /// Ends an owner and its guardians so that none of them can react to the other's death: what
-    /// its servers have caused is left to the next sweep.
+    /// Ends an owner and its guardians so that none of them can react to the other's death: the processes that
+    /// its servers have caused are left to the next sweep.
     pub fn abandon(&self, owner: &mut Launched) {
         let all: Vec<u32> =
             std::iter::once(owner.pid()).chain(self.guardians_of(owner.pid())).collect();

@@ -21,7 +21,7 @@ pub struct Survivor {
     pub has_token: bool,
 }
 
-/// All that is left of a test at one moment.
+/// Everything that is left of a test at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survivors {
     /// The living processes, stopped ones among them.
@@ -50,7 +50,7 @@ impl Survivors {
         }
     }
 
-    /// Whether there is nothing of any kind.
+    /// Whether nothing is left.
     pub fn is_none(&self) -> bool {
         self.has_no_process() && self.cgroups.is_empty() && self.files.is_empty()
     }

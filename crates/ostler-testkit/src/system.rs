@@ -20,7 +20,7 @@ pub struct System {
 }
 
 impl System {
-    /// Those of the sandbox in this directory.
+    /// The directories of the sandbox at this path.
     pub(crate) fn of(sandbox: &Path) -> Self {
         let system = Self { sandbox: sandbox.to_owned() };
         for (path, mode) in [(system.tmp(), 0o1777), (system.root().join("run/user"), 0o755)] {
@@ -34,7 +34,7 @@ impl System {
         self.sandbox.join("system")
     }
 
-    /// What its programs see as `/tmp`.
+    /// Directory that its programs see as `/tmp`.
     pub fn tmp(&self) -> PathBuf {
         self.root().join("tmp")
     }
@@ -48,7 +48,7 @@ impl System {
         path
     }
 
-    /// The words in front of a program that shall see them.
+    /// The command prefix that makes a program see them.
     pub(crate) fn prefix(&self) -> Vec<OsString> {
         let words = ["unshare", "--mount", "--", "/bin/sh", "-c", MOUNT].map(OsString::from);
         words.into_iter().chain([self.root().into(), self.sandbox.clone().into()]).collect()

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// What a probe can answer: a `bool`, or an `Option` whose content is what was waited for.
+/// Result of a probe: a `bool`, or an `Option` whose content the wait returns.
 pub trait Outcome {
-    /// What the wait returns.
+    /// The value that the wait returns.
     type Value;
 
     /// The value, if the condition holds.

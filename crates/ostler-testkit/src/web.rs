@@ -79,7 +79,7 @@ impl Web {
         self
     }
 
-    /// Opens a session, and says that it is ready. The same in that session.
+    /// Opens a session with a complete handshake, and returns a client in that session.
     #[must_use]
     pub fn enter(&self) -> Self {
         self.enter_with("2025-11-25", &json!({}))
@@ -94,7 +94,7 @@ impl Web {
         inside
     }
 
-    /// The same in the session that this answer has opened.
+    /// The same client in the session that this response opened.
     #[must_use]
     pub fn welcome(&self, mut reply: Reply) -> Self {
         let id = reply.header("mcp-session-id").map(ToOwned::to_owned);
@@ -108,7 +108,7 @@ impl Web {
         &self.headers["Mcp-Session-Id"]
     }
 
-    /// Sends a request, and reads the head of the answer.
+    /// Sends a request, and reads the head of the response.
     pub fn send(&self, method: &str, body: &str) -> Reply {
         Reply::read(self.begin(method, body)).expect("an answer")
     }
@@ -116,19 +116,19 @@ impl Web {
     /// Sends a request.
     pub fn begin(&self, method: &str, body: &str) -> TcpStream {
         let mut stream = self.connect();
-        stream.write_all(self.text(method, body).as_bytes()).expect("somebody who listens");
+        stream.write_all(self.text(method, body).as_bytes()).expect("a reading peer");
         stream
     }
 
     /// Opens a connection without sending anything.
     pub fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).expect("somebody who listens");
+        let stream = TcpStream::connect(self.address).expect("a listening gateway");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
         stream.set_nodelay(true).expect("no delay");
         stream
     }
 
-    /// A request as it is written.
+    /// Text of a request.
     pub fn text(&self, method: &str, body: &str) -> String {
         let headers = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
         let (path, length) = (&self.path, body.len());
@@ -165,12 +165,12 @@ pub fn hello(version: &str, capabilities: &Value) -> String {
     request(&json!(0), "initialize", &params)
 }
 
-/// Where a gateway that has said this listens, if it has said so.
+/// Address in the output of a gateway that listens on HTTP.
 pub fn address_in(said: &str) -> Option<SocketAddr> {
     said.split("://").nth(1)?.split('/').next()?.parse().ok()
 }
 
-/// A request as it is written.
+/// Text of a request.
 pub fn request(id: &Value, method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
 }
@@ -226,7 +226,7 @@ impl Reply {
         message
     }
 
-    /// The next event with data; none at the end.
+    /// The next event with data; `None` at the end.
     pub fn said(&mut self) -> Option<Event> {
         loop {
             let event = self.event()?;
@@ -236,7 +236,7 @@ impl Reply {
         }
     }
 
-    /// The next event, whether or not it says anything; none at the end.
+    /// The next event, with or without data; `None` at the end.
     pub fn event(&mut self) -> Option<Event> {
         loop {
             if let Some(end) = self.text.windows(2).position(|two| two == b"\n\n") {
@@ -261,7 +261,7 @@ impl Reply {
         self.connection.into_inner()
     }
 
-    /// Reads some more. Whether there was any.
+    /// Reads more bytes. Returns whether there were any.
     fn more(&mut self) -> io::Result<bool> {
         let length = match self.rest {
             Rest::Exactly(length) => length,

@@ -1,4 +1,4 @@
-//! Bystanders notice what is done to them.
+//! Bystanders detect signals and other interference.
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 #[test]
-fn they_are_untouched_by_a_test_that_ends_only_its_own() {
+fn bystanders_are_untouched_by_a_test_that_ends_only_its_own_processes() {
     let sandbox = Sandbox::new();
     let bystanders = Bystanders::start_with(&sandbox, User::Root, &["--ignore-eof"]);
     assert!(sandbox.survivors().is_none(), "they are no survivors: {}", sandbox.survivors());
@@ -28,7 +28,7 @@ fn they_are_untouched_by_a_test_that_ends_only_its_own() {
 }
 
 #[test]
-fn they_stand_where_they_should() {
+fn bystanders_are_placed_in_their_groups_and_cgroups() {
     let sandbox = Sandbox::new();
     let bystanders = Bystanders::start(&sandbox, sandbox.nobody());
     let all: Vec<Process> =
@@ -67,7 +67,7 @@ fn a_stop_is_noticed() {
 
 #[test]
 #[should_panic(expected = "bystanders were touched")]
-fn the_assertion_fails_for_a_dead_one() {
+fn the_assertion_fails_for_a_dead_bystander() {
     let sandbox = Sandbox::new();
     let bystanders = Bystanders::start(&sandbox, User::Root);
     let pid = bystanders.pids()[0];
@@ -77,7 +77,7 @@ fn the_assertion_fails_for_a_dead_one() {
 }
 
 #[test]
-fn they_end_with_their_owner() {
+fn bystanders_end_with_their_owner() {
     let sandbox = Sandbox::new();
     let bystanders =
         Bystanders::start_with(&sandbox, User::Root, &["--ignore-eof", "--ignore-term"]);

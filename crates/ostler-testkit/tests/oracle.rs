@@ -1,4 +1,4 @@
-//! The oracle finds what is planted, and nothing else.
+//! The oracle finds every planted process, and nothing else.
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 use std::collections::BTreeSet;
@@ -150,7 +150,7 @@ fn orphans_that_die_leave_nothing_of_the_test() {
     sandbox.wait_ready(LIMIT);
     assert_eq!(sandbox.pids().len(), 3);
     wait_until("the orphans have died", LIMIT, || sandbox.survivors().pids() == [stub.pid()]);
-    assert!(zombies_of(stub.pid()).is_empty(), "they were adopted by somebody else");
+    assert!(zombies_of(stub.pid()).is_empty(), "another process adopted them");
 }
 
 #[test]
@@ -197,14 +197,14 @@ fn a_process_in_a_cgroup_below_is_found() {
 
 #[test]
 #[should_panic(expected = "(ostler-stub) state ")]
-fn the_expectation_names_who_is_left() {
+fn the_failure_message_names_the_remaining_process() {
     let sandbox = Sandbox::new();
     leave_behind(&sandbox, &["--child"]);
-    sandbox.expect_nobody_left(Duration::from_millis(50));
+    sandbox.expect_no_survivors(Duration::from_millis(50));
 }
 
 #[test]
 #[should_panic(expected = "not within 20ms: the impossible")]
-fn a_wait_names_what_did_not_come() {
+fn a_timed_out_wait_names_its_condition() {
     wait_until("the impossible", Duration::from_millis(20), || None::<()>);
 }

@@ -1,4 +1,4 @@
-//! A sandbox is a world of its own, and leaves nothing.
+//! Sandboxes are isolated and leave nothing behind.
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 use std::fs;

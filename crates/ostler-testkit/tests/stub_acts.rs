@@ -103,7 +103,7 @@ fn a_group_is_killed_only_inside_of_a_sandbox() {
     let mut command = sandbox.stub();
     let mut stub = run(command.args(["--kill-group", "--child"]).process_group(0));
     assert_eq!(stub.wait_exit(LIMIT).signal(), Some(9));
-    sandbox.expect_nobody_left(LIMIT);
+    sandbox.expect_no_survivors(LIMIT);
 }
 
 #[test]

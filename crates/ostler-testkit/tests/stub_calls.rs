@@ -1,4 +1,4 @@
-//! What the stub does when the arguments of a call ask for it, and what it notes about itself.
+//! Behaviours of the stub that call arguments request, and its reports.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// For what must not come.
+/// Time to watch for messages that must not come.
 const SHORT: Duration = Duration::from_millis(100);
 
 fn start(sandbox: &Sandbox, switches: &[&str]) -> Launched {
@@ -58,7 +58,7 @@ fn it_answers_never_or_when_it_may_or_exits() {
 }
 
 #[test]
-fn it_goes_on_after_the_answer_and_reads_no_more() {
+fn it_keeps_writing_after_the_response_and_stops_reading() {
     let sandbox = Sandbox::new();
     let mut stub = start(&sandbox, &[]);
     call(&mut stub, &json!({"notifications": 3, "everyMs": 1, "deaf": true}));
@@ -83,7 +83,7 @@ fn it_says_that_its_tools_have_changed_or_that_it_makes_progress() {
 }
 
 #[test]
-fn it_counts_handshakes_and_those_that_live_at_its_birth() {
+fn it_counts_handshakes_and_instances_alive_at_its_start() {
     let sandbox = Sandbox::new();
     let (inits, census) = (sandbox.file("inits"), sandbox.file("census"));
     let command = |sandbox: &Sandbox| {

@@ -1,4 +1,4 @@
-//! What the stub starts.
+//! Descendants of the stub.
 #![expect(clippy::unwrap_used, reason = "a test fails where it stands")]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! How the stub talks, and how it stops talking.
+//! The stub's protocol, and how it ends.
 
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
@@ -8,7 +8,7 @@ use ostler_testkit::{Launched, Sandbox, cpu_ticks_of, wait_until};
 use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// For what must not come; it only has to be long enough to notice a wrong stub now and then.
+/// Time to watch for messages that must not come; a wrong stub is caught at least sometimes.
 const SHORT: Duration = Duration::from_millis(200);
 
 fn start(sandbox: &Sandbox, switches: &[&str]) -> Launched {
@@ -110,7 +110,7 @@ fn it_ends_itself_when_its_lifetime_is_over() {
     let mut stub =
         start(&sandbox, &["--ignore-eof", "--hop-ms", "5", "--child", "--lifetime", "1"]);
     assert_eq!(stub.wait_exit(LIMIT).signal(), Some(14));
-    sandbox.expect_nobody_left(LIMIT);
+    sandbox.expect_no_survivors(LIMIT);
 }
 
 #[test]

@@ -100,8 +100,8 @@ impl Post {
     /// Sends the launch order, after the intent was recorded. From here on the server ends with its owner, whatever
     /// happens to the [`Fence`].
     pub(crate) fn start(mut self, order: StartOrder) -> Result<Fence, StartError> {
-        let nobody = || StartError::Control(io::ErrorKind::NotConnected.into());
-        let mut guardian = self.guardian.take().ok_or_else(nobody)?;
+        let no_guardian = || StartError::Control(io::ErrorKind::NotConnected.into());
+        let mut guardian = self.guardian.take().ok_or_else(no_guardian)?;
         if let Some(error) = self.found.no_door.take() {
             guardian.dismiss();
             return Err(StartError::Door(error));

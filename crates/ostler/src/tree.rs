@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_ends_with_what_ignores_term_and_what_left_its_session() {
+    fn a_tree_ends_with_processes_that_ignore_term_or_left_its_session() {
         let (mut child, root) =
             start("trap '' TERM; setsid sleep 600 & sleep 600 & wait; wait; wait");
         let below = wait_for_children(&root, 2);

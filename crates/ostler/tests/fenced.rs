@@ -64,7 +64,7 @@ fenced! { processes:
     its_pipe_carries_bytes_both_ways
     it_leaves_when_its_input_ends
     a_stubborn_one_is_ended_with_proof
-    what_cannot_be_started_is_refused
+    a_missing_program_is_refused
     dropping_it_ends_it
     its_end_wakes_a_poll
     l55_a_server_that_has_gone_breaks_only_its_own_pipe
@@ -122,7 +122,7 @@ fn a_stubborn_one_is_ended_with_proof(of: &Candidate, owner: &Owner) {
     assert_eq!(pipe.stdout.read(&mut [0; 1]).unwrap(), 0);
 }
 
-fn what_cannot_be_started_is_refused(of: &Candidate, owner: &Owner) {
+fn a_missing_program_is_refused(of: &Candidate, owner: &Owner) {
     let (mut instance, _pipe) = start(of, owner, &of.missing);
     let event = instance.wait_event(PATIENCE).unwrap();
     assert!(matches!(event, Some(Event::Refused(Refusal::NotFound { .. }))), "{event:?}");

@@ -144,7 +144,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn s11_l35_a_caller_that_times_out_is_told_who_holds_the_slots(stage) {
+    fn s11_l35_a_timeout_names_the_holders_of_the_slots(stage) {
         let mut host = stage.keeper_host(&config(&stage, "agent", &json!({"instances": 2, "queueMs": 100})));
         for name in ["ann", "bob", "cid"] {
             host.ask(&format!("session {name} --agent {name}"));

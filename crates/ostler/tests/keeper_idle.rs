@@ -28,7 +28,7 @@ fn let_the_idle_limit_pass(host: &mut KeeperHost) {
 }
 
 fn expect_gone(stage: &Stage, host: &mut KeeperHost) {
-    wait_until("what nobody uses has gone", PATIENCE, || host.books()["live"] == 0);
+    wait_until("the idle instances are gone", PATIENCE, || host.books()["live"] == 0);
     stage.assert_servers(host, 0);
     let events = host.ask("events").to_string();
     assert!(events.contains("Stopping(Idle)"), "{events}");

@@ -14,7 +14,7 @@ fn one(stage: &Stage, share: &str) -> Value {
     json!({"servers": {"a": {"switches": stage.watched(&[]), "share": share}}})
 }
 
-fn whose(host: &mut KeeperHost, server: &str) -> Vec<String> {
+fn owners_of(host: &mut KeeperHost, server: &str) -> Vec<String> {
     let views = host.instances(server);
     views.iter().map(|view| view["whose"].as_str().unwrap_or_default().to_owned()).collect()
 }
@@ -57,9 +57,9 @@ rows! {
                 host.call(&format!("{session} {server} --times 2"));
             }
         }
-        assert_eq!(whose(&mut host, "all"), ["all"]);
-        assert_eq!(whose(&mut host, "agent"), ["agent ann", "agent bob"]);
-        let sessions = whose(&mut host, "session");
+        assert_eq!(owners_of(&mut host, "all"), ["all"]);
+        assert_eq!(owners_of(&mut host, "agent"), ["agent ann", "agent bob"]);
+        let sessions = owners_of(&mut host, "session");
         assert_eq!(sessions.len(), 3);
         assert!(sessions.iter().all(|whose| whose.starts_with("session ")), "{sessions:?}");
         // Each call had its own instance, which stopped with the call.
@@ -124,7 +124,7 @@ rows! {
         stage.shut_down(host);
     }
 
-    fn the_keeper_says_on_whose_behalf_a_process_exists(stage) {
+    fn the_keeper_names_the_agent_that_a_process_runs_for(stage) {
         let mut host = stage.keeper_host(&json!({"servers": {
             "a": {"switches": ["--setsid-child", "--double-fork", "--pid-file", stage.sandbox.file("pids")]},
             "b": {},

@@ -39,7 +39,7 @@ rows! {
         assert!(host.obey("stop").starts_with("gone: 4 "));
     }
 
-    fn l46_a_host_that_waits_for_everything_does_not_disturb(stage) {
+    fn l46_a_host_that_reaps_every_child_does_not_interfere(stage) {
         let mut host = stage.host(4, &["--setsid-child", "--ignore-term --child"], &["--steal-children"]);
         assert!(host.obey("stop").starts_with("gone: 4 "));
     }

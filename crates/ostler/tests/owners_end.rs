@@ -102,7 +102,7 @@ rows! {
         end_by(&stage, &mut host, "exit");
     }
 
-    fn f7_a_stranger_holds_the_control_sockets_of_a_killed_owner(stage) {
+    fn f7_an_unrelated_process_holds_the_control_sockets_of_a_killed_owner(stage) {
         let mut host = stage.host(4, &RUDE, &[]);
         host.obey("leak-control");
         host.0.signal(Signal::STOP);

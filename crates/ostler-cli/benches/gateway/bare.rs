@@ -1,4 +1,4 @@
-//! An HTTP server with nothing behind it: what HTTP itself costs.
+//! Minimal HTTP server with a fixed response: the cost of HTTP alone.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use tokio::runtime::Builder;
 
 use crate::Result;
 
-/// As many threads as the gateway has here.
+/// Number of threads, the same as the gateway's.
 const THREADS: usize = 2;
 const ANSWER: &str =
     r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello"}]}}"#;
 
-/// Starts one, which ends with this process. Where it is.
+/// Starts the server, which ends with this process, and returns its address.
 pub(crate) fn start() -> Result<SocketAddr> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
@@ -46,7 +46,7 @@ pub(crate) fn start() -> Result<SocketAddr> {
 async fn answer(
     request: Request<Incoming>,
 ) -> std::result::Result<Response<Full<Bytes>>, Infallible> {
-    // It reads what it is asked, as any server has to.
+    // Any server has to read the body.
     let _ = request.into_body().collect().await;
     let mut response = Response::new(Full::from(ANSWER));
     let session = hyper::header::HeaderValue::from_static("bare");

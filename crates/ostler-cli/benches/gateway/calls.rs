@@ -13,22 +13,22 @@ use crate::load::{Caller, Load};
 use crate::test_gateway::{TestGateway, direct};
 use crate::web::Web;
 
-/// The number of clients that goals are about, if they don't say another.
+/// Number of clients in most goals.
 const GOAL_AT: usize = 10;
 
-/// How clients reach the gateway, and what it may cost them.
+/// Transport of the clients, with its goals.
 struct Way {
     title: &'static str,
     reached: &'static str,
-    /// What the columns are called.
+    /// Column titles.
     header: [&'static str; 8],
-    /// How many instances there are then.
+    /// Expected number of instances.
     instances: u32,
-    /// How many times the calls per second direct pipes may have.
+    /// Highest ratio of calls per second on direct pipes to calls per second here.
     share: Option<(&'static str, f64)>,
-    /// In microseconds, for so many clients.
+    /// Highest added latency in microseconds, and the number of clients.
     added: Option<(&'static str, f64, usize)>,
-    /// In microseconds.
+    /// Highest p99 in microseconds.
     slowest: Option<(&'static str, f64)>,
 }
 
@@ -66,7 +66,7 @@ const HTTP: Way = Way {
 
 const BARE: Way = Way {
     title: "Calls on HTTP with nothing behind it",
-    reached: "to an HTTP server that gives everybody the same answer",
+    reached: "to an HTTP server with a fixed response",
     header: [
         "clients",
         "calls/s direct",
@@ -93,7 +93,7 @@ pub(crate) fn on_http(effort: Effort) -> Result<Table> {
 
 pub(crate) fn on_bare_http(effort: Effort) -> Result<Table> {
     let address = bare::start()?;
-    at_once(effort, &BARE, |_| Web::meet(address, "nobody asks for it"))
+    at_once(effort, &BARE, |_| Web::meet(address, "unused"))
 }
 
 fn at_once<C: Caller>(
@@ -154,7 +154,7 @@ fn compare<C: Caller>(
     let test_gateway = TestGateway::open(r#""share":"all","maxInstances":1"#)?;
     let mut shared = (0..count).map(|_| client(&test_gateway)).collect::<Result<Vec<_>>>()?;
     let mut alone = (0..count).map(|_| Client::meet(&mut direct())).collect::<Result<Vec<_>>>()?;
-    // The first calls start things, and are not counted.
+    // The first calls start servers and are not counted.
     Load::default().add(&mut shared, time)?;
     Load::default().add(&mut alone, time)?;
     let (mut direct, mut gateway) = (Load::default(), Load::default());

@@ -1,4 +1,4 @@
-//! A client: two pipes to a server, or to a gateway.
+//! Client on a pair of pipes, to a server or to a gateway.
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,7 +9,7 @@ use crate::load::{Caller, Turns};
 
 pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-/// More than any answer here.
+/// Larger than any response, in bytes.
 const CHUNK: usize = 4 << 10;
 
 pub(crate) struct Client {
@@ -21,15 +21,15 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Starts a command, and says nothing to it yet.
+    /// Starts a command without a handshake.
     pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
-        let output = child.stdout.take().ok_or("it has no output")?;
+        let output = child.stdout.take().ok_or("the command has no stdout")?;
         Ok(Self { child, input, output, heard: Vec::new(), turns: Turns::new() })
     }
 
-    /// The same, after its handshake.
+    /// Starts a command and does the handshake.
     pub(crate) fn meet(command: &mut Command) -> Result<Self> {
         let mut client = Self::start(command)?;
         client.shake_hands()?;
@@ -42,7 +42,7 @@ impl Client {
         self.say(INITIALIZED)
     }
 
-    /// Waits for a whole line.
+    /// Waits for a complete line.
     fn hear(&mut self) -> Result<()> {
         while !self.has_heard()? {}
         Ok(())
@@ -57,7 +57,7 @@ impl AsFd for Client {
 
 impl Caller for Client {
     fn say(&mut self, line: &str) -> Result<()> {
-        let input = self.input.as_mut().ok_or("its input is closed")?;
+        let input = self.input.as_mut().ok_or("its stdin is closed")?;
         Ok(input.write_all(format!("{line}\n").as_bytes())?)
     }
 
@@ -71,7 +71,7 @@ impl Caller for Client {
         let read = self.output.read(&mut self.heard[before..])?;
         self.heard.truncate(before + read);
         if read == 0 {
-            return Err("it has ended".into());
+            return Err("the command has ended".into());
         }
         if !self.heard.ends_with(b"\n") {
             return Ok(false);
@@ -79,7 +79,7 @@ impl Caller for Client {
         let is_answer = !self.heard.windows(8).any(|part| part == b"\"error\":");
         let text = String::from_utf8_lossy(&self.heard).into_owned();
         self.heard.clear();
-        if is_answer { Ok(true) } else { Err(format!("it refused: {text}").into()) }
+        if is_answer { Ok(true) } else { Err(format!("error response: {text}").into()) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The first call of a server that does not run.
+//! First call to a server that does not run.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use crate::client::Client;
 use crate::load::Caller;
 use crate::test_gateway::{TestGateway, direct};
 
-/// In milliseconds.
+/// Goal, in milliseconds.
 const GOAL: f64 = 5.0;
-/// So that whatever ended before has ended.
+/// Pause in which the instance of the previous round ends.
 const REST: Duration = Duration::from_millis(100);
 
 pub(crate) fn first_call(effort: Effort) -> Result<Table> {

@@ -1,4 +1,4 @@
-//! Clients that call one after the other, all at once.
+//! Load: many clients at once, each with one call in flight.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -7,33 +7,33 @@ use rustix::event::epoll;
 
 use crate::Result;
 
-/// What clients have got out of a server.
+/// Calls that clients have made.
 #[derive(Default)]
 pub(crate) struct Load {
     calls: u32,
     time: Duration,
-    /// Of each call, in microseconds.
+    /// Latency of each call, in microseconds.
     pub(crate) latencies: Vec<f64>,
 }
 
-/// Somebody who calls, and waits for the answer.
+/// A client under load.
 pub(crate) trait Caller: AsFd {
-    /// Says something, and does not wait for an answer.
+    /// Sends a message without waiting for a response.
     fn say(&mut self, line: &str) -> Result<()>;
 
-    /// Its calls.
+    /// Its call counter.
     fn turns(&mut self) -> &mut Turns;
 
-    /// Asks for an echo, and does not wait for it.
+    /// Sends a call of `echo` without waiting for the response.
     fn begin(&mut self) -> Result<()> {
         let id = self.turns().next();
         self.say(&echo(id))
     }
 
-    /// Reads once. Whether the answer is complete.
+    /// Reads once. Returns whether the response is complete.
     fn has_heard(&mut self) -> Result<bool>;
 
-    /// One call and its answer.
+    /// Makes one call and waits for the response.
     fn call(&mut self) -> Result<()> {
         self.begin()?;
         while !self.has_heard()? {}
@@ -41,10 +41,10 @@ pub(crate) trait Caller: AsFd {
     }
 }
 
-/// The calls of one client.
+/// Call counter of one client.
 pub(crate) struct Turns {
     last: u64,
-    /// When the last was begun.
+    /// Start of the last call.
     since: Instant,
 }
 
@@ -53,7 +53,7 @@ impl Turns {
         Self { last: 0, since: Instant::now() }
     }
 
-    /// The id of the next, which begins now.
+    /// Id of the next call, which begins now.
     fn next(&mut self) -> u64 {
         self.last += 1;
         self.since = Instant::now();
@@ -61,7 +61,7 @@ impl Turns {
     }
 }
 
-/// A call of the tool that is measured.
+/// Request that calls the measured tool.
 fn echo(id: u64) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo","arguments":{{"message":"hello"}}}}}}"#
@@ -69,7 +69,7 @@ fn echo(id: u64) -> String {
 }
 
 impl Load {
-    /// Each client has one call in flight for so long.
+    /// Keeps one call of each client in flight for this long.
     pub(crate) fn add<C: Caller>(&mut self, clients: &mut [C], time: Duration) -> Result<()> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for (index, client) in clients.iter().enumerate() {

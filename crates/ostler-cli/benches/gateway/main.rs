@@ -1,20 +1,22 @@
-//! What a gateway costs its clients, against a pipe of their own to the same server.
+//! Cost of the gateway, compared with a direct pipe to the same server, or with another build of the gateway.
 //!
 //! ```text
 //! cargo build --release -p ostler-cli
 //! cargo bench -p ostler-cli --bench gateway -- [NAME...] [--quick]
+//! OSTLER_BENCH_BEFORE=path/to/other/ostler cargo bench -p ostler-cli --bench gateway -- before
 //! ```
 //!
-//! Tables go to stdout as Markdown, progress to stderr. Nothing is asserted about time: a goal that
-//! is missed is reported as such. What is compared is measured in turns within one run, so that
-//! whatever else the machine does hits both sides alike.
+//! Tables go to stdout as Markdown, progress to stderr. No run fails because of a time: missed goals are listed as
+//! missed. Things that are compared are measured in turns within one run, so that other load on the machine affects
+//! both alike.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "tables and progress are what a benchmark is run for"
+    reason = "a benchmark prints tables and progress"
 )]
 
 mod bare;
+mod before;
 mod calls;
 mod client;
 mod cold;
@@ -37,14 +39,17 @@ enum Benchmark {
     Bare,
     Memory,
     Cold,
+    /// Another build of the gateway, if `OSTLER_BENCH_BEFORE` names one.
+    Before,
 }
 
-const ALL: [(Benchmark, &str); 5] = [
+const ALL: [(Benchmark, &str); 6] = [
     (Benchmark::Calls, "calls"),
     (Benchmark::Http, "http"),
     (Benchmark::Bare, "bare"),
     (Benchmark::Memory, "memory"),
     (Benchmark::Cold, "cold"),
+    (Benchmark::Before, "before"),
 ];
 
 fn main() -> ExitCode {
@@ -76,6 +81,10 @@ fn run(benchmarks: &[Benchmark], effort: Effort) -> Result<()> {
             Benchmark::Bare => calls::on_bare_http(effort)?,
             Benchmark::Memory => memory::of_clients(effort)?,
             Benchmark::Cold => cold::first_call(effort)?,
+            Benchmark::Before => match std::env::var_os("OSTLER_BENCH_BEFORE") {
+                Some(program) => before::compare(program.as_ref(), effort)?,
+                None => continue,
+            },
         };
         println!("{table}");
     }

@@ -1,4 +1,4 @@
-//! What a gateway keeps in memory.
+//! Memory of a gateway.
 
 use ostler_testkit::measure::table::Table;
 use ostler_testkit::measure::{Effort, machine};
@@ -14,9 +14,9 @@ const CLIENT_GOAL: f64 = 24.0;
 
 pub(crate) fn of_clients(effort: Effort) -> Result<Table> {
     let counts: &[u32] = effort.choose(&[10, 100, 1000], &[10]);
-    let what = "Resident memory of a gateway that nobody uses, with one client whose call has started the server, \
-                and what that many further clients add that have made one call each and are idle: on pipes, and \
-                on HTTP, where each keeps its connection."
+    let what = "Resident memory of an idle gateway, with one client whose call has started the server, and with further \
+                clients that have made one call each and are idle: on pipes, and on HTTP, where each keeps its \
+                connection."
         .to_owned();
     let header = [
         "further clients",
@@ -42,7 +42,7 @@ pub(crate) fn of_clients(effort: Effort) -> Result<Table> {
     Ok(table)
 }
 
-/// Idle, with one, with all, for each, and the number of threads.
+/// Resident memory when idle, with one client, with all, and per client; and the number of threads.
 fn measure<C: Caller>(count: u32, client: impl Fn(&TestGateway) -> Result<C>) -> Result<[f64; 5]> {
     let test_gateway = TestGateway::open(r#""share":"all","maxInstances":1"#)?;
     let idle = kib(rss_of(test_gateway.pid()))?;

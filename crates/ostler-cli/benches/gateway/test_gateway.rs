@@ -1,6 +1,7 @@
-//! A gateway with a configuration and a state that are nobody else's.
+//! A gateway with a configuration and a state directory of its own.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,17 +12,18 @@ use crate::Result;
 use crate::client::Client;
 use crate::web::Web;
 
-/// Far beyond what anything here takes, so that a hang is an error and not a hang.
+/// Longest wait for the gateway's start; far longer than it takes.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 const TOKEN: &str = "token-of-the-benchmark";
 
 pub(crate) struct TestGateway {
+    program: PathBuf,
     directory: TempDir,
     gateway: Child,
 }
 
-/// The server that everything is measured with, as the client of its own pipe.
+/// Command of the server that all benchmarks call.
 pub(crate) fn direct() -> Command {
     let mut command = Command::new(binary("ostler"));
     command.arg("example-server");
@@ -29,20 +31,25 @@ pub(crate) fn direct() -> Command {
 }
 
 impl TestGateway {
-    /// A gateway whose only server is used as `keys` say.
+    /// Starts a gateway of this build, whose only server has these keys in its configuration.
     pub(crate) fn open(keys: &str) -> Result<Self> {
+        Self::of(&binary("ostler"), keys)
+    }
+
+    /// Starts a gateway of another build, with the server of this build.
+    pub(crate) fn of(program: &Path, keys: &str) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let ostler = binary("ostler");
-        let ostler = ostler.to_str().ok_or("a path that is no text")?;
+        let ostler = ostler.to_str().ok_or("the path is not UTF-8")?;
         let text = format!(
             r#"{{"mcpServers":{{"echo":{{"command":{ostler:?},"args":["example-server"],{keys}}}}}}}"#
         );
         fs::write(directory.path().join("ostler.json"), text)?;
         let said = fs::File::create(directory.path().join("said"))?;
-        let mut serve = ostler_in(&directory, "serve");
+        let mut serve = ostler_in(program, &directory, "serve");
         serve.args(["--listen", "127.0.0.1:0"]).env("OSTLER_TOKEN", TOKEN);
         let gateway = serve.stdin(Stdio::null()).stderr(said).spawn()?;
-        let test_gateway = Self { directory, gateway };
+        let test_gateway = Self { program: program.to_owned(), directory, gateway };
         let begin = Instant::now();
         while !test_gateway
             .command("sessions")
@@ -60,19 +67,19 @@ impl TestGateway {
     }
 
     pub(crate) fn command(&self, word: &str) -> Command {
-        ostler_in(&self.directory, word)
+        ostler_in(&self.program, &self.directory, word)
     }
 
-    /// A client of its server, after its handshake.
+    /// A client on pipes, after its handshake.
     pub(crate) fn client(&self) -> Result<Client> {
         Client::meet(self.command("connect").arg("echo"))
     }
 
-    /// A client of its server on HTTP, after its handshake.
+    /// A client on HTTP, after its handshake.
     pub(crate) fn web(&self) -> Result<Web> {
         let said = fs::read_to_string(self.directory.path().join("said"))?;
-        let rest = said.split("http://").nth(1).ok_or("it does not listen")?;
-        let address = rest.split('/').next().ok_or("it does not listen")?;
+        let rest = said.split("http://").nth(1).ok_or("the gateway does not listen")?;
+        let address = rest.split('/').next().ok_or("the gateway does not listen")?;
         Web::meet(address.parse()?, TOKEN)
     }
 
@@ -80,7 +87,7 @@ impl TestGateway {
         self.gateway.id()
     }
 
-    /// How many instances there are.
+    /// Number of running instances.
     pub(crate) fn instances(&self) -> Result<u32> {
         let shown = self.command("ps").arg("--json").output()?.stdout;
         let rows: Vec<serde_json::Value> = serde_json::from_slice(&shown)?;
@@ -88,8 +95,8 @@ impl TestGateway {
     }
 }
 
-fn ostler_in(directory: &TempDir, word: &str) -> Command {
-    let mut command = Command::new(binary("ostler"));
+fn ostler_in(program: &Path, directory: &TempDir, word: &str) -> Command {
+    let mut command = Command::new(program);
     let place = directory.path();
     command.arg(word).current_dir(place);
     command.env("OSTLER_CONFIG", place.join("ostler.json"));

@@ -1,4 +1,4 @@
-//! A client on HTTP: one connection that is kept, in a session of its own.
+//! Client on HTTP: one kept-alive connection with its own MCP session.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,19 +8,19 @@ use crate::Result;
 use crate::client::{INITIALIZE, INITIALIZED};
 use crate::load::{Caller, Turns};
 
-/// More than any answer here.
+/// Larger than any response, in bytes.
 const CHUNK: usize = 4 << 10;
 
 pub(crate) struct Web {
     stream: TcpStream,
-    /// All of a request before its length.
+    /// Request head, without the length.
     head: String,
     heard: Vec<u8>,
     turns: Turns,
 }
 
 impl Web {
-    /// A client of the server `echo`, after its handshake.
+    /// Connects to the server `echo` and does the handshake.
     pub(crate) fn meet(address: SocketAddr, token: &str) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -31,7 +31,11 @@ impl Web {
         let mut web = Self { stream, head, heard: Vec::new(), turns: Turns::new() };
         let welcome = web.ask(INITIALIZE)?;
         let header = welcome.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
-        web.head = format!("{}Mcp-Session-Id: {}\r\n", web.head, header.ok_or("no session")?);
+        web.head = format!(
+            "{}Mcp-Session-Id: {}\r\n",
+            web.head,
+            header.ok_or("the response has no session id")?
+        );
         web.ask(INITIALIZED)?;
         Ok(web)
     }
@@ -45,14 +49,14 @@ impl Web {
         }
     }
 
-    /// Reads once. An answer, if it is complete.
+    /// Reads once. Returns the response if it is complete.
     fn read(&mut self) -> Result<Option<String>> {
         let before = self.heard.len();
         self.heard.resize(before + CHUNK, 0);
         let read = self.stream.read(&mut self.heard[before..])?;
         self.heard.truncate(before + read);
         if read == 0 {
-            return Err("it has ended".into());
+            return Err("the gateway has closed the connection".into());
         }
         let text = std::str::from_utf8(&self.heard)?;
         let Some(end) = text.find("\r\n\r\n") else { return Ok(None) };
@@ -62,7 +66,7 @@ impl Web {
             return Ok(None);
         }
         if !text.starts_with("HTTP/1.1 20") || text.contains("\"error\":") {
-            return Err(format!("it refused: {text}").into());
+            return Err(format!("error response: {text}").into());
         }
         let text = text.to_owned();
         self.heard.clear();

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn text_that_is_not_an_id_is_refused() {
         for text in [
             "", "p", "4711", "p4711", "p-1", "p4711-", "p4711-A", "c12", "node", "p1-1 ", "x1-1",
             "*",

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_known_by_the_name_of_what_runs() {
+    fn a_server_is_named_after_its_package_or_program() {
         for (line, name) in [
             (
                 "npx|-y|@modelcontextprotocol/server-everything@2025.11.25",

@@ -81,7 +81,7 @@ fn a_server_that_no_client_can_reach_is_an_orphan() {
 }
 
 #[test]
-fn whatever_may_still_be_used_is_innocent() {
+fn a_server_that_may_still_be_used_is_not_a_finding() {
     assert_innocent("another user's", |one| one.is_ours = false);
     assert_innocent("a zombie", |one| one.is_zombie = true);
     assert_innocent("of another name", |one| one.words = vec!["node".into(), "server.js".into()]);
@@ -98,7 +98,7 @@ fn whatever_may_still_be_used_is_innocent() {
 }
 
 #[test]
-fn a_parent_that_may_be_the_client_makes_it_innocent() {
+fn a_server_below_a_possible_client_is_not_a_finding() {
     for parent in
         ["python3|agent.py", "bash", "tmux", "claude", "node|/x/@google/gemini-cli/dist/index.js"]
     {
@@ -145,7 +145,7 @@ fn a_process_below_a_stranger_of_another_session_was_adopted() {
 }
 
 #[test]
-fn l47_leftovers_that_hold_each_others_ends_are_left_over_together() {
+fn l47_orphans_that_hold_only_each_others_pipes_are_all_orphans() {
     let with_stdin = |pid: i32, by: &[i32]| {
         let mut one = process(pid, 1, SERVER);
         one.stdin = held(by);
@@ -172,7 +172,7 @@ fn helper(pid: i32, parent: i32) -> Seen {
 }
 
 #[test]
-fn a_helper_is_known_by_what_npx_put_into_its_environment() {
+fn a_helper_is_recognised_by_the_variables_of_npx() {
     let finds = found(vec![helper(100, 1)]);
     assert_eq!((finds[0].kind, finds[0].server.as_str()), (Kind::OrphanedHelper, "playwright-mcp"));
     let innocent = |change: &dyn Fn(&mut Seen)| {
@@ -189,7 +189,7 @@ fn a_helper_is_known_by_what_npx_put_into_its_environment() {
 }
 
 #[test]
-fn a_helper_of_a_server_that_runs_is_innocent() {
+fn a_helper_of_a_running_server_is_not_a_finding() {
     let mut server = process(90, 7, "node|/x/node_modules/.bin/playwright-mcp");
     server.variables.insert(NPX_SCRIPT, "\"playwright-mcp\"".into());
     (server.stdin, server.age) = (held(&[7]), 120_000);

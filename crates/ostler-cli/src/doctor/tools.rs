@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_the_number_in_a_line() {
+    fn a_version_is_read_from_a_line_of_text() {
         for (line, version) in [
             ("Docker version 28.0.1, build 068a01e", "28.0.1"),
             ("v22.11.0", "22.11.0"),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_said_to_be_missing() {
+    fn a_missing_program_is_reported_as_missing() {
         let expected =
             Tool { name: "ostler-no-such-tool", version: None, error: Some("not found".into()) };
         assert_eq!(tools(&["ostler-no-such-tool"]), [expected]);

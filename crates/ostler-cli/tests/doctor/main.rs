@@ -1,4 +1,4 @@
-//! `ostler doctor` and `ostler reap FIND-ID` on a machine with planted orphans and planted innocents.
+//! `ostler doctor` and `ostler reap FIND-ID` on a machine with planted orphans and planted processes in use.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 mod containers;

@@ -1,4 +1,4 @@
-//! All planted orphans are named, and no innocent is.
+//! All planted orphans are reported, and no process in use is.
 
 use ostler_testkit::rows;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::world::{World, pids_of, read_pid};
 const NOTHING: [(String, Vec<i32>); 0] = [];
 const NPX: [&str; 4] = ["npx", "--no", "--", "x-mcp"];
 
-/// The finds that something was left behind, by the pids of their processes.
+/// The findings of orphans, by the pids of their processes.
 fn left_over(world: &World) -> Vec<(String, Vec<i32>)> {
     let report = world.json(&["doctor", "--json"]);
     let finds = report["finds"].as_array().unwrap().iter();
@@ -67,7 +67,7 @@ rows! {
         let helper = read_pid(&world.pid_file("helped").with_extension("pid.helper"));
         let wrapper = world.parent_of(world.parent_of(server));
         assert_eq!(left_over(&world), NOTHING);
-        // As long as the server is there, the helper is part of what the host has left.
+        // While the server lives, the helper is part of the finding of the server.
         world.kill(&[host]);
         let finds = left_over(&world);
         assert_eq!(finds.len(), 1, "{finds:?}");
@@ -77,9 +77,9 @@ rows! {
         world.end();
     }
 
-    fn innocents_are_not_listed(stage) {
+    fn processes_in_use_are_not_listed(stage) {
         let world = World::new(stage);
-        // Under a living host, through npx and as it is.
+        // Under a living host, started through npx and directly.
         let (_, hosted) = world.host("hosted", world.user(), &NPX);
         let (_, piped) = world.pipeline("alive", &["node", &server(&world, "y-mcp")]);
         // A user's own program and an editor's language server, both left behind like a server.
@@ -102,7 +102,7 @@ rows! {
         world.end();
     }
 
-    fn copies_under_several_hosts_and_secrets_are_told(stage) {
+    fn duplicates_across_hosts_and_secrets_are_reported(stage) {
         let world = World::new(stage);
         let script = server(&world, "y-mcp");
         let words = ["node", &script, "--api-key", "s3cret"];

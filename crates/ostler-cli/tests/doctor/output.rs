@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! Output for people and for programs.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::world::World;
 
-/// The page without what differs from machine to machine.
+/// The page without the parts that differ between machines.
 fn page_of(world: &World) -> String {
     let output = world.ostler(&["doctor"]);
     String::from_utf8(output.stdout).unwrap()
@@ -19,7 +19,7 @@ fn from<'p>(page: &'p str, line: &str) -> &'p str {
 }
 
 rows! {
-    fn the_page_shows_what_was_left_and_what_to_do(stage) {
+    fn the_report_shows_orphans_and_the_command_to_end_them(stage) {
         let world = World::new(stage);
         let script = world.path("node_modules/y-mcp/cli.js").display().to_string();
         let (host, server) = world.pipeline("piped", &["node", &script]);
@@ -52,7 +52,7 @@ rows! {
         world.end();
     }
 
-    fn the_machine_is_described(stage) {
+    fn the_report_describes_the_machine(stage) {
         let world = World::new(stage);
         let page = page_of(&world);
         assert!(page.starts_with("This machine\n  containment "), "{page}");
@@ -92,7 +92,7 @@ rows! {
         world.end();
     }
 
-    fn problems_of_the_configuration_are_told(stage) {
+    fn problems_of_the_configuration_are_reported(stage) {
         let world = World::new(stage);
         let file = world.stage.sandbox.file("ostler.json");
         fs::write(&file, "{ \"mcpServers\": { \"a\": { \"comand\": \"x\" } } }").unwrap();
@@ -107,7 +107,7 @@ rows! {
 }
 
 #[test]
-fn an_owner_of_ostlers_own_that_is_dead_is_certain() {
+fn remains_of_a_dead_ostler_are_reported_as_certain() {
     let stage = Stage::leaf();
     let mut run = stage.wrap(&["--setsid-child", "--descendants-ignore-term"]);
     stage.abandon(&mut run);
@@ -122,7 +122,7 @@ fn an_owner_of_ostlers_own_that_is_dead_is_certain() {
         (&"dead_owner".into(), &"ostler".into())
     );
     assert_eq!(certain[0]["action"], "ostler reap --yes");
-    // Doctor only looks.
+    // Doctor changes nothing.
     assert!(!stage.sandbox.survivors().processes.is_empty());
     stage.ostler(&["reap", "--yes"]);
     stage.assert_empty_now();

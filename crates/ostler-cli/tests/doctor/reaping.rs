@@ -1,11 +1,11 @@
-//! A find ends by its id, with all that is below it, and nothing else does.
+//! `reap FIND-ID` ends exactly the process tree of that finding.
 
 use ostler_testkit::rows;
 use serde_json::{Value, json};
 
 use crate::world::{World, pids_of, read_pid};
 
-/// The only find that something was left behind.
+/// The only finding of an orphan.
 fn find(world: &World) -> Value {
     let report = world.json(&["reap", "--json"]);
     let finds = report.as_array().unwrap();
@@ -32,7 +32,7 @@ rows! {
         let pids = pids_of(&find);
         assert!(pids.contains(&server) && pids.contains(&helper), "{find}");
 
-        // Without an id, --yes touches only what is certain; without --yes nothing is touched.
+        // Without an id, --yes ends only certain findings; without --yes nothing is ended.
         let certain = world.ostler(&["reap", "--yes"]);
         let said = String::from_utf8(certain.stdout).unwrap();
         assert_eq!(said, "nothing to reap: no dead owner has left anything\n");
@@ -47,7 +47,7 @@ rows! {
         assert!(ended.status.success() && !pids.iter().any(|pid| world.is_alive(*pid)));
         assert!(world.is_alive(innocent));
 
-        // The same id never means anything else.
+        // The id of an ended finding names nothing.
         let again = world.ostler(&["reap", id, "--yes"]);
         let complaint = String::from_utf8(again.stderr).unwrap();
         assert!(complaint.starts_with(&format!("ostler: there is no find {id}: ")), "{complaint}");
@@ -79,7 +79,7 @@ rows! {
         world.end();
     }
 
-    fn what_is_no_find_is_refused(stage) {
+    fn an_id_that_names_no_finding_is_refused(stage) {
         let world = World::new(stage);
         let (_, hosted) = world.host("hosted", world.user(), &["npx", "--no", "--", "x-mcp"]);
         for (id, code) in [("node", 2), ("x-mcp", 2), ("p1", 2), ("p1-1", 3), ("c0123456789ab", 3), ("i0123456789ab", 3)] {
@@ -87,7 +87,7 @@ rows! {
             assert_eq!(output.status.code(), Some(code), "{id}: {output:?}");
             assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{id}: {output:?}");
         }
-        // An orphan of another user is no find of this one.
+        // An orphan of another user is not reported to this one.
         let (host, other) = world.host("other", world.other_user(), &["npx", "--no", "--", "x-mcp"]);
         world.kill(&[host]);
         assert_eq!(world.json(&["reap", "--json"]), json!([]));
@@ -95,7 +95,7 @@ rows! {
         world.end();
     }
 
-    fn advice_is_nothing_to_end(stage) {
+    fn reap_does_not_end_processes_that_are_only_advice(stage) {
         let world = World::new(stage);
         let script = world.path("node_modules/y-mcp/cli.js").display().to_string();
         let (_, server) = world.host("secret", world.user(), &["node", &script, "--token", "s3cret"]);

@@ -1,4 +1,4 @@
-//! A machine of the test's own: a PID namespace in which hosts, servers and innocents are planted.
+//! A machine of the test's own: a PID namespace in which hosts, servers and unrelated processes are planted.
 //!
 //! Everything in it is a real process. Servers are Node programs that stay when their input ends, as many published ones
 //! do; hosts are a Node program, which gives its servers sockets as Node does, and a shell with pipes; npx is npm's own.
@@ -42,9 +42,9 @@ setInterval(() => {}, 1000000);
 pub(crate) struct World {
     pub(crate) stage: Stage,
     init: Launched,
-    /// What was started in the namespace, to be reaped.
+    /// Children in the namespace, to be reaped.
     planted: RefCell<Vec<Child>>,
-    /// Process 1, as this side counts.
+    /// Pid of the namespace's process 1, seen from outside.
     init_pid: String,
 }
 
@@ -115,7 +115,7 @@ impl World {
         let mut command = self.stage.sandbox.command_behind(&prefix, user, program);
         command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock");
         command.env("npm_config_offline", "true").env("npm_config_update_notifier", "false");
-        // What a test is run in must not lead the attribution.
+        // Variables of the test's own environment must not influence the attribution.
         for name in
             ["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CODEX_HOME", "VSCODE_PID", "VSCODE_IPC_HOOK"]
         {
@@ -180,7 +180,7 @@ impl World {
 
     pub(crate) fn is_alive(&self, pid: i32) -> bool {
         let mut command = self.inside(User::Root, "sh");
-        // Gone and a zombie are both dead; it may become either between two commands.
+        // A dead process may be gone or a zombie, and may change between two commands.
         let test = format!(
             "state=$(grep State: /proc/{pid}/status 2> /dev/null) && case $state in *[ZX]*) false;; esac"
         );

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::test_gateway::{PATIENCE, TestGateway};
 
 rows! {
-    fn ps_says_who_shares_and_holds_an_instance(stage) {
+    fn ps_shows_the_agents_and_leases_of_an_instance(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         let mut client = test_gateway.client(&["a", "--agent", "me"]);
         client.echo();
@@ -54,7 +54,7 @@ rows! {
 }
 
 #[test]
-fn events_tell_what_happens() {
+fn events_follow_an_instance_from_start_to_end() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let mut client = test_gateway.client(&["a"]);
     client.echo();
@@ -86,7 +86,7 @@ fn events_tell_what_happens() {
 }
 
 #[test]
-fn without_a_gateway_everybody_says_so() {
+fn every_command_that_needs_a_gateway_reports_that_none_runs() {
     let test_gateway = TestGateway::new(Stage::leaf());
     for words in [&["sessions"][..], &["events"], &["reload"], &["down"], &["restart", "a"]] {
         let output = test_gateway.try_ostler(words);
@@ -98,7 +98,7 @@ fn without_a_gateway_everybody_says_so() {
 }
 
 #[test]
-fn which_of_several_gateways_has_to_be_said() {
+fn a_command_asks_for_the_socket_if_several_gateways_run() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let other = test_gateway.sandbox.runtime().join("ostler/gateway-other.sock");
     let mut first = test_gateway.client(&["a"]);

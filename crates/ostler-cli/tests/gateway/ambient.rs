@@ -23,7 +23,7 @@ fn client_with_path(test_gateway: &TestGateway<&Stage>, path: &str) -> Launched 
     Launched::start(command.env("PATH", path))
 }
 
-/// What the process was started with.
+/// `PATH` of the process at its start, without the directory of podman's wrapper.
 fn path_of(pid: u32) -> String {
     let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     let path = environment.split('\0').find_map(|one| one.strip_prefix("PATH=")).unwrap();
@@ -33,7 +33,7 @@ fn path_of(pid: u32) -> String {
 }
 
 rows! {
-    fn r12_what_a_terminal_sets_splits_no_pool(stage) {
+    fn r12_variables_of_a_terminal_do_not_split_a_pool(stage) {
         let test_gateway = TestGateway::new(&stage);
         let more = json!({ "share": "all", "maxInstances": 1 });
         test_gateway.configure(&[("a", test_gateway.stub("a", &[], &more))]);

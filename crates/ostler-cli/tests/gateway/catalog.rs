@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::test_gateway::{PATIENCE, TestGateway};
 
-/// The server has been there once, and what it has is known.
+/// Runs the server once, so that the catalog has its lists.
 fn known(test_gateway: &TestGateway) {
     let mut client = test_gateway.client(&["a", "--agent", "first"]);
     client.0.call("tools/list", &json!({}));
@@ -16,7 +16,7 @@ fn known(test_gateway: &TestGateway) {
 }
 
 rows! {
-    fn l39_looking_starts_nothing(stage) {
+    fn l39_listing_starts_nothing(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         known(&test_gateway);
         for _ in 0..20 {
@@ -30,7 +30,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn what_is_known_outlives_the_gateway(stage) {
+    fn the_catalog_outlives_the_gateway(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         known(&test_gateway);
         test_gateway.down();
@@ -41,7 +41,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn who_only_looks_holds_no_lease(stage) {
+    fn a_client_that_only_lists_holds_no_lease(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         known(&test_gateway);
         let mut client = test_gateway.client(&["a"]);
@@ -53,13 +53,13 @@ rows! {
         test_gateway.down();
     }
 
-    fn l40_a_change_that_is_none_is_told_to_nobody(stage) {
+    fn l40_a_list_changed_without_a_change_is_not_forwarded(stage) {
         let test_gateway = TestGateway::new(stage);
         let entry = test_gateway.stub("a", &["--list-changed"], &json!({ "share": "all" }));
         test_gateway.configure(&[("a", entry)]);
         let mut client = test_gateway.client(&["a"]);
         client.0.call("tools/list", &json!({}));
-        // Each says that its list has changed when it begins, which it has not.
+        // Each instance sends list_changed at its start, although the list is the same.
         for _ in 0..3 {
             client.echo();
             test_gateway.ostler(&["restart", "a"]);
@@ -67,7 +67,7 @@ rows! {
         client.echo();
         assert_eq!(test_gateway.starts("a").len(), 4);
         client.0.send(&json!({ "jsonrpc": "2.0", "id": 99, "method": "ping" }));
-        assert_eq!(client.0.message(PATIENCE)["id"], 99, "it was told of a change");
+        assert_eq!(client.0.message(PATIENCE)["id"], 99, "the client got list_changed");
         client.end();
         test_gateway.down();
     }

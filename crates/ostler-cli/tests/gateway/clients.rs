@@ -26,7 +26,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn a_client_that_does_not_read_holds_nobody_up(stage) {
+    fn a_client_that_does_not_read_delays_no_other_client(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "all" }));
         let mut deaf = test_gateway.client(&["a"]);
         let mut other = test_gateway.client(&["a"]);
@@ -38,7 +38,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn answers_come_after_the_input_has_ended(stage) {
+    fn responses_arrive_after_the_client_closed_stdin(stage) {
         let test_gateway = TestGateway::new(stage);
         test_gateway.configure(&[("a", test_gateway.example(&json!({})))]);
         let mut client = test_gateway.client(&["a"]);
@@ -49,7 +49,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn an_answer_that_does_not_come_keeps_nobody(stage) {
+    fn a_missing_response_does_not_keep_a_client_that_closed_stdin(stage) {
         let test_gateway = TestGateway::new(stage);
         test_gateway.configure(&[("a", test_gateway.example(&json!({})))]);
         let mut client = test_gateway.client(&["a"]);
@@ -91,7 +91,7 @@ rows! {
 
     fn a_killed_client_whose_input_is_copied_ends_its_session(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
-        // A terminal, or whatever else never ends, is like this.
+        // `/dev/zero` never ends, like a terminal.
         let mut input = test_gateway.command("sh");
         input.args(["-c", "exec \"$@\" <>\"$0\"", "/dev/zero", &test_gateway.program(), "connect", "a"]);
         input.arg("--config").arg(test_gateway.config());
@@ -111,7 +111,7 @@ rows! {
 }
 
 #[test]
-fn l37_a_stopped_client_holds_nobody_up() {
+fn l37_a_stopped_client_delays_no_other_client() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({ "share": "all" }));
     let mut stopped = test_gateway.client(&["a"]);
     let mut other = test_gateway.client(&["a"]);
@@ -120,7 +120,7 @@ fn l37_a_stopped_client_holds_nobody_up() {
     let long = "x".repeat(32 << 10);
     (0..8).for_each(|id| stopped.begin(1000 + id, "echo", &json!({ "message": long })));
     (0..20).for_each(|_| other.echo());
-    // Its input ends although it can't notice, and its session with it.
+    // The stopped client's input ends, and its session with it.
     stopped.0.close_stdin();
     stopped.0.close_stdout();
     wait_until("its session is over", PATIENCE, || {
@@ -174,7 +174,7 @@ fn requests() -> String {
     format!("{hello}\n{call}\n")
 }
 
-/// The answer to the second of two requests.
+/// The response to the second of two requests.
 fn talk(mut stream: &UnixStream) -> Value {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(requests().as_bytes()).unwrap();

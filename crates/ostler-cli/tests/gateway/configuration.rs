@@ -22,7 +22,7 @@ rows! {
         assert_eq!(test_gateway.wait_exit(&mut refused).code(), Some(1));
         assert!(refused.stderr().contains("enabled: false"), "{}", refused.stderr());
         assert_eq!(test_gateway.starts("b").len(), 0);
-        // Switched on, used, and switched off again.
+        // Enabled, used, and disabled again.
         test_gateway.configure(&servers(&on));
         test_gateway.ostler(&["reload"]);
         let mut user = test_gateway.client(&["b"]);
@@ -37,7 +37,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn a_reload_is_a_difference(stage) {
+    fn a_reload_changes_only_the_servers_that_differ(stage) {
         let test_gateway = TestGateway::with(stage, &["kept", "changed", "removed"], &json!({ "share": "all" }));
         let mut clients = ["kept", "changed", "removed"].map(|name| test_gateway.client(&[name]));
         clients.iter_mut().for_each(Client::echo);
@@ -55,7 +55,7 @@ rows! {
         let [kept, changed, removed] = &mut clients;
         kept.echo();
         assert_eq!(test_gateway.starts("kept"), [before[0]]);
-        assert_eq!(test_gateway.starts("changed").len(), 1, "it was started although nobody called");
+        assert_eq!(test_gateway.starts("changed").len(), 1, "it was started without a call");
         changed.echo();
         assert_eq!(test_gateway.starts("changed").len(), 2);
         let answer = removed.0.call("tools/call", &json!({ "name": "echo", "arguments": {} }));
@@ -65,7 +65,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn a_file_that_changes_is_read(stage) {
+    fn a_changed_file_is_reloaded(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         let mut gateway = test_gateway.serve(&[]);
         test_gateway.configure(&[("a", test_gateway.stub("a", &[], &json!({}))), ("b", test_gateway.stub("b", &[], &json!({})))]);
@@ -105,7 +105,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn a_server_gets_no_variable_that_it_was_not_given(stage) {
+    fn a_server_inherits_only_the_default_variables(stage) {
         let test_gateway = TestGateway::new(stage);
         let dump = test_gateway.sandbox.file("dump");
         let switches = ["--dump", dump.to_str().unwrap()];
@@ -120,7 +120,7 @@ rows! {
 }
 
 #[test]
-fn secrets_are_shown_to_nobody() {
+fn no_command_shows_a_secret() {
     let test_gateway = TestGateway::new(Stage::leaf());
     let env = json!({ "env": { "T": "${MY_TOKEN}", "U": SECRET } });
     let crashing = test_gateway.stub("crash", &["--exit-after-init"], &env);

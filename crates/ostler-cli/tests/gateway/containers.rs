@@ -11,7 +11,7 @@ mod engine {
 
     use crate::test_gateway::{Client, PATIENCE, TestGateway};
 
-    /// A server out of a shell's own means.
+    /// An MCP server as a shell script.
     const SERVER: &str = r#"while read -r line; do
         id=${line#*'"id":'}; id=${id%%[,\}]*}
         case $line in
@@ -24,7 +24,7 @@ mod engine {
     /// A gateway whose only server is a container, with these keys.
     fn test_gateway<'d>(dock: &'d Dock, keys: &Value, caps: &Value) -> TestGateway<&'d Stage> {
         let test_gateway = TestGateway::new(dock.stage());
-        // What is the shell's own is no variable of the configuration.
+        // Shell variables are escaped from the configuration's templates.
         let script = SERVER.replace("${", "$${");
         let args = ["run", "-i", "--rm", IMAGE, "sh", "-c", &script];
         let mut entry = json!({ "command": "docker", "args": args, "grace": "300ms" });
@@ -64,7 +64,7 @@ mod engine {
             down(&test_gateway, dock);
         }
 
-        fn s11_there_are_never_more_than_may(dock) {
+        fn s11_the_number_of_containers_never_exceeds_the_cap(dock) {
             let caps = json!({ "containers": 2, "queueTimeout": "5s" });
             let test_gateway = test_gateway(dock, &json!({ "share": "session" }), &caps);
             let mut agents: Vec<Client> =
@@ -74,8 +74,8 @@ mod engine {
             }
             test_gateway.expect_calls(2);
             assert_eq!(dock.containers().len(), 2);
-            // The first answer that anybody gets is that there is no room.
-            let text = wait_until("somebody is refused", PATIENCE, || {
+            // The first response is the refusal of a caller that waited too long.
+            let text = wait_until("a caller is refused", PATIENCE, || {
                 let refused = agents.iter_mut().find_map(|agent| agent.0.line(Duration::ZERO).ok());
                 refused.flatten().map(|line| String::from_utf8_lossy(&line).into_owned())
             });
@@ -116,7 +116,7 @@ mod engine {
     dock_rows! {
         private:
 
-        fn what_is_left_when_a_gateway_ends_is_named(dock) {
+        fn down_names_the_containers_that_are_left(dock) {
             let test_gateway = test_gateway(dock, &json!({ "share": "all" }), &json!({}));
             let mut agent = agent(&test_gateway, dock, "agent");
             agent.echo();

@@ -1,4 +1,4 @@
-//! Gateways that may have few file descriptors, and clients that want all of them.
+//! Gateways with few file descriptors, and clients that try to use all of them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::test_gateway::{PATIENCE, TestGateway, address_in, token_of};
 use crate::tls::{authority, greet, words};
 
-/// What the gateway may have, and how many connections hostile clients open.
+/// Descriptor limit of the gateway, and number of connections that hostile clients open.
 const DESCRIPTORS: usize = 256;
 const CONNECTIONS: usize = 320;
-/// For a command of an operator; far below the time limits that would end a hostile connection.
+/// Bound on an operator's command; far below the time limits that would end a hostile connection.
 const PROMPT: Duration = Duration::from_secs(4);
 /// The beginning of a TLS handshake that never ends.
 const HANDSHAKE: [u8; 9] = [0x16, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb];

@@ -20,7 +20,7 @@ fn expect_told(mut client: Client) {
 }
 
 rows! {
-    fn s16_a_gateway_that_is_asked_leaves_nothing(stage) {
+    fn s16_a_gateway_that_is_stopped_leaves_nothing(stage) {
         let (test_gateway, clients) = rude(stage);
         test_gateway.signal(test_gateway.gateways()[0], Signal::TERM);
         clients.into_iter().for_each(expect_told);
@@ -53,7 +53,7 @@ rows! {
         test_gateway.expect_no_process();
     }
 
-    fn a_second_request_does_not_wait(stage) {
+    fn a_second_signal_skips_the_wait_for_calls(stage) {
         let test_gateway = TestGateway::new(stage);
         test_gateway.configure(&[("a", test_gateway.example(&json!({ "drainTimeout": "10m" })))]);
         let mut gateway = test_gateway.serve(&[]);
@@ -61,7 +61,7 @@ rows! {
         client.begin(5, "wait", &json!({ "ms": 600_000 }));
         test_gateway.expect_calls(1);
         gateway.signal(Signal::TERM);
-        wait_until("nobody else is let in", PATIENCE, || {
+        wait_until("the gateway refuses new clients", PATIENCE, || {
             test_gateway.try_ostler(&["sessions"]).status.code() == Some(3)
         });
         gateway.signal(Signal::INT);

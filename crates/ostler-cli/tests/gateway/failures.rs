@@ -10,8 +10,8 @@ use crate::test_gateway::{PATIENCE, TestGateway};
 /// Writes a control character and a secret to stderr, and exits with status 7.
 const DYING: &str = r"printf 'cannot open \033[31mthe database\nusing token=s3cret\n' >&2; exit 7";
 
-/// A house whose only server dies in its handshake.
-fn house_of_a_dying_server() -> TestGateway {
+/// A gateway whose only server dies in its handshake.
+fn gateway_of_a_dying_server() -> TestGateway {
     let test_gateway = TestGateway::new(Stage::leaf());
     test_gateway.configure(&[("a", json!({ "command": "sh", "args": ["-c", DYING] }))]);
     test_gateway
@@ -34,7 +34,7 @@ fn connect_in_vain(test_gateway: &TestGateway) -> Launched {
 
 #[test]
 fn status_and_last_words_of_a_dead_server_are_shown_to_operators() {
-    let test_gateway = house_of_a_dying_server();
+    let test_gateway = gateway_of_a_dying_server();
     let mut gateway = test_gateway.serve(&[]);
     let client = connect_in_vain(&test_gateway);
     wait_until("the gateway has said it", PATIENCE, || gateway.stderr().contains("database"));
@@ -54,7 +54,7 @@ fn status_and_last_words_of_a_dead_server_are_shown_to_operators() {
 
 #[test]
 fn the_log_of_a_gateway_in_the_background_says_why_a_server_died() {
-    let test_gateway = house_of_a_dying_server();
+    let test_gateway = gateway_of_a_dying_server();
     let client = connect_in_vain(&test_gateway);
     let log = || {
         let files = fs::read_dir(test_gateway.sandbox.state().join("ostler")).unwrap().flatten();
@@ -89,7 +89,7 @@ fn clients_that_come_and_go_are_events_with_clock_times() {
         let shape: String = at.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
         assert_eq!(shape, "0000-00-00T00:00:00.000Z");
     }
-    // The same moment on the clocks of two places.
+    // The same moment in two time zones.
     let shown = |zone: &str| {
         let output = test_gateway
             .command(test_gateway.program())

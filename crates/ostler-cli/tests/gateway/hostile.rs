@@ -1,4 +1,4 @@
-//! Hostile clients on HTTP, and what they cost the gateway.
+//! Hostile clients on HTTP, and their cost in memory and processor time.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -15,9 +15,9 @@ use crate::test_gateway::{PATIENCE, TestGateway, serve};
 /// Connections that an attacker opens, and the most that a gateway keeps.
 const CONNECTIONS: usize = 10_000;
 const KEPT: usize = 4096;
-/// What all of them together may cost, in KiB.
+/// Bound on the memory of all of them together, in KiB.
 const CONNECTIONS_COST: u64 = 128 << 10;
-/// What bodies that are being read may cost, in KiB, with what it takes to read them.
+/// Bound on the memory of bodies that are being read, in KiB, including read buffers.
 const BODIES_COST: u64 = 160 << 10;
 
 /// A gateway, a client that it must serve at all times, and its resources with only that client.
@@ -48,7 +48,7 @@ impl Scene {
         assert!(cost <= most, "{cost} KiB");
     }
 
-    /// Everything is as it was.
+    /// Expects the same resources as at the start.
     fn end(mut self) {
         wait_until("all connections are closed", PATIENCE, || {
             fds_of(self.gateway.pid()).len() <= self.descriptors
@@ -67,11 +67,14 @@ fn allow_descriptors(count: u64) {
     let maximum = getrlimit(Resource::Nofile).maximum.map(|most| most.max(count));
     let limit = Rlimit { current: Some(count), maximum };
     let set = setrlimit(Resource::Nofile, limit);
-    assert!(set.is_ok(), "who is not root needs a hard limit of {count} descriptors: {set:?}");
+    assert!(
+        set.is_ok(),
+        "without root the test needs a hard limit of {count} descriptors: {set:?}"
+    );
 }
 
 #[test]
-fn ten_thousand_connections_cost_little_and_keep_nobody_waiting() {
+fn ten_thousand_connections_cost_little_and_delay_no_client() {
     allow_descriptors(CONNECTIONS as u64 + 2000);
     let scene = Scene::new();
     let head = format!("GET /mcp HTTP/1.1\r\nX: {}", "x".repeat(15 << 10));
@@ -99,7 +102,7 @@ fn ten_thousand_connections_cost_little_and_keep_nobody_waiting() {
 }
 
 #[test]
-fn bodies_that_never_end_take_a_bounded_room_and_keep_nobody_waiting() {
+fn bodies_that_never_end_take_bounded_memory_and_delay_no_client() {
     let scene = Scene::new();
     let body = vec![b' '; 16 << 20];
     let head = scene.friend.text("POST", "").replace("Length: 0", &format!("Length: {}", 16 << 20));
@@ -117,7 +120,7 @@ fn bodies_that_never_end_take_a_bounded_room_and_keep_nobody_waiting() {
     scene.end();
 }
 
-/// Sends as much as is taken, by a gateway that may refuse the rest.
+/// Sends as much as the gateway accepts; it may refuse the rest.
 fn offer(stream: &mut TcpStream, mut bytes: &[u8]) {
     stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
     while !bytes.is_empty() {
@@ -132,7 +135,7 @@ fn offer(stream: &mut TcpStream, mut bytes: &[u8]) {
 }
 
 #[test]
-fn without_descriptors_it_waits_and_serves_those_that_it_has() {
+fn without_free_descriptors_the_gateway_serves_its_open_connections() {
     let scene = Scene::new();
     let pid = scene.gateway.pid();
     let mut kept = scene.friend.begin("POST", &ping());
@@ -162,14 +165,14 @@ fn finished(stream: TcpStream) -> TcpStream {
     reply.into_stream()
 }
 
-/// Whether none of a process's threads has anything to do.
+/// Whether all threads of a process are sleeping.
 fn rests(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let mut states = threads.flat_map(|thread| fs::read_to_string(thread.path().join("stat")));
     states.all(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))
 }
 
-/// Another limit on the descriptors of a process. The one before.
+/// Sets the descriptor limit of a process, and returns the previous one.
 fn limit(pid: u32, limit: Rlimit) -> Rlimit {
     let pid = Pid::from_raw(pid.try_into().unwrap());
     let maximum = limit.maximum.or(getrlimit(Resource::Nofile).maximum);

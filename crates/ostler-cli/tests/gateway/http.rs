@@ -1,4 +1,4 @@
-//! Clients on HTTP, as the process table sees them.
+//! Clients on HTTP: the processes that they cause.
 
 use std::process::{Command, Stdio};
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::test_gateway::{PATIENCE, TestGateway, serve};
 
-/// The time that a client may be away.
+/// Detach timeout.
 const AWAY: &str = "300ms";
 
-/// These servers, all for one session each, and clients that may be away for a moment.
+/// These servers with `share: session`, and a short detach timeout.
 fn configure(test_gateway: &TestGateway, servers: &[(&str, Value)]) {
     test_gateway.configure_with(servers, &json!({ "detachTimeout": AWAY }));
 }
@@ -42,7 +42,7 @@ pub(crate) fn echo(web: &Web) {
     web.tool("echo", &json!({ "message": "x" }));
 }
 
-/// What keeps a stream open for a client, as a process of its own.
+/// Program that keeps an event stream open, as a separate process.
 fn listening_process(test_gateway: &TestGateway, web: &Web) -> Launched {
     let script = r#"exec 3<>/dev/tcp/$0/$1; printf '%s' "$2" >&3; read -r line <&3; echo "$line"; exec cat <&3 >/dev/null"#;
     let (host, port) = (web.address.ip().to_string(), web.address.port().to_string());
@@ -55,7 +55,7 @@ fn listening_process(test_gateway: &TestGateway, web: &Web) -> Launched {
 }
 
 rows! {
-    fn s12_l38_what_a_client_has_used_ends_when_it_is_cut_off(stage) {
+    fn s12_l38_the_instance_of_a_disconnected_client_ends(stage) {
         let (test_gateway, mut gateway, web) = one(stage, |test_gateway| test_gateway.example(&json!({})));
         let inside = web.enter();
         let arguments = json!({ "name": "wait", "arguments": { "ms": 600_000 } });
@@ -63,7 +63,7 @@ rows! {
         test_gateway.expect_calls(1);
         drop(begun);
         test_gateway.expect_no_server();
-        // Its session is still there, and gets a server of its own again.
+        // The session is still valid and gets a new instance.
         echo(&inside);
         assert_eq!(test_gateway.instances().len(), 1);
         assert_eq!(inside.send("DELETE", "").status, 200);
@@ -78,7 +78,7 @@ rows! {
         let mut client = listening_process(&test_gateway, &inside);
         echo(&inside);
         echo(&web.enter());
-        // One of both has vanished: the one that does not listen.
+        // The client without an event stream is detached, the other one is not.
         wait_until("one server is left", PATIENCE, || test_gateway.named("ostler-stub").len() == 1);
         let sessions = test_gateway.ostler_json(&["sessions", "--json"]);
         assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
@@ -105,7 +105,7 @@ rows! {
         test_gateway.down_with(&mut gateway);
     }
 
-    fn s16_a_gateway_that_is_asked_leaves_nothing(stage) {
+    fn s16_a_gateway_that_is_stopped_leaves_nothing(stage) {
         let (test_gateway, mut gateway, clients) = rude(stage);
         gateway.signal(Signal::TERM);
         for (_, mut listening) in clients {
@@ -130,7 +130,7 @@ rows! {
 }
 
 #[test]
-fn other_machines_are_let_in_only_if_somebody_says_so() {
+fn other_machines_are_admitted_only_with_beyond_loopback() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let mut command = test_gateway.command(test_gateway.program());
     command.args(["serve", "--listen", "0.0.0.0:0", "--config"]).arg(test_gateway.config());

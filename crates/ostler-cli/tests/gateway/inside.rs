@@ -52,7 +52,7 @@ fn a_fence_and_a_client_outside(stage: Stage, prefix: &[&str]) {
         outside.echo();
         let shared: Vec<u32> =
             test_gateway.gateways().into_iter().filter(|pid| !own.contains(pid)).collect();
-        assert_eq!(shared.len(), 1, "the gateway of a fence is nobody else's");
+        assert_eq!(shared.len(), 1, "the gateway of a fence serves that fence only");
         inside.echo();
         end_fence(&test_gateway, inside, end, &shared);
         outside.echo();
@@ -68,11 +68,11 @@ fn a_fence_and_a_client_outside(stage: Stage, prefix: &[&str]) {
 }
 
 rows! {
-    fn a_gateway_that_a_fence_needs_ends_with_it_and_serves_nobody_else(stage) {
+    fn a_gateway_inside_a_fence_ends_with_it_and_serves_no_other_client(stage) {
         a_fence_and_a_client_outside(stage, &[]);
     }
 
-    fn a_client_with_a_cleaned_environment_is_inside_all_the_same(stage) {
+    fn a_client_with_an_empty_environment_is_recognised_inside_a_fence(stage) {
         // As most clients start their servers.
         a_fence_and_a_client_outside(stage, &["env", "-u", "OSTLER_INSTANCE"]);
     }
@@ -112,7 +112,7 @@ rows! {
         test_gateway.expect_no_process();
     }
 
-    fn nobody_outside_joins_the_gateway_of_a_fence(stage) {
+    fn no_client_outside_joins_the_gateway_of_a_fence(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         let mut inside = client_in_fence(&test_gateway, &[]);
         let socket = private_sockets(&test_gateway).remove(0);
@@ -120,7 +120,7 @@ rows! {
         assert_eq!(test_gateway.wait_exit(&mut outside).code(), Some(1));
         let said = outside.stderr();
         assert!(said.contains("serves only clients inside of instance"), "{said}");
-        // Nor does a client of another fence, whose own it is not.
+        // A client of another fence does not join it either.
         let words = connect_words(&test_gateway, &["a", "--socket", socket.to_str().unwrap()]);
         let mut other = Launched::start(&mut test_gateway.run(&words));
         assert_eq!(test_gateway.wait_exit(&mut other).code(), Some(1));
@@ -193,7 +193,7 @@ rows! {
             assert!(client.0.initialize()["result"].is_object());
             client.echo();
         }
-        // Those of a fence that was late have joined the shared one.
+        // Clients of a fence that started late have joined the shared gateway.
         let shared = test_gateway.gateways().len() - private_sockets(&test_gateway).len();
         assert_eq!(shared, 1);
         for mut fence in all.drain(..4) {
@@ -213,7 +213,7 @@ mod strict {
     use super::*;
 
     strict_rows! {
-        fn a_gateway_that_a_fence_needs_ends_with_it_and_serves_nobody_else(stage) {
+        fn a_gateway_inside_a_fence_ends_with_it_and_serves_no_other_client(stage) {
             a_fence_and_a_client_outside(stage, &[]);
         }
     }
@@ -221,7 +221,7 @@ mod strict {
 
 /// A daemon has no parent in the fence but the guardian.
 #[test]
-fn a_daemons_client_is_inside_all_the_same() {
+fn a_client_of_a_daemon_is_recognised_inside_a_fence() {
     let test_gateway = TestGateway::with(Stage::tree(), &["a"], &json!({}));
     let script =
         r#"mkfifo "$FIFO"; (env -u OSTLER_INSTANCE setsid "$@" <>"$FIFO" >/dev/null &); exec cat"#;
@@ -240,9 +240,9 @@ fn a_daemons_client_is_inside_all_the_same() {
     test_gateway.expect_no_process();
 }
 
-/// What was killed could not remove its socket and its log.
+/// The killed gateway could not remove its socket and its log.
 #[test]
-fn what_a_killed_gateway_of_a_fence_has_left_is_removed_by_the_next_sweep() {
+fn the_next_sweep_removes_the_files_of_a_killed_gateway_of_a_fence() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let mut inside = client_in_fence(&test_gateway, &[]);
     test_gateway.signal(test_gateway.gateways()[0], Signal::KILL);
@@ -255,9 +255,9 @@ fn what_a_killed_gateway_of_a_fence_has_left_is_removed_by_the_next_sweep() {
     assert_eq!(left, Vec::<PathBuf>::new());
 }
 
-/// What it says goes beside its socket, and is shown if it does not start.
+/// The gateway's log is beside its socket, and the client prints it if the gateway does not start.
 #[test]
-fn why_a_gateway_of_a_fence_does_not_start_is_told_to_the_client() {
+fn a_client_is_told_why_the_gateway_of_its_fence_does_not_start() {
     let test_gateway = TestGateway::new(Stage::leaf());
     test_gateway.write("{ \"mcpServers\": { \"a\": { \"comand\": \"x\" } } }");
     let mut client = Launched::start(&mut test_gateway.run(&connect_words(&test_gateway, &["a"])));

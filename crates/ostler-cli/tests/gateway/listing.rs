@@ -1,4 +1,4 @@
-//! The first list of servers that take their time, and what is left of the start.
+//! The first list of slow servers, and the catalog after it.
 
 use ostler_testkit::{rows, wait_until};
 use rustix::process::Signal;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::test_gateway::{PATIENCE, TestGateway};
 
-/// Longer than any list used to wait for it.
+/// Longer than the wait of any list.
 const SLOW: [&str; 4] = ["--answer", "slow", "--slow-ms", "6000"];
 
 fn names(list: &Value) -> Vec<&str> {

@@ -1,4 +1,4 @@
-//! What commands answer when a server is idle, a gateway is not there, or there are several of them.
+//! Output of commands for an idle server, without a gateway, and with several gateways.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn without_a_gateway_the_status_is_the_same_with_a_socket_and_without() {
 }
 
 #[test]
-fn stopping_an_idle_server_is_no_mistake() {
+fn stopping_an_idle_server_succeeds() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let mut gateway = test_gateway.serve(&[]);
     assert_eq!(test_gateway.ostler(&["stop", "a"]), "a: not running\n");
@@ -37,7 +37,7 @@ fn stopping_an_idle_server_is_no_mistake() {
 }
 
 #[test]
-fn reload_tells_what_the_watcher_has_taken_over() {
+fn reload_reports_changes_that_the_watcher_already_applied() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let mut gateway = test_gateway.serve(&[]);
     assert!(!test_gateway.ostler(&["reload"]).contains("applied at"));
@@ -51,7 +51,7 @@ fn reload_tells_what_the_watcher_has_taken_over() {
 }
 
 #[test]
-fn down_ends_all_gateways_if_told_so() {
+fn down_all_ends_every_gateway() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let other = test_gateway.sandbox.runtime().join("ostler/gateway-other.sock");
     let mut first = test_gateway.client(&["a"]);

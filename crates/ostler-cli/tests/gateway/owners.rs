@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::test_gateway::{PATIENCE, TestGateway};
 
-/// A client of the agent `one` that answers what servers ask.
+/// A client of the agent `one` that answers requests of servers.
 struct Able {
     client: Launched,
     roots: Value,
@@ -32,7 +32,7 @@ impl Able {
         able
     }
 
-    /// Answers what a server asks.
+    /// Answers one request of a server.
     fn answer(&mut self, asked: &Value) {
         let result = match asked["method"].as_str() {
             Some("roots/list") => self.roots.clone(),
@@ -41,7 +41,7 @@ impl Able {
         self.client.send(&json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }));
     }
 
-    /// Begins a call during which the server asks this.
+    /// Begins a call during which the server sends this request.
     fn begin(&mut self, method: &str, more: &Value) {
         let mut arguments = json!({ "ask": method });
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -51,7 +51,7 @@ impl Able {
         self.client.send(&call);
     }
 
-    /// What the server was answered, and how often this client was asked meanwhile.
+    /// The response that the server got, and the number of requests to this client meanwhile.
     fn finish(&mut self) -> (Value, usize) {
         let mut asked = 0;
         loop {
@@ -108,7 +108,7 @@ rows! {
         let refused = reasons.iter().filter(|reason| **reason == "no_owner").count();
         assert_eq!(refused, 1, "{answers:?}");
         assert_eq!(test_gateway.starts("a").len(), 1);
-        // From now on they don't meet.
+        // From now on the sessions use separate instances.
         std::fs::remove_file(&go).unwrap();
         for client in [&mut *one, &mut *other] {
             client.begin("sampling/createMessage", &json!({ "until": go }));

@@ -32,7 +32,7 @@ fn ping(web: &Web) -> Reply {
     web.send("POST", &request(&json!(1), "ping", &json!({})))
 }
 
-/// The request was refused with 429, and its client knows when to come back and why.
+/// Expects a 429 with a reason and a `Retry-After`.
 fn assert_refused(mut reply: Reply, why: &str) -> u64 {
     let retry = reply.header("retry-after").and_then(|seconds| seconds.parse().ok());
     assert_eq!(reply.status, 429);
@@ -65,7 +65,7 @@ fn requests_in_flight_of_a_token_have_a_limit_over_all_of_its_sessions() {
         request(&json!(7), "tools/call", &json!({ "name": "x", "arguments": { "never": true } }));
     let waiting = [first.begin("POST", &slow), second.begin("POST", &slow)];
     test_gateway.expect_calls(2);
-    // A connection that is cut cancels nothing.
+    // A dropped connection cancels nothing.
     drop(waiting);
     assert_refused(ping(&first), "2 requests of this token are in flight already");
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });

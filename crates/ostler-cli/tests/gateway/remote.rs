@@ -36,7 +36,7 @@ fn farewells(fake: &FakeHttp) -> usize {
 }
 
 #[test]
-fn it_is_shown_without_a_process_and_without_a_secret() {
+fn a_remote_server_is_shown_without_a_process_and_without_a_secret() {
     let fake = FakeHttp::new(listening);
     let test_gateway = test_gateway(&fake);
     let mut client = test_gateway.client(&["far"]);
@@ -84,7 +84,7 @@ fn variables_of_a_client_are_its_own() {
 }
 
 #[test]
-fn stop_takes_leave_and_the_next_call_begins_anew() {
+fn stop_ends_the_remote_session_and_the_next_call_opens_another() {
     let fake = FakeHttp::new(listening);
     let test_gateway = test_gateway(&fake);
     let mut client = test_gateway.client(&["far"]);
@@ -99,7 +99,7 @@ fn stop_takes_leave_and_the_next_call_begins_anew() {
 }
 
 #[test]
-fn a_client_that_is_killed_is_taken_leave_of() {
+fn the_remote_session_of_a_killed_client_is_ended() {
     let fake = FakeHttp::new(listening);
     let test_gateway = test_gateway(&fake);
     let mut client = test_gateway.client(&["far"]);
@@ -112,7 +112,7 @@ fn a_client_that_is_killed_is_taken_leave_of() {
 }
 
 #[test]
-fn a_gateway_that_ends_takes_leave_of_all() {
+fn a_gateway_that_ends_closes_every_remote_session() {
     let fake = FakeHttp::new(listening);
     let test_gateway = test_gateway(&fake);
     let mut gateway = test_gateway.serve(&[]);
@@ -142,7 +142,7 @@ fn a_gateway_that_is_killed_leaves_no_connection() {
 }
 
 #[test]
-fn descriptors_return_to_where_they_were() {
+fn descriptors_return_to_the_baseline() {
     let fake = FakeHttp::new(listening);
     let test_gateway = test_gateway(&fake);
     let mut gateway = test_gateway.serve(&[]);

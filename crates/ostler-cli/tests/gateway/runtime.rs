@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::test_gateway::{Client, PATIENCE, TestGateway};
 
-/// What Codex, for one, keeps from its servers. The mark of the test is none of them.
+/// Variables that Codex, for example, does not pass to its servers. The mark of the test is none of them.
 const STRIPPED: [&str; 8] = [
     "XDG_CONFIG_HOME",
     "XDG_STATE_HOME",
@@ -27,8 +27,8 @@ fn uid_of(stage: &Stage) -> u32 {
     if let User::Nobody(uid) = stage.user { uid } else { 0 }
 }
 
-/// A house whose configuration is where it is found without being named.
-fn house_with_usual_configuration(stage: &Stage) -> TestGateway<&Stage> {
+/// A gateway whose configuration is at its default path.
+fn gateway_with_usual_configuration(stage: &Stage) -> TestGateway<&Stage> {
     let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "all" }));
     let place = test_gateway.sandbox.home().join(".config/ostler");
     fs::create_dir_all(&place).unwrap();
@@ -80,7 +80,7 @@ fn assert_shared(test_gateway: &TestGateway<&Stage>, first: &mut Command, second
 
 rows! {
     fn r14_a_client_without_its_environment_reaches_the_same_gateway_and_instance(stage) {
-        let test_gateway = house_with_usual_configuration(&stage);
+        let test_gateway = gateway_with_usual_configuration(&stage);
         let full = || {
             let mut command = ostler_on_system(&test_gateway, &["connect", "a"]);
             command.env("XDG_CONFIG_HOME", test_gateway.sandbox.home().join(".config"));
@@ -92,7 +92,7 @@ rows! {
         let used = fs::read_dir(test_gateway.sandbox.runtime()).unwrap().count();
         assert_eq!(used, 0, "the directory depends on the uid alone");
 
-        // After a login, whose variable is another one's default.
+        // After a login, which sets the runtime directory.
         let uid = uid_of(&stage);
         test_gateway.sandbox.system().log_in(uid);
         let logged_in = || {
@@ -105,7 +105,7 @@ rows! {
     }
 
     fn a_gateway_that_was_started_before_the_login_is_still_found(stage) {
-        let test_gateway = house_with_usual_configuration(&stage);
+        let test_gateway = gateway_with_usual_configuration(&stage);
         let mut before = Client::start(&mut stripped(&test_gateway, &["connect", "a"]));
         before.echo();
         test_gateway.sandbox.system().log_in(uid_of(&stage));
@@ -119,7 +119,7 @@ rows! {
     }
 
     fn a_prepared_directory_is_refused(stage) {
-        let test_gateway = house_with_usual_configuration(&stage);
+        let test_gateway = gateway_with_usual_configuration(&stage);
         let uid = uid_of(&stage);
         let seen = PathBuf::from(format!("/tmp/ostler-{uid}"));
         let real = test_gateway.sandbox.system().tmp().join(format!("ostler-{uid}"));
@@ -151,7 +151,7 @@ rows! {
         assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
         fs::remove_file(&real).unwrap();
 
-        // What others have put there while they could is not trusted later.
+        // Files that other users could write are not trusted after the permissions changed.
         make(uid, 0o777);
         assert_refused("and its parent directory are writable by other users");
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o777);
@@ -260,7 +260,7 @@ fn a_runtime_directory_that_can_not_be_used_is_refused() {
     test_gateway.expect_no_process();
 }
 
-/// A peer that says nothing keeps the gateway for a moment after it has ended its servers.
+/// A silent peer delays the exit of the gateway for a moment after its servers have ended.
 #[test]
 fn when_down_returns_the_next_gateway_can_begin() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));

@@ -1,4 +1,4 @@
-//! One pool for all: how many servers there are for how many callers.
+//! Sharing: the number of instances for a number of callers.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn s09_agents_share_what_is_for_all(stage) {
+    fn s09_agents_share_a_server_that_is_shared_by_all(stage) {
         let test_gateway = TestGateway::with(stage, &["a", "b"], &json!({ "share": "all" }));
         let agent = |number: usize| test_gateway.client(&["--agent", &format!("agent {number}")]);
         let mut clients: Vec<Client> = (0..10).map(agent).collect();
@@ -89,7 +89,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn s12_what_is_an_agents_own_ends_with_its_last_session(stage) {
+    fn s12_the_instance_of_an_agent_ends_with_its_last_session(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         let mut shared = [test_gateway.client(&["a", "--agent", "named"]), test_gateway.client(&["a", "--agent", "named"])];
         let mut own = test_gateway.client(&["a"]);
@@ -98,7 +98,7 @@ rows! {
         assert_eq!(test_gateway.starts("a").len(), 2);
         let (named, unnamed) = (test_gateway.starts("a")[0], test_gateway.starts("a")[1]);
         own.end();
-        wait_until("what is its own goes with it", PATIENCE, || !ostler_testkit::is_alive(unnamed));
+        wait_until("the instance of the session ends", PATIENCE, || !ostler_testkit::is_alive(unnamed));
         assert!(ostler_testkit::is_alive(named));
         shared.into_iter().for_each(Client::end);
         test_gateway.down();
@@ -116,7 +116,7 @@ rows! {
         second.echo();
         assert_eq!(test_gateway.starts("a").len(), 1);
         first.end();
-        // A client that restarts within the time finds the server as it was.
+        // A client that restarts within the time gets the same instance.
         second.end();
         let mut third = session("3");
         third.echo();
@@ -126,7 +126,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn s10_nobody_is_a_zombie(stage) {
+    fn s10_no_ended_process_stays_a_zombie(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({ "share": "call", "maxInstances": 4 }));
         let mut client = test_gateway.client(&["a"]);
         for _ in 0..20 {
@@ -138,7 +138,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn s14_a_purge_starts_nothing_that_nobody_needs(stage) {
+    fn s14_a_killed_server_starts_again_only_for_a_call(stage) {
         let test_gateway = TestGateway::with(stage, &["a", "b"], &json!({ "share": "all" }));
         let mut clients: Vec<Client> = (0..5).map(|_| test_gateway.client(&["a"])).collect();
         clients.iter_mut().for_each(Client::echo);
@@ -146,7 +146,7 @@ rows! {
         let first = test_gateway.starts("a")[0];
         test_gateway.signal(first, Signal::KILL);
         test_gateway.expect_no_server();
-        // All of them, and several times: one of them would start it if any did.
+        // Every client lists; none of the lists may start the server.
         clients.iter_mut().for_each(Client::look);
         assert_eq!(test_gateway.starts("a").len(), 1);
         clients[0].echo();
@@ -157,7 +157,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn l35_when_there_is_no_room_the_idle_one_goes_first(stage) {
+    fn l35_the_idle_instance_is_evicted_first(stage) {
         let test_gateway = TestGateway::new(stage);
         let names = ["a", "b", "c"];
         let servers: serde_json::Map<String, Value> = names
@@ -184,7 +184,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn l36_work_that_goes_on_keeps_its_server(stage) {
+    fn l36_a_call_in_flight_keeps_its_server(stage) {
         let test_gateway = TestGateway::new(stage);
         let idle = |time: &str| json!({ "share": "all", "idleTimeout": time });
         test_gateway.configure(&[
@@ -196,7 +196,7 @@ rows! {
         let (brief, lasting) = (test_gateway.starts("brief")[0], test_gateway.starts("lasting")[0]);
         wait_until("the idle one is gone", PATIENCE, || !ostler_testkit::is_alive(brief));
         assert!(ostler_testkit::is_alive(lasting));
-        // A call in flight is use, however long it takes.
+        // A call in flight counts as use for any duration.
         clients[0].begin(7, "echo", &json!({ "delayMs": 1000 }));
         assert_eq!(clients[0].0.message(PATIENCE)["id"], 7);
         assert_eq!(test_gateway.starts("brief").len(), 2);
@@ -204,7 +204,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn s13_s15_who_is_idle_starts_nothing_and_costs_nothing(stage) {
+    fn s13_s15_idle_clients_start_nothing_and_cost_nothing(stage) {
         let test_gateway = TestGateway::with(stage, &["a", "b"], &json!({ "share": "all", "idleTimeout": "100ms" }));
         let mut gateway = test_gateway.serve(&[]);
         let base = files_of(gateway.pid());

@@ -37,7 +37,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn a_gateway_that_nobody_uses_ends(stage) {
+    fn an_unused_gateway_ends(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({ "idleTimeout": "100ms" }));
         let mut gateway = test_gateway.serve(&["--idle-exit", "300ms"]);
         let mut client = test_gateway.client(&["a"]);
@@ -81,7 +81,7 @@ fn a_second_gateway_at_the_same_place_is_refused() {
 }
 
 #[test]
-fn why_a_gateway_does_not_start_is_told_to_the_client() {
+fn a_client_is_told_why_its_gateway_does_not_start() {
     let test_gateway = TestGateway::new(Stage::leaf());
     test_gateway.write("{ \"mcpServers\": { \"a\": { \"comand\": \"x\" } } }");
     let mut client = Launched::start(&mut test_gateway.connect_command(&["a"]));
@@ -92,7 +92,7 @@ fn why_a_gateway_does_not_start_is_told_to_the_client() {
 }
 
 #[test]
-fn an_unknown_server_is_refused_with_what_there_is() {
+fn an_unknown_server_is_refused_with_the_known_names() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a", "b"], &json!({}));
     let mut client = Launched::start(&mut test_gateway.connect_command(&["c"]));
     assert_eq!(test_gateway.wait_exit(&mut client).code(), Some(1));
@@ -101,7 +101,7 @@ fn an_unknown_server_is_refused_with_what_there_is() {
 }
 
 #[test]
-fn what_lies_in_a_clients_directory_is_not_its_configuration() {
+fn a_file_in_the_clients_directory_is_not_its_configuration() {
     let test_gateway = TestGateway::new(Stage::leaf());
     let clone = test_gateway.sandbox.file("clone");
     std::fs::create_dir(&clone).unwrap();
@@ -117,7 +117,7 @@ fn what_lies_in_a_clients_directory_is_not_its_configuration() {
 }
 
 #[test]
-fn a_gateway_is_nobodys_child() {
+fn a_gateway_is_not_a_child_of_the_client_that_started_it() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let client = test_gateway.client(&["a"]);
     let gateway = ostler_testkit::Process::read(test_gateway.gateways()[0]).unwrap();
@@ -142,7 +142,7 @@ fn the_example_shows_working_tools_at_once() {
     let late = client.0.message(PATIENCE);
     assert_eq!(late["id"], 900);
     client.end();
-    wait_until("nobody is connected", PATIENCE, || {
+    wait_until("no client is connected", PATIENCE, || {
         test_gateway.ostler_json(&["sessions", "--json"]).as_array().unwrap().is_empty()
     });
     test_gateway.down();

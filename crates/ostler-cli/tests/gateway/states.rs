@@ -21,7 +21,7 @@ fn states_in_table(test_gateway: &TestGateway) -> Vec<String> {
 }
 
 rows! {
-    fn a_state_is_what_the_instance_does(stage) {
+    fn the_state_follows_the_instance(stage) {
         let test_gateway = TestGateway::new(stage);
         let (go, slow) = (test_gateway.sandbox.file("go"), ["--answer", "slow", "--slow-ms", "1500"]);
         let switches: Vec<&str> = slow.into_iter().chain(["--ignore-eof", "--ignore-term"]).collect();
@@ -53,7 +53,7 @@ rows! {
         test_gateway.down();
     }
 
-    fn calls_in_flight_are_waited_for_while_it_drains(stage) {
+    fn a_draining_instance_waits_for_its_calls(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         let (go, mut client) = (test_gateway.sandbox.file("go"), test_gateway.client(&["a"]));
         client.begin(7, "echo", &json!({ "until": go }));
@@ -72,7 +72,7 @@ rows! {
             stage, &["a"], &json!({ "share": "all", "maxInstances": 3, "maxConcurrency": 1 }),
         );
         let go = test_gateway.sandbox.file("go");
-        // Each comes when all that are there are busy, so that it gets another one.
+        // Each comes while all instances are busy, so it gets a new one.
         let busy_client = |calls: u64| {
             let mut client = test_gateway.client(&["a"]);
             client.begin(7, "echo", &json!({ "until": go }));
@@ -117,7 +117,7 @@ fn restarts(test_gateway: &TestGateway) -> Vec<u64> {
 }
 
 #[test]
-fn a_program_that_is_not_there_never_runs() {
+fn a_missing_program_is_never_shown_as_running() {
     let test_gateway = TestGateway::new(Stage::leaf());
     test_gateway.configure(&[("a", json!({ "command": "/nonexistent/program" }))]);
     let mut client = Launched::start(&mut test_gateway.connect_command(&["a"]));
@@ -132,9 +132,9 @@ fn a_program_that_is_not_there_never_runs() {
     test_gateway.down();
 }
 
-/// The guardian is stopped, so that it can't take note of its server's end.
+/// The guardian is stopped, so it cannot notice the end of its server.
 #[test]
-fn what_has_no_process_does_not_run() {
+fn an_instance_without_a_process_is_not_shown_as_running() {
     let test_gateway = TestGateway::new(Stage::leaf());
     let mut run = test_gateway.wrap(&[]);
     let (server, guardian) = (test_gateway.sandbox.pids()[0], test_gateway.guardians()[0]);
@@ -149,7 +149,7 @@ fn what_has_no_process_does_not_run() {
 }
 
 #[test]
-fn the_table_fits_80_columns_unless_it_is_to_be_wide() {
+fn the_table_fits_80_columns_unless_wide_is_given() {
     let test_gateway = TestGateway::new(Stage::leaf());
     let long = "a-server-with-quite-a-long-name-of-its-own-that-nobody-types-by-hand";
     test_gateway.configure(&[

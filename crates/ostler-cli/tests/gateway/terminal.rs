@@ -30,7 +30,7 @@ fn hostile_client(test_gateway: &TestGateway) -> Client {
 }
 
 #[test]
-fn a_client_and_a_server_can_not_forge_what_is_listed() {
+fn a_client_and_a_server_cannot_forge_lines_of_a_listing() {
     let test_gateway = TestGateway::new(Stage::leaf());
     // Part of its command line, which ps and why show.
     let init_log = test_gateway.sandbox.file(&HOSTILE.replace('/', "")).display().to_string();
@@ -70,7 +70,7 @@ fn a_client_and_a_server_can_not_forge_what_is_listed() {
 }
 
 #[test]
-fn json_says_the_same_without_a_raw_control_character() {
+fn json_output_has_no_raw_control_character() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let mut client = hostile_client(&test_gateway);
     client.echo();
@@ -84,7 +84,7 @@ fn json_says_the_same_without_a_raw_control_character() {
 }
 
 #[test]
-fn an_error_shows_what_it_is_about_without_obeying_it() {
+fn an_error_shows_hostile_input_escaped() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let config = test_gateway.sandbox.file(HOSTILE);
     std::fs::write(
@@ -119,7 +119,7 @@ fn an_error_shows_what_it_is_about_without_obeying_it() {
 }
 
 #[test]
-fn a_login_shows_what_others_say_without_obeying_it() {
+fn a_login_shows_remote_text_escaped() {
     let test_gateway = TestGateway::new(Stage::leaf());
     let refused = |says: &[(&'static str, &str)]| {
         let says = says.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
@@ -148,7 +148,7 @@ fn a_login_shows_what_others_say_without_obeying_it() {
 }
 
 #[test]
-fn a_configuration_is_checked_without_obeying_it() {
+fn check_shows_a_hostile_configuration_escaped() {
     let test_gateway = TestGateway::new(Stage::leaf());
     test_gateway
         .configure(&[("a", json!({ "command": HOSTILE, "args": [HOSTILE], "share": "all" }))]);

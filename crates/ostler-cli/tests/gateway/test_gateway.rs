@@ -1,4 +1,4 @@
-//! A gateway's surroundings: a stage, a configuration, and clients.
+//! Setting of a gateway test: a stage, a configuration, and clients.
 
 use std::borrow::Borrow;
 use std::fs;
@@ -44,7 +44,7 @@ impl<S: Borrow<Stage>> TestGateway<S> {
         test_gateway
     }
 
-    /// With a server of each rude kind; their names as well.
+    /// A gateway with one server of each rude kind, and their names.
     pub(crate) fn rude(stage: S) -> (Self, Vec<String>) {
         let test_gateway = Self::new(stage);
         let names: Vec<String> = (0..RUDE.len()).map(|number| format!("rude{number}")).collect();
@@ -57,7 +57,7 @@ impl<S: Borrow<Stage>> TestGateway<S> {
         (test_gateway, names)
     }
 
-    /// A stub that writes down each of its starts, as an entry of a configuration.
+    /// Configuration entry of a stub that records each of its starts.
     pub(crate) fn stub(&self, name: &str, switches: &[&str], more: &Value) -> Value {
         let stub = self.sandbox.reachable(&binary("ostler-stub"));
         let mut args = vec!["--pid-file".to_owned(), self.pid_file(name).display().to_string()];
@@ -67,7 +67,7 @@ impl<S: Borrow<Stage>> TestGateway<S> {
         entry
     }
 
-    /// Our own small server, as an entry of a configuration.
+    /// Configuration entry of ostler's example server.
     pub(crate) fn example(&self, more: &Value) -> Value {
         let mut entry =
             json!({ "command": self.program(), "args": ["example-server"], "grace": "300ms" });
@@ -88,7 +88,7 @@ impl<S: Borrow<Stage>> TestGateway<S> {
         self.write(&configuration.to_string());
     }
 
-    /// As editors do it.
+    /// Replaces the file by a rename, as editors do.
     pub(crate) fn write(&self, text: &str) {
         let draft = self.sandbox.file("draft");
         fs::write(&draft, text).unwrap();
@@ -142,14 +142,14 @@ impl<S: Borrow<Stage>> TestGateway<S> {
         pids.filter(is_gateway).collect()
     }
 
-    /// No server runs, and nothing of one; gateways and clients may.
+    /// Waits until no server and no process of one is left; gateways and clients may run.
     pub(crate) fn expect_no_server(&self) {
         wait_until("no server is left", PATIENCE, || {
             self.guardians().is_empty() && self.named("ostler-stub").is_empty()
         });
     }
 
-    /// What tools a server has is known.
+    /// Waits until the catalog has the tools of the server.
     pub(crate) fn expect_known_tools(&self) {
         let catalog = self.sandbox.state().join("ostler/catalog");
         let names_tools = |file: fs::DirEntry| {
@@ -160,13 +160,15 @@ impl<S: Borrow<Stage>> TestGateway<S> {
         });
     }
 
-    /// So many calls are with servers.
+    /// Waits until this many calls are in flight.
     pub(crate) fn expect_calls(&self, count: u64) {
-        wait_until("calls are with their servers", PATIENCE, || {
-            let instances = self.instances();
-            let calls = instances.iter().filter_map(|row| row["gateway"]["calls"].as_u64());
-            calls.sum::<u64>() == count
-        });
+        wait_until("calls are with their servers", PATIENCE, || self.calls() == count);
+    }
+
+    /// Number of calls in flight.
+    pub(crate) fn calls(&self) -> u64 {
+        let instances = self.instances();
+        instances.iter().filter_map(|row| row["gateway"]["calls"].as_u64()).sum()
     }
 
     /// Asserts that no process is left and that bystanders are untouched.
@@ -188,7 +190,7 @@ impl<S: Borrow<Stage>> TestGateway<S> {
         self.expect_no_process();
     }
 
-    /// What a gateway knows of its instances.
+    /// Instances according to `ostler ps --json`.
     pub(crate) fn instances(&self) -> Vec<Value> {
         self.ostler_json(&["ps", "--json"]).as_array().unwrap().clone()
     }
@@ -209,7 +211,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Asks what there is, as clients do before they call anything.
+    /// Lists tools, prompts and resources, as clients do first.
     pub(crate) fn look(&mut self) {
         self.0.call("tools/list", &json!({}));
     }
@@ -218,7 +220,7 @@ impl Client {
         self.tool("echo", &json!({ "message": "x" }));
     }
 
-    /// Asks for something, and does not wait for the answer.
+    /// Sends a tool call without waiting for the response.
     pub(crate) fn begin(&mut self, id: u64, name: &str, arguments: &Value) {
         let params = json!({ "name": name, "arguments": arguments });
         self.0
@@ -233,7 +235,7 @@ impl Client {
     }
 }
 
-/// A gateway that listens, and what a client needs to reach it.
+/// A gateway that listens on HTTP, its address and its token.
 pub(crate) fn serve(test_gateway: &TestGateway) -> (Launched, SocketAddr, String) {
     let gateway = test_gateway.serve(&["--listen", "127.0.0.1:0"]);
     let said = gateway.stderr();
@@ -246,7 +248,7 @@ pub(crate) fn token_of(test_gateway: &TestGateway) -> String {
     token.trim().to_owned()
 }
 
-/// Where a gateway that has said this listens.
+/// Address in the output of a gateway that listens on HTTP.
 pub(crate) fn address_in(said: &str) -> SocketAddr {
     web::address_in(said).unwrap_or_else(|| panic!("{said}"))
 }

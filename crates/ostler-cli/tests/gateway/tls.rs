@@ -10,14 +10,14 @@ use serde_json::json;
 
 use crate::test_gateway::{PATIENCE, TestGateway, address_in, token_of};
 
-/// An authority, and what it has signed for a gateway.
+/// An authority that has signed a certificate for a gateway.
 pub(crate) fn authority() -> Authority {
     let authority = Authority::new();
     authority.sign("gateway");
     authority
 }
 
-/// The words that make a gateway use these files.
+/// Arguments that make a gateway use these files.
 pub(crate) fn words(authority: &Authority, certificate: &str, key: &str) -> [String; 6] {
     let [certificate, key] =
         [certificate, key].map(|name| authority.file(name).display().to_string());
@@ -32,7 +32,7 @@ fn serve(test_gateway: &TestGateway, authority: &Authority) -> (Launched, Socket
     (gateway, address)
 }
 
-/// The first line of the answer to a handshake, if the gateway is one that this authority knows.
+/// The status line of the response to a handshake, if this authority signed the gateway's certificate.
 pub(crate) fn greet(
     test_gateway: &TestGateway,
     authority: &Authority,
@@ -43,14 +43,14 @@ pub(crate) fn greet(
     command.args(["s_client", "-quiet", "-verify_return_error", "-verify_ip", "127.0.0.1"]);
     command.arg("-CAfile").arg(authority.file("ca.pem")).arg("-connect").arg(address.to_string());
     let mut client = Launched::start(&mut command);
-    // One that does not trust the gateway does not read it.
+    // A client that does not trust the gateway reads no response.
     let _ = client.write(web.text("POST", &hello("2025-11-25", &json!({}))).as_bytes(), PATIENCE);
     let line = client.line(PATIENCE).unwrap();
     line.map(|line| String::from_utf8(line).unwrap().trim_end().to_owned())
 }
 
 #[test]
-fn a_client_that_trusts_the_certificate_is_served_and_nobody_else() {
+fn only_a_client_that_trusts_the_certificate_is_served() {
     let (authority, other) = (authority(), Authority::new());
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let (mut gateway, address) = serve(&test_gateway, &authority);
@@ -59,12 +59,12 @@ fn a_client_that_trusts_the_certificate_is_served_and_nobody_else() {
     assert_eq!(greet(&test_gateway, &authority, address).as_deref(), Some("HTTP/1.1 200 OK"));
     assert_eq!(greet(&test_gateway, &other, address), None);
     let plain = Web::new(address, "/mcp/a", &token_of(&test_gateway));
-    assert!(Reply::read(plain.begin("POST", "")).is_err(), "what is not secured is not answered");
+    assert!(Reply::read(plain.begin("POST", "")).is_err(), "plain HTTP gets no response");
     test_gateway.down_with(&mut gateway);
 }
 
 #[test]
-fn files_that_can_not_be_used_are_said_before_anything_starts() {
+fn unusable_certificate_files_are_reported_before_the_start() {
     let (authority, other) = (authority(), authority());
     fs::copy(other.file("gateway.key"), authority.file("other.key")).unwrap();
     fs::write(authority.file("empty.pem"), "").unwrap();
@@ -93,7 +93,7 @@ fn files_that_can_not_be_used_are_said_before_anything_starts() {
 }
 
 #[test]
-fn a_reload_takes_over_the_certificate_unless_it_can_not_be_used() {
+fn a_reload_takes_over_a_usable_certificate() {
     let (authority, other) = (authority(), authority());
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let (mut gateway, address) = serve(&test_gateway, &authority);

@@ -13,7 +13,7 @@ pub(crate) const CI: &str = "token-of-the-ci-0123";
 pub(crate) const TEAM: &str = "token-of-the-team-0123";
 
 #[test]
-fn the_token_is_made_once_and_never_said() {
+fn the_token_is_created_once_and_never_printed() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let (mut gateway, address, token) = serve(&test_gateway);
     assert_eq!(token.len(), 64);
@@ -27,7 +27,7 @@ fn the_token_is_made_once_and_never_said() {
 }
 
 #[test]
-fn a_token_can_be_given() {
+fn the_token_can_be_set_by_a_variable() {
     let test_gateway = TestGateway::with(Stage::leaf(), &["a"], &json!({}));
     let serve = |token: &str| {
         let mut command = test_gateway.command(test_gateway.program());
@@ -96,7 +96,7 @@ fn a_token_of_the_configuration_has_its_agent_and_its_servers() {
     test_gateway.down_with(&mut gateway);
 }
 
-/// Two tokens may name their agents alike; that makes neither the other's.
+/// Agents of the same name but of different tokens are different agents.
 #[test]
 fn an_agent_name_of_one_token_reaches_no_instance_of_another() {
     let test_gateway = TestGateway::new(Stage::leaf());
@@ -115,7 +115,7 @@ fn an_agent_name_of_one_token_reaches_no_instance_of_another() {
 }
 
 #[test]
-fn who_came_with_a_token_goes_with_it() {
+fn sessions_end_when_their_token_is_removed() {
     let test_gateway = TestGateway::new(Stage::leaf());
     let team = json!({ "token": "${TEAM_TOKEN}", "servers": ["b"] });
     let tokens = json!({ "ci": { "token": "${CI_TOKEN}", "servers": ["a"] }, "team": team });
@@ -138,14 +138,14 @@ fn who_came_with_a_token_goes_with_it() {
     // Other tokens are not affected.
     assert_eq!(team_at.send("POST", &ping).status, 200);
     assert_eq!(test_gateway.instances().len(), 1);
-    // One that is for something else now is another one.
+    // A token with other permissions counts as another token.
     configure(&test_gateway, &json!({ "team": { "token": "${TEAM_TOKEN}", "servers": ["a"] } }));
     wait_until("the session has gone", PATIENCE, || team_at.send("POST", &ping).status == 404);
     test_gateway.down_with(&mut gateway);
 }
 
 #[test]
-fn no_server_inherits_what_lets_clients_in() {
+fn no_server_inherits_a_token() {
     let test_gateway = TestGateway::new(Stage::leaf());
     let greedy = test_gateway.stub("a", &[], &json!({ "inheritEnv": ["*"], "share": "session" }));
     let tokens = json!({ "ci": { "token": "${CI_TOKEN}" } });

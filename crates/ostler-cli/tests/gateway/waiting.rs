@@ -1,20 +1,20 @@
-//! Requests that wait for servers, and what they cost the gateway.
+//! Memory of the gateway for requests that wait for servers.
 
 use std::net::TcpStream;
 
 use ostler_testkit::web::{Reply, Web, request};
-use ostler_testkit::{Launched, Stage, rss_of};
+use ostler_testkit::{Launched, Stage, rss_of, wait_until};
 use serde_json::{Value, json};
 
 use crate::test_gateway::{Client, PATIENCE, TestGateway, serve};
 
-/// Calls, and how large each of them is.
+/// Number of calls, and the size of each.
 const CALLS: u64 = 12;
 const LARGE: usize = (16 << 20) - 1000;
-/// What they may cost all together, in KiB: far less than all of them.
+/// Bound on their memory, in KiB: far less than the sum of their sizes.
 const COST: u64 = 128 << 10;
-/// What answers that clients don't read may cost, in KiB: the 128 MiB of one token, those on their way through the
-/// gateway, and what the allocator keeps. All of them together would be more.
+/// Bound on the memory of unread responses, in KiB: the 128 MiB of one token, those on their way through the
+/// gateway, and the allocator's overhead. The sum of all responses is larger.
 const UNREAD_COST: u64 = 288 << 10;
 
 /// A gateway with one server, and its memory before the first request.
@@ -44,6 +44,21 @@ impl Scene {
         Self { test_gateway, gateway, memory, web }
     }
 
+    /// Sends a large call until the server has it. The gateway refuses it while the server has not read enough of the
+    /// calls before it.
+    fn begin_when_there_is_room(&self, id: u64) -> TcpStream {
+        let mut begun = None;
+        wait_until("the server has the call", PATIENCE, || {
+            let stream = begun.get_or_insert_with(|| self.web.begin("POST", &call(id, "x", LARGE)));
+            stream.set_nonblocking(true).unwrap();
+            if stream.peek(&mut [0]).is_ok() {
+                begun = None;
+            }
+            self.test_gateway.calls() == id
+        });
+        begun.expect("a call that was not refused")
+    }
+
     fn expect_cost(&self, most: u64) {
         let cost = rss_of(self.gateway.pid()).saturating_sub(self.memory);
         assert!(cost <= most, "{cost} KiB");
@@ -65,13 +80,8 @@ fn call(id: u64, tool: &str, bytes: usize) -> String {
 #[test]
 fn a_call_that_its_server_has_keeps_nothing_of_its_bytes() {
     let scene = Scene::new(&[], "/mcp/a");
-    let waiting: Vec<TcpStream> = (1..=CALLS)
-        .map(|id| {
-            let stream = scene.web.begin("POST", &call(id, "x", LARGE));
-            scene.test_gateway.expect_calls(id);
-            stream
-        })
-        .collect();
+    let waiting: Vec<TcpStream> =
+        (1..=CALLS).map(|id| scene.begin_when_there_is_room(id)).collect();
     scene.expect_cost(COST);
     drop(waiting);
     scene.end();
@@ -83,7 +93,7 @@ fn calls_on_http_that_wait_for_a_server_to_start_have_a_limit() {
     let mut waiting = Vec::new();
     for id in 1..=CALLS {
         let stream = scene.web.begin("POST", &call(id, "a__x", LARGE));
-        // Whether it is refused is known at once; whether it waits is not.
+        // A refusal comes at once; a call that waits shows no sign.
         stream.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
         match stream.peek(&mut [0]) {
             Ok(_) => {
@@ -118,7 +128,7 @@ fn calls_on_stdio_that_wait_for_a_server_to_start_have_a_limit() {
     scene.end();
 }
 
-/// How many refusals come before the answer to a ping with this id, which finds room whatever waits.
+/// Number of refusals before the response to a ping with this id, which always finds room.
 fn refusals_before(client: &mut Client, id: u64) -> u64 {
     client.0.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));
     let mut refused = 0;
@@ -162,7 +172,7 @@ fn answers_that_clients_do_not_read_have_a_limit() {
             stream
         })
         .collect();
-    // How many depends on how soon the gateway gives up on the first of them.
+    // The number depends on how soon the gateway gives up on the first of them.
     assert!((1..SESSIONS).contains(&refused), "{refused} of {SESSIONS} were refused");
     scene.expect_cost(UNREAD_COST);
     drop(unread);

@@ -1,4 +1,4 @@
-//! Servers that others have published, behind the wrappers that fetch them, and kept in the build directory.
+//! Published servers behind the package runners that fetch them, cached in the build directory.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use ostler_testkit::{Launched, Stage};
 use serde_json::{Value, json};
 
-/// A registry may be slow.
+/// Bound on a download from a registry.
 const FETCH: Duration = Duration::from_mins(3);
 
 /// A published server, in exactly this version.
@@ -16,7 +16,7 @@ pub(crate) struct Published {
     pub(crate) name: &'static str,
     fetch: &'static [&'static str],
     pub(crate) start: &'static [&'static str],
-    /// What the real server is called, behind its wrapper.
+    /// Process name of the server behind its wrapper.
     #[allow(dead_code, reason = "not every test looks behind the wrapper")]
     pub(crate) process: &'static str,
 }
@@ -36,11 +36,11 @@ pub(crate) const UVX: Published = Published {
 };
 
 impl Published {
-    /// Fetches it, unless that was done before.
+    /// Downloads the package, unless it is cached.
     pub(crate) fn fetch(&self, stage: &Stage) {
         let cache = cache();
         fs::create_dir_all(&cache).unwrap();
-        // Neither wrapper likes to be started twice before it has all that it needs.
+        // Concurrent first runs of a package runner may conflict.
         let lock = File::create(cache.join(format!("{}.lock", self.name))).unwrap();
         lock.lock().unwrap();
         let done = cache.join(format!("{}.fetched", self.name));
@@ -68,7 +68,7 @@ impl Published {
     }
 }
 
-/// Has a command use the fetched packages, without any registry.
+/// Makes a command use the cached packages without a registry.
 pub(crate) fn offline(command: &mut Command) -> &mut Command {
     command.envs(variables()).env("npm_config_offline", "true").env("UV_OFFLINE", "1")
 }

@@ -1,5 +1,5 @@
-//! Published servers that were never fetched before, behind a gateway that was never asked before. They fetch and start
-//! at the same time, which takes all of the machine.
+//! Published servers with empty caches, behind a gateway with an empty catalog. They download and start
+//! at the same time, which loads the whole machine.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ const PYTHON: [(&str, &str); 4] = [
     ("sum", "mcp-server-calculator@0.2.1"),
 ];
 
-/// A client that waits for its first list for as long as the SDKs do: how long the registries take is not ours.
+/// A client that waits for its first list as long as the SDKs do. The speed of the registries is not measured.
 const PATIENT: &str = "gemini-cli-mcp-client";
 
 /// A gateway to all of them, with empty caches.

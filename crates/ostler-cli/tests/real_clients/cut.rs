@@ -1,4 +1,4 @@
-//! Clients of others whose connections are cut in the middle of a call.
+//! Third-party clients whose connections drop in the middle of a call.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::scripts::SCRIPTED;
 use crate::{Gateway, NPX, PLAY, Transport, rust};
 
-/// What is between clients and a gateway. Dropped, it leads nowhere.
+/// A TCP relay between clients and a gateway. Drop closes it.
 pub(crate) struct Cable {
     pub(crate) address: SocketAddr,
     cut: Arc<Notify>,
@@ -56,7 +56,7 @@ fn a_call_goes_on_when_its_client_is_cut_off() {
     let way = gateway.way(&NPX);
     let cut = || {
         cable.cut();
-        // So that what the client gets from now on, it gets although it was cut off.
+        // Everything that the client gets from now on arrives after the drop.
         gateway.test_gateway.expect_calls(1);
     };
     let expected = json!([1, 2, 3, 4, 5, 6, 7, 8]);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{PLAY, Reach, Seen, Transport, Way, node, sees_the_same, tools};
 
-/// What it does: how we call it, the method, and further words, the last of which is a name of the server's own.
+/// One run: its label, the method, and further arguments, the last of which is a name of the server.
 type Step = (&'static str, &'static str, &'static [&'static str]);
 
 const EVERYTHING: [Step; 6] = [
@@ -77,7 +77,7 @@ fn step(way: &Way<'_>, method: &str, words: &[&str]) -> Value {
     let Ok(Some(line)) = client.line(PLAY) else {
         panic!("{method} of {:?} got no further: {}", way.reach, client.stderr());
     };
-    // It waits for what a wrapper leaves behind.
+    // It waits for processes that a wrapper leaves behind.
     if !matches!(way.reach, Reach::Itself(_)) {
         let status = client.wait_exit(PLAY);
         assert!(status.success(), "{method} of {:?}: {status}: {}", way.reach, client.stderr());
@@ -85,7 +85,7 @@ fn step(way: &Way<'_>, method: &str, words: &[&str]) -> Value {
     serde_json::from_slice(&line).unwrap()
 }
 
-/// Says where the server is.
+/// Adds the address of the server.
 fn target(way: &Way<'_>, command: &mut Command) {
     match &way.reach {
         Reach::Itself(words) | Reach::Connect(words) => {
@@ -103,7 +103,7 @@ fn target(way: &Way<'_>, command: &mut Command) {
     }
 }
 
-/// It gives its server only what its configuration names.
+/// It passes only the variables of its configuration to the server.
 fn variables(way: &Way<'_>) -> Map<String, Value> {
     let command = way.command("none");
     let text = |value: &std::ffi::OsStr| value.to_str().unwrap().to_owned();

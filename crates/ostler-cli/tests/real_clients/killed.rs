@@ -1,4 +1,4 @@
-//! Clients of others that are killed while they hold a server.
+//! Third-party clients that are killed while they hold a server.
 
 use ostler_testkit::wait_until;
 use rustix::process::Signal;

@@ -1,4 +1,4 @@
-//! Clients of others through a gateway: each sees what it sees when it starts the server itself.
+//! Third-party clients: each gets the same through a gateway as from a server that it starts itself.
 //!
 //! Every client plays the same part and writes down what it gets: once with the server started
 //! directly, once through the gateway by the server's name, and once with all servers as one. It gets to the gateway
@@ -29,23 +29,23 @@ use published::{NPX, Published, UVX, offline};
 use reach::{Gateway, Reach, Transport};
 use serde_json::{Map, Value, json};
 
-/// For all that a client does; its server may be started three times on a busy machine.
+/// Bound on the work of a client; its server may be started three times on a busy machine.
 const PLAY: Duration = Duration::from_mins(2);
 
-/// What a client has seen, by what it did.
+/// Results of a client, by operation.
 type Seen = Map<String, Value>;
 
-/// How a client gets to a server.
+/// Path of a client to a server.
 struct Way<'a> {
     stage: &'a Stage,
     server: &'static Published,
     reach: Reach,
-    /// What the names of the server's tools begin with.
+    /// Prefix of the server's tool names.
     prefix: String,
 }
 
 impl Way<'_> {
-    /// A program that may start what it has to.
+    /// A command with the environment that package runners need.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = self.stage.command(program);
         offline(&mut command);
@@ -53,7 +53,7 @@ impl Way<'_> {
     }
 }
 
-/// What `scripts/prepare` has installed.
+/// Directory of the tools that `scripts/prepare` has installed.
 fn tools() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools")
 }
@@ -64,11 +64,11 @@ fn node() -> PathBuf {
 
 /// The client sees the same each time, and nothing is left when it has gone.
 fn sees_the_same(transport: Transport, play: impl Fn(&Way<'_>) -> Seen) {
-    // Not all of them say goodbye.
+    // Not every client ends its session.
     let gateway = Gateway::open_with(transport, &json!({}), &json!({ "detachTimeout": "3s" }));
     for server in [&NPX, &UVX] {
         let direct = {
-            // What a wrapper leaves behind without us is ended with its stage.
+            // Processes that a wrapper leaves behind without ostler end with their stage.
             let stage = Stage::leaf();
             let reach = Reach::itself(server);
             play(&Way { stage: &stage, server, reach, prefix: String::new() })

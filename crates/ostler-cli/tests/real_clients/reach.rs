@@ -1,4 +1,4 @@
-//! How clients get to a gateway.
+//! Transports and addresses with which clients reach a gateway.
 
 use std::net::SocketAddr;
 
@@ -9,16 +9,16 @@ use crate::cut::Cable;
 use crate::test_gateway::{TestGateway, serve};
 use crate::{NPX, Published, UVX, Way};
 
-/// What a client speaks over to a gateway.
+/// Transport between a client and a gateway.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Transport {
     Stdio,
     StreamableHttp,
-    /// That of 2024-11-05.
+    /// HTTP+SSE of 2024-11-05.
     Sse,
 }
 
-/// What a client has to know.
+/// Address of a server for a client.
 #[derive(Debug)]
 pub(crate) enum Reach {
     /// The command of the server itself.
@@ -56,12 +56,12 @@ struct Listening {
     process: Launched,
     address: SocketAddr,
     token: String,
-    /// Where the names of servers go.
+    /// Path in front of a server's name.
     path: &'static str,
 }
 
 impl Gateway {
-    /// For clients that come like this; `more` is added to each server.
+    /// A gateway for clients with this transport; `more` is added to each server.
     pub(crate) fn open(transport: Transport, more: &Value) -> Self {
         Self::open_with(transport, more, &json!({}))
     }
@@ -92,7 +92,7 @@ impl Gateway {
         Way { stage: &self.test_gateway, server, reach, prefix: String::new() }
     }
 
-    /// To one server, where all are as one.
+    /// To one server through the endpoint of all servers.
     pub(crate) fn way_among_all(&self, server: &'static Published) -> Way<'_> {
         let prefix = format!("{}__", server.name);
         Way { stage: &self.test_gateway, server, reach: self.reach(None), prefix }
@@ -107,7 +107,7 @@ impl Gateway {
         Reach::Http { url, token: listening.token.clone() }
     }
 
-    /// Has clients on HTTP come by a cable.
+    /// Routes clients on HTTP through a relay.
     pub(crate) fn behind_cable(&mut self) -> Cable {
         let listening = self.listening.as_mut().unwrap();
         let cable = Cable::to(listening.address);

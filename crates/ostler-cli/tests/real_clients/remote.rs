@@ -1,4 +1,4 @@
-//! Servers of others that are reached by HTTP: a client sees what it sees when it starts them itself.
+//! Published remote servers: a client gets the same as from a server that it starts itself.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};

@@ -27,7 +27,7 @@ use crate::{PLAY, Reach, Seen, Transport, Way, sees_the_same};
 const URI: &str = "demo://resource/dynamic/text/1";
 const LONG: &str = "trigger-long-running-operation";
 
-/// A client that writes down what it is asked and told.
+/// A client that records requests and notifications of the server.
 #[derive(Clone, Default)]
 struct User(Arc<Mutex<Notes>>);
 
@@ -45,7 +45,7 @@ impl User {
         note(&mut self.0.lock().unwrap())
     }
 
-    /// Waits for something that comes by itself.
+    /// Waits for a notification.
     fn wait(&self, what: &str, find: impl Fn(&Notes) -> Option<Value>) -> Value {
         wait_until(what, PLAY, || self.note(|notes| find(notes)))
     }
@@ -134,7 +134,7 @@ fn run(way: &Way<'_>) -> Seen {
     })
 }
 
-/// The answer to a call, in the middle of which something happens.
+/// The response to a call during which an action runs.
 pub(crate) fn long_call(way: &Way<'_>, happen: impl FnOnce()) -> Value {
     Runtime::new().unwrap().block_on(async {
         let (client, _) = Connected::new(way).await;
@@ -168,7 +168,7 @@ struct Connected<'a> {
 }
 
 impl<'a> Connected<'a> {
-    /// With the process that it has started, if it has.
+    /// Connects, and returns the process that was started for it, if any.
     async fn new(way: &'a Way<'a>) -> (Self, Option<Child>) {
         let user = User::default();
         let (service, child) = match &way.reach {

@@ -32,7 +32,7 @@ pub(crate) enum Script {
 }
 
 impl Script {
-    /// The client, about to play a part.
+    /// Command of the client for one part of the test.
     pub(crate) fn command(self, way: &Way<'_>, part: &str) -> Command {
         let directory = install(way.stage);
         let mut command = match self {

@@ -6,16 +6,16 @@ use crate::scripts::{SCRIPTED, meet};
 use crate::{Gateway, NPX, PLAY, Transport};
 
 #[test]
-fn clients_of_different_sdks_share_what_is_for_all() {
-    share_what_is_for_all(Transport::Stdio);
+fn clients_of_different_sdks_share_an_instance() {
+    share_an_instance(Transport::Stdio);
 }
 
 #[test]
-fn clients_of_different_sdks_on_http_share_what_is_for_all() {
-    share_what_is_for_all(Transport::StreamableHttp);
+fn clients_of_different_sdks_on_http_share_an_instance() {
+    share_an_instance(Transport::StreamableHttp);
 }
 
-fn share_what_is_for_all(transport: Transport) {
+fn share_an_instance(transport: Transport) {
     let gateway = Gateway::open(transport, &json!({ "share": "all" }));
     let clients = meet(&gateway.way(&NPX));
     let instances = gateway.test_gateway.instances();

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_forgotten_and_the_rest_is_kept() {
+    fn unused_entries_expire_and_used_ones_are_kept() {
         let directory = tempfile::tempdir().unwrap();
         let open = || Catalog::new(Some(directory.path().to_owned()));
         let catalog = open();

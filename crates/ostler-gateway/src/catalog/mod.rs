@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_whoever_asks() {
+    fn lookups_of_unknown_servers_take_bounded_memory() {
         let catalog = Catalog::new(None);
         assert!(learn(&catalog, &name("ann", "known", "", "/"), "[]"));
         for number in 0..2 * MOST {

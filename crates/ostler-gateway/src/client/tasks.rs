@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_so_many_are_remembered() {
+    fn the_number_of_remembered_tasks_is_bounded() {
         let mut owners = TaskOwners::default();
         for number in 0..3 * MOST {
             owners.insert(number.to_string(), "a".into());

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_says_nothing_is_named_without_its_contents() {
+    fn a_malformed_line_is_named_without_its_contents() {
         for (text, expected) in [
             ("A=1\ns3cret\nB=2", "line 2: expected NAME=value"),
             ("\n\n1s3cret=1", "line 3: no variable can have that name"),

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_shown_only_if_it_is_harmless() {
+    fn a_wrong_value_is_shown_only_if_it_is_no_secret() {
         let line = r#""idleTimeout": "10x""#;
         assert_eq!(
             shown(line, "\"10x\"", Marked::Plain),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lines_hide_what_might_be_a_secret() {
+    fn broken_lines_hide_possible_secrets() {
         for line in [
             r#""TOKEN": s3cret"#,
             r#""TOKEN": "s3cret"#,
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_cut_around_what_is_wrong() {
+    fn a_long_line_is_cut_around_the_mistake() {
         let line = format!("{}\"wrong\": 1{}", "[],".repeat(1000), ",{}".repeat(1000));
         let text = shown(&line, "\"wrong\"", Marked::Plain);
         assert!(text.starts_with("…[],[]"), "{text}");

@@ -150,7 +150,7 @@ forms! {
         enabled: bool = "enabled",
         /// Which of its tools are there [default: all].
         tools: Tools = "tools",
-        /// Who may use one instance [default: agent; of a server with a `url`: session].
+        /// Sessions that may use one instance [default: agent; of a server with a `url`: session].
         share: Share = "share",
         /// How many instances those who share may have when all are busy [default: 4].
         max_instances: NonZeroUsize = "maxInstances",

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_a_secret_is_said_to_be_exposed() {
+    fn only_secrets_are_reported_as_exposed() {
         for (line, expected) in [
             ("npx -y @modelcontextprotocol/server-everything@2025.11.25", &[][..]),
             ("docker run -i -e LOG_LEVEL=debug -e TOKEN x", &[]),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_in_prose_are_masked_and_the_rest_is_as_it_was() {
+    fn secrets_in_prose_are_masked_and_the_rest_is_unchanged() {
         for (line, expected) in [
             ("", ""),
             ("  at open (/src/auth/login.js:12:34)  twice", ""),

@@ -271,13 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_missing_is_named() {
+    fn every_missing_variable_is_named() {
         assert_eq!(filled("${NONE}${A}${OTHER}"), Err("missing NONE OTHER".to_owned()));
         assert_eq!(filled("${input:token}"), Err("missing input:token".to_owned()));
     }
 
     #[test]
-    fn slips_are_refused() {
+    fn malformed_templates_are_refused() {
         for text in
             ["${", "a${A", "${}", "${1A}", "${A-x}", "${A B}", "${env:}", "${:-x}", "${A:-${B}}"]
         {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_hides_defaults_and_reads_the_same() {
+    fn a_displayed_template_hides_its_defaults() {
         let template = Template::parse("$${A} ${B} ${env:C:-s3cret} ${input:x}").unwrap();
         assert_eq!(template.to_string(), "$${A} ${B} ${C:-…} ${input:x}");
         assert!(!format!("{template:?}").contains('A'));

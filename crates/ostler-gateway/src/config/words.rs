@@ -45,9 +45,9 @@ macro_rules! words {
 }
 
 words! {
-    /// Who may use one instance.
+    /// The sessions that may use one instance.
     enum Share {
-        /// Everybody.
+        /// All sessions.
         All = "all",
         /// All sessions of one agent.
         #[default]

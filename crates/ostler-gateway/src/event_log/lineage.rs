@@ -88,28 +88,28 @@ mod tests {
     #[test]
     fn only_a_successor_has_restarts() {
         let mut lineage = Lineage::default();
-        (1..=3).for_each(|number| lineage.begin(number, key(Whose::Everybody)));
+        (1..=3).for_each(|number| lineage.begin(number, key(Whose::AllCallers)));
         lineage.leave(2, &Cause::Exited);
-        lineage.begin(4, key(Whose::Everybody));
+        lineage.begin(4, key(Whose::AllCallers));
         lineage.end(2);
         lineage.leave(4, &Cause::Operator);
         lineage.leave(4, &Cause::Operator);
-        lineage.begin(5, key(Whose::Everybody));
-        lineage.begin(6, key(Whose::Everybody));
+        lineage.begin(5, key(Whose::AllCallers));
+        lineage.begin(6, key(Whose::AllCallers));
         assert_eq!([1, 3, 4, 5, 6].map(|number| lineage.restarts(number)), [0, 0, 1, 2, 0]);
     }
 
     #[test]
     fn a_start_after_an_idle_time_is_no_restart() {
         let mut lineage = Lineage::default();
-        lineage.begin(1, key(Whose::Everybody));
+        lineage.begin(1, key(Whose::AllCallers));
         lineage.leave(1, &Cause::Idle);
-        lineage.begin(2, key(Whose::Everybody));
+        lineage.begin(2, key(Whose::AllCallers));
         assert_eq!(lineage.restarts(2), 0);
     }
 
     #[test]
-    fn crashes_of_many_sessions_are_not_kept_for_ever() {
+    fn the_number_of_remembered_crashes_is_bounded() {
         let mut lineage = Lineage::default();
         for number in 0..10 * MOST_VACANT as u64 {
             lineage.begin(number, key(Whose::Session(number)));

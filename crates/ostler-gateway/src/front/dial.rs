@@ -25,7 +25,7 @@ const GREETING_LIMIT: Duration = Duration::from_secs(10);
 pub enum DialError {
     /// No gateway listens there, or it is about to exit.
     #[error("no gateway runs there")]
-    Nobody,
+    NoGateway,
     /// The gateway belongs to another user.
     #[error("the gateway there belongs to another user")]
     Foreign,
@@ -49,7 +49,7 @@ impl GatewayConnection {
     /// Connects to the gateway at this socket and reads its greeting.
     pub fn to(socket: &GatewaySocket) -> Result<Self, DialError> {
         let stream = UnixStream::connect(socket.path()).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => DialError::Nobody,
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => DialError::NoGateway,
             _ => DialError::Failed(error),
         })?;
         let peer = socket_peercred(&stream).map_err(io::Error::from)?;
@@ -58,7 +58,7 @@ impl GatewayConnection {
         }
         stream.set_read_timeout(Some(GREETING_LIMIT))?;
         let greeting = receive(&stream).map_err(|error| match error {
-            LineError::Closed => DialError::Nobody,
+            LineError::Closed => DialError::NoGateway,
             error => DialError::Silent(error),
         })?;
         stream.set_read_timeout(None)?;

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_has_said_nothing_leaves() {
+    fn the_oldest_silent_handshake_is_closed() {
         let mut all = Handshakes { most: 2, waiting: VecDeque::new() };
         let (spoken, first, second) = (all.add(), all.add(), all.add());
         assert!(is_told(&spoken), "there were two already");

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_limit_is_not_read() {
+    fn a_batch_is_not_parsed_beyond_its_limit() {
         let notes = |count| vec![r#"{"method":"notifications/x"}"#; count].join(",");
         assert_eq!(read(&format!(" [{}] ", notes(MOST))), Ok(MOST));
         let refused = InvalidBatch::TooMany.to_string();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_there_once_however_it_is_written() {
+    fn a_duplicate_id_is_found_in_any_notation() {
         let pair = |one: &str, other: &str| {
             read(&format!(r#"[{{"id":{one},"method":"m"}},{{"id":{other},"method":"m"}}]"#))
         };
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_batch_is_refused() {
+    fn malformed_batches_are_refused() {
         for text in ["", "[", "[]", "[1]", "{}", "[{}] x", r#"[[{"method":"m"}]]"#] {
             assert!(read(text).is_err(), "{text}");
         }

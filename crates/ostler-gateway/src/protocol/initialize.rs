@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_handshake_is_told_apart() {
+    fn a_malformed_handshake_is_refused() {
         use MalformedInitialize::{Capabilities, ClientInfo, Params, TooLarge, Version};
         let large = format!(r#"{{"capabilities":{{"x":"{}"}}}}"#, "y".repeat(LARGEST));
         for (params, expected) in [
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_handshake_leaves_out_has_a_default() {
+    fn missing_members_of_a_handshake_have_defaults() {
         let initialize = read("{}").unwrap();
         assert_eq!(
             (&*initialize.version, &initialize.capabilities[..]),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_are_part_of_a_profile_and_not_of_what_a_server_is_told_first() {
+    fn roots_are_part_of_the_profile_and_not_of_the_handshake_with_the_server() {
         let initialize = read(r#"{"capabilities":{"roots":{}}}"#).unwrap();
         let demand = initialize.demand_with(&r#"[{"uri":"file:///a"}]"#.into());
         assert_eq!(roots(&demand.profile).as_deref(), Some(r#"[{"uri":"file:///a"}]"#));

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_not_be_had_is_not_offered_and_the_rest_is_as_it_was() {
+    fn unavailable_capabilities_are_removed_and_the_rest_is_unchanged() {
         let said = br#"{"capabilities":{"x":{"b":1.0,"a":2},"tasks":{},"resources":{"subscribe":true,"listChanged":true}},"v":1}"#;
         let said = Bytes::from_static(said);
         assert_eq!(offered(Sharing::Session, &said), said);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_that_waits_alone_may_be_larger_than_what_a_session_has() {
+    fn a_single_waiting_request_may_exceed_the_budget_of_its_session() {
         let budget = ByteBudget::new(Quotas::default().account(&Principal::default()));
         let alone = budget.charge(BYTES_OF_SESSION + 1).expect("room");
         assert!(matches!(budget.charge(1), Err(QuotaExceeded::Session(_))));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sessions_change_at_the_same_time_adds_up_to_nothing_in_the_end() {
+    fn concurrent_charges_are_all_given_back() {
         let quotas = Quotas::default();
         let account = quotas.account(&Principal::named("a"));
         let budget = ByteBudget::new(Arc::clone(&account));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_take_the_part_that_is_for_others() {
+    fn no_principal_can_take_the_share_of_the_others() {
         let [first, second, third] = parts(80);
         assert_eq!(count(&first), 60);
         assert_eq!(count(&second), 20);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_others_is_divided_among_them() {
+    fn the_remaining_share_is_divided_among_the_others() {
         let [hog, second, third] = parts(80);
         assert_eq!(count(&hog), 60);
         assert_eq!(third.take(1, Spare::Nothing), Ok(()));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_its_own_comes_first_and_what_was_denied_is_not_counted() {
+    fn the_limit_of_a_principal_comes_first_and_refusals_are_not_counted() {
         let [part, other] = parts(80);
         part.allow(16);
         assert_eq!(part.consider(17, Spare::Nothing), Err(QuotaExceeded::Never(16)));

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_nothing_is_counted() {
+    fn without_a_limit_every_request_is_allowed() {
         let rate = Rate::default();
         assert_eq!(rate.count(u32::MAX), Ok(()));
         rate.allow(Some(1));

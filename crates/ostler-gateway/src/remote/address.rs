@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_is_refused_without_a_word_of_it() {
+    fn invalid_addresses_are_refused_without_being_quoted() {
         for text in ["", "h", "/x", "ftp://h/", "http://", "http://s3cret@h/", "http://u:s3cret@h/"]
         {
             let error = Address::parse(text).unwrap_err();

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_in_an_error_are_found() {
+    fn the_message_of_an_error_is_found() {
         for (body, expected) in [
             (
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#,

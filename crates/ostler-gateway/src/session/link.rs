@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_lease_fails_what_waits_and_the_next_request_tries_again() {
+    fn a_refused_lease_fails_waiting_requests_and_the_next_request_tries_again() {
         let mut link = TestLink::default();
         assert_eq!(link.enqueue(1, "a", false), Step::Acquire);
         assert_eq!(link.refuse(failure()), ["a"]);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_one_keeps_what_it_has_listed() {
+    fn the_first_server_keeps_the_uris_that_it_listed() {
         let mut uri_owners = UriOwners::default();
         list(&mut uri_owners, "b", &["x:1"]);
         list(&mut uri_owners, "a", &["x:1", "x:2"]);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_template_keeps_what_begins_like_it() {
+    fn the_first_template_keeps_uris_with_its_prefix() {
         let mut uri_owners = UriOwners::default();
         let mut claim = |name: &str, template: &str| {
             uri_owners.claim_template(&server(name), template, |_| true);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_listed_before_a_template_stays_where_it_is() {
+    fn a_uri_listed_before_a_template_keeps_its_owner() {
         let mut uri_owners = UriOwners::default();
         list(&mut uri_owners, "a", &["x:1"]);
         uri_owners.claim_template(&server("b"), "x:{y}", |_| true);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_is_found_among_many() {
+    fn a_prefix_is_found_among_many() {
         let mut uri_owners = UriOwners::default();
         for text in ["x:", "x:a", "x:ab", "x:abz", "x:b", "x:äö", "y:"] {
             uri_owners.prefixes.insert(text.to_owned(), text.into());

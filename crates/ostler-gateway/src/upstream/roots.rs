@@ -34,7 +34,7 @@ impl Upstream {
     pub(super) fn tell_roots(&self, request: &Frame) {
         let key = self.talk.key();
         // An instance for all clients was told no client's capabilities, and its clients have no common roots.
-        if key.whose == Whose::Everybody || !initialize::has_roots(&key.profile) {
+        if key.whose == Whose::AllCallers || !initialize::has_roots(&key.profile) {
             return self.refuse(request, code::METHOD_NOT_FOUND, "its clients share no roots");
         }
         let id = message::request_id(request);

@@ -1,4 +1,4 @@
-//! Clients that vanish, and come back.
+//! Clients that detach and return.
 
 use std::process::Command;
 use std::time::Duration;
@@ -20,22 +20,22 @@ fn call(id: u64) -> String {
     request(&json!(id), "tools/call", &json!({}))
 }
 
-/// Waits as long as it takes until a client that has just been there counts as one that has vanished.
-fn somebody_else_vanishes(stage: &Stage) {
+/// Opens a second session and waits until it is detached, so that at least the detach timeout has passed.
+fn wait_for_another_client_to_detach(stage: &Stage) {
     let clients = stage.gateway.router().clients();
     let _ = stage.web().enter();
-    wait_until("somebody else has vanished", PATIENCE, || {
+    wait_until("the other client is detached", PATIENCE, || {
         stage.gateway.router().clients() <= clients
     });
 }
 
 #[test]
-fn h4_a_client_that_vanished_lets_go_and_its_session_knows_it_when_it_comes_back() {
+fn h4_a_detached_client_releases_its_leases_and_its_session_resumes() {
     let stage = stage(Sharing::Session);
     let (web, mut server) = stage.both_in("2025-11-25", &json!({ "elicitation": {} }));
     let stream = web.begin("POST", &call(1));
     server.expect("tools/call");
-    // Cut in the middle of a call.
+    // The connection drops in the middle of a call.
     drop(stream);
     assert_eq!(server.expect("notifications/cancelled")["params"]["reason"], "the client has left");
     assert!(server.has_ended());
@@ -53,23 +53,23 @@ fn h4_a_client_that_vanished_lets_go_and_its_session_knows_it_when_it_comes_back
 }
 
 #[test]
-fn h4_a_client_that_listens_or_waits_has_not_vanished() {
+fn h4_a_client_with_a_stream_or_a_request_is_attached() {
     let stage = stage(Sharing::Session);
     let (web, mut server) = stage.both();
     let listening = web.listen();
-    somebody_else_vanishes(&stage);
+    wait_for_another_client_to_detach(&stage);
     assert_eq!(stage.gateway.router().clients(), 1);
     let stream = web.begin("POST", &call(1));
     let asked = server.expect("tools/call");
     listening.cut();
-    // Only the call shows that it is there.
-    somebody_else_vanishes(&stage);
+    // Only the call keeps the client attached.
+    wait_for_another_client_to_detach(&stage);
     server.answer(&asked, &json!({}));
     assert_eq!(Reply::read(stream).expect("an answer").message()["id"], 1);
     assert!(server.has_ended());
 }
 
-/// A client that listens, and whose machine then vanishes without a word.
+/// A client with an event stream whose machine stops acknowledging packets.
 fn vanishing(web: &Web) -> Launched {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/http/deaf.py");
     let (host, port) = (web.address.ip().to_string(), web.address.port().to_string());
@@ -83,7 +83,7 @@ fn vanishing(web: &Web) -> Launched {
 }
 
 #[test]
-fn l38_a_stream_that_nobody_acknowledges_is_nobodys() {
+fn l38_an_unacknowledged_stream_does_not_keep_its_client_attached() {
     let stage = Stage::with(&["puppet"], Sharing::Session, |settings| {
         settings.limits.detach = Duration::from_millis(300);
         settings.limits.keep_alive = Duration::from_millis(100);
@@ -100,7 +100,7 @@ fn l38_a_stream_that_nobody_acknowledges_is_nobodys() {
 }
 
 #[test]
-fn u3_what_it_subscribed_to_is_subscribed_to_again() {
+fn u3_subscriptions_of_a_detached_client_are_renewed() {
     let stage = stage(Sharing::Session);
     let (web, mut server) = stage.both();
     let subscribe = request(&json!(1), "resources/subscribe", &json!({ "uri": "x:/1" }));
@@ -110,7 +110,7 @@ fn u3_what_it_subscribed_to_is_subscribed_to_again() {
     assert_eq!(Reply::read(stream).expect("an answer").status, 200);
     server.expect("resources/unsubscribe");
     assert!(server.has_ended());
-    // It only listens, and that is enough.
+    // An event stream alone attaches the client again.
     let mut listening = web.listen();
     let mut server = stage.server(&json!({}));
     assert_eq!(server.expect("resources/subscribe")["params"]["uri"], "x:/1");

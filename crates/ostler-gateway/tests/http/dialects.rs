@@ -1,4 +1,4 @@
-//! The ways in which clients speak HTTP/1.
+//! Variants of HTTP/1 that clients use.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ fn ping(id: u64) -> String {
     request(&json!(id), "ping", &json!({}))
 }
 
-/// Everything that is answered to these bytes, until the gateway ends the connection.
+/// The whole response to these bytes, until the gateway closes the connection.
 fn all(web: &Web, text: &str) -> String {
     let mut stream = web.connect();
     stream.write_all(text.as_bytes()).expect("room");
@@ -73,7 +73,7 @@ fn a_body_may_come_in_chunks() {
 }
 
 #[test]
-fn who_waits_for_our_word_gets_it_before_the_body() {
+fn a_client_that_expects_100_continue_gets_it_before_the_body() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     let waiting = web.clone().with("Expect", "100-continue");
@@ -85,7 +85,7 @@ fn who_waits_for_our_word_gets_it_before_the_body() {
     assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n");
     stream.write_all(body.as_bytes()).expect("room");
     assert_eq!(Reply::read(stream).expect("an answer").message()["id"], 1);
-    // Whoever is refused need not send it, and whether it does can't be known.
+    // A refused client may or may not send the body, so the gateway closes the connection.
     let refused = waiting.without("Authorization").text("POST", &body);
     let answer = all(&web, &refused[..refused.len() - body.len()]);
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
@@ -113,7 +113,7 @@ fn a_client_of_the_oldest_version_is_answered_and_the_connection_ends() {
     let old = |text: String| text.replace(" HTTP/1.1\r\n", " HTTP/1.0\r\n");
     let answer = all(&web, &old(web.text("POST", &ping(1))));
     assert!(answer.contains("\r\nconnection: close\r\n") && answer.ends_with("\"result\":{}}\n"));
-    // It knows no chunks: a stream is whatever comes until the end.
+    // HTTP/1.0 has no chunks: an event stream extends to the end of the connection.
     let mut stream = web.connect();
     let call = request(&json!(1), "tools/call", &json!({ "_meta": { "progressToken": "p" } }));
     stream.write_all(old(web.text("POST", &call)).as_bytes()).expect("room");
@@ -133,7 +133,7 @@ fn a_client_of_the_oldest_version_is_answered_and_the_connection_ends() {
 }
 
 #[test]
-fn who_wants_only_a_head_gets_no_more() {
+fn a_head_request_gets_no_body() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     let answer = all(&web, &web.clone().with("Connection", "close").text("HEAD", ""));
@@ -141,16 +141,16 @@ fn who_wants_only_a_head_gets_no_more() {
 }
 
 #[test]
-fn answers_say_when_they_were_given() {
+fn responses_carry_a_date() {
     let stage = Stage::new(Sharing::All);
     let reply = stage.web().send("GET", "");
     let date = reply.header("date").expect("a date");
     assert!(date.len() == 29 && date.ends_with(" GMT"), "{date}");
 }
 
-/// That a client has gone is seen while its call is under way, also behind what it has sent meanwhile.
+/// The gateway notices a closed connection during a call, also behind pipelined bytes.
 #[test]
-fn h4_a_client_that_has_sent_more_and_gone_is_gone() {
+fn h4_a_client_that_pipelined_a_request_and_closed_is_detached() {
     let stage = Stage::with(&["puppet"], Sharing::Session, |settings| {
         settings.limits.detach = Duration::from_millis(300);
     });

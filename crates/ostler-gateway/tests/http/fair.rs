@@ -1,4 +1,4 @@
-//! Two tokens at one gateway: one of them takes all that it can get, and the other is served all the same.
+//! Fairness between two tokens: one takes as much as it can, and the other is still served.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -13,9 +13,9 @@ use serde_json::json;
 use crate::stage::{PATIENCE, Stage};
 
 const OTHER: &str = "token-of-the-other";
-/// For an answer that has nothing to wait for; every time limit of the front is longer.
+/// Bound on an immediate response; every time limit of the front is longer.
 const PROMPT: Duration = Duration::from_secs(5);
-/// The largest body that is read.
+/// Size limit of a body.
 const LARGEST: usize = 16 << 20;
 
 /// A gateway with a second token.
@@ -50,7 +50,7 @@ fn a_token_that_opens_many_sessions_ends_its_own() {
         assert_eq!(ping(friend), 200, "its session is still there");
     }
     assert_eq!(ping(&first), 404, "the oldest of those that were too many has ended");
-    // Until both have the same number, the hostile one gives way.
+    // The hostile token loses sessions until both have the same number.
     let more: Vec<Web> = (0..MOST / 2 - 4).map(|_| stage.web().enter()).collect();
     for friend in friends.iter().chain(&more) {
         assert_eq!(ping(friend), 200);
@@ -100,7 +100,7 @@ fn a_token_that_uses_many_connections_leaves_some_to_others() {
 }
 
 #[test]
-fn slow_uploads_of_one_token_hold_up_nobody_else() {
+fn slow_uploads_of_one_token_delay_no_other_token() {
     let stage = stage(|_| {});
     let (web, mut server) = stage.both();
     let hostile = other(&stage.web()).enter();
@@ -115,7 +115,7 @@ fn slow_uploads_of_one_token_hold_up_nobody_else() {
             stream
         })
         .collect();
-    // The gateway tells them to go on when it begins to read.
+    // The gateway sends 100 Continue when it begins to read.
     let is_read = |stream: &&TcpStream| stream.peek(&mut [0]).is_ok();
     wait_until("their bodies are read", PATIENCE, || slow.iter().filter(is_read).count() >= 8);
     let begin = Instant::now();

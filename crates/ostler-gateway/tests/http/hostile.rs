@@ -1,4 +1,4 @@
-//! Clients that mean no good.
+//! Hostile clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,10 +18,10 @@ fn ping(web: &Web) {
     assert_eq!(web.send("POST", &request(&json!(1), "ping", &json!({}))).status, 200);
 }
 
-/// What is answered to these bytes; nothing if the connection is closed without a word.
+/// The status of the response to these bytes; `None` if the gateway closes the connection without one.
 fn status(web: &Web, bytes: &[u8]) -> Option<u16> {
     let mut stream = web.connect();
-    // It may be closed before all is sent.
+    // The gateway may close it before all is sent.
     let _ = stream.write_all(bytes);
     Reply::read(stream).ok().map(|reply| reply.status)
 }
@@ -63,7 +63,7 @@ fn h1_bodies_that_are_too_large_are_not_read() {
 }
 
 #[test]
-fn who_sends_slowly_or_nothing_keeps_nobody_waiting() {
+fn clients_that_send_slowly_delay_no_other_client() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     let text = web.text("POST", &request(&json!(1), "ping", &json!({})));
@@ -76,14 +76,14 @@ fn who_sends_slowly_or_nothing_keeps_nobody_waiting() {
         })
         .collect();
     ping(&web);
-    // One of them goes on after all.
+    // One of them completes its request.
     let mut last = slow.into_iter().next_back().expect("one");
     last.write_all(&text.as_bytes()[99 * text.len() / 100..]).expect("room");
     assert_eq!(Reply::read(last).expect("an answer").status, 200);
 }
 
 #[test]
-fn more_connections_than_there_is_room_for_give_way() {
+fn unused_connections_above_the_limit_are_closed() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     let allow = |current| setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum });
     allow(2 << 10).expect("a lower limit");
@@ -106,7 +106,7 @@ fn more_connections_than_there_is_room_for_give_way() {
 }
 
 #[test]
-fn a_session_that_asks_too_much_at_once_is_told_so() {
+fn a_session_with_too_many_requests_in_flight_is_refused() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both();
     let streams: Vec<TcpStream> = (0..256)
@@ -118,7 +118,7 @@ fn a_session_that_asks_too_much_at_once_is_told_so() {
         .collect();
     let refused = web.send("POST", &request(&json!(999), "tools/call", &json!({})));
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
-    // Others are not concerned.
+    // Other sessions are not affected.
     ping(&stage.web().enter());
     drop(streams);
 }
@@ -133,7 +133,7 @@ fn a_client_that_listens_too_often_loses_the_oldest() {
 }
 
 #[test]
-fn a_client_that_does_not_read_blocks_nobody() {
+fn a_client_that_does_not_read_blocks_no_other_client() {
     let stage = Stage::new(Sharing::All);
     let (slow, mut server) = stage.both();
     let quick = stage.web().enter();
@@ -150,7 +150,7 @@ fn a_client_that_does_not_read_blocks_nobody() {
     }
 }
 
-/// The limit on requests in flight used to be looked at after all of a batch was read, each id against all others.
+/// A batch must be refused at the limit, before all of it is read and its ids are compared.
 #[test]
 fn b1_a_batch_is_not_read_beyond_its_limit() {
     let stage = Stage::new(Sharing::All);
@@ -168,7 +168,7 @@ fn b1_a_batch_is_not_read_beyond_its_limit() {
     });
 }
 
-/// A client that asks and asks, and reads no answer, until the gateway can't answer any more.
+/// A client that sends requests and reads no response, until the gateway can't write any more.
 fn deaf(web: &Web) -> TcpStream {
     const LOOKS: u32 = 20;
     let mut stream = web.connect();
@@ -187,7 +187,7 @@ fn deaf(web: &Web) -> TcpStream {
 }
 
 #[test]
-fn who_is_not_known_and_does_not_read_keeps_no_place() {
+fn an_unauthenticated_client_that_does_not_read_holds_no_connection_slot() {
     const PLACES: usize = 4;
     let stage = Stage::with(&["puppet"], Sharing::All, |settings| {
         settings.limits.connections = PLACES;

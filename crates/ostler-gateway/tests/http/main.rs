@@ -1,4 +1,4 @@
-//! The rules of the front on HTTP, with servers and clients that the test plays.
+//! The rules of the HTTP front, with servers and clients driven by the test.
 #![expect(clippy::expect_used, reason = "a test that can't go on should stop")]
 
 mod away;

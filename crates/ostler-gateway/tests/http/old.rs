@@ -1,4 +1,4 @@
-//! Clients of 2024-11-05, which have one stream for all that they are told.
+//! Clients of 2024-11-05, which have one event stream for all messages.
 
 use ostler::keeper::Sharing;
 use ostler_testkit::wait_until;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::stage::{PATIENCE, Stage};
 
-/// A stream, and a client that knows where to post.
+/// An event stream, and a client with the endpoint that it announced.
 fn open(stage: &Stage) -> (Reply, Web) {
     let mut stream = stage.web_at("/sse/puppet").without("Content-Type").listen();
     let first = stream.event().expect("an event");
@@ -17,7 +17,7 @@ fn open(stage: &Stage) -> (Reply, Web) {
 }
 
 #[test]
-fn an_old_client_hears_everything_on_its_stream() {
+fn an_sse_client_gets_every_message_on_its_stream() {
     let stage = Stage::new(Sharing::Session);
     let (mut stream, web) = open(&stage);
     assert_eq!(web.send("POST", &hello("2024-11-05", &json!({ "roots": {} }))).status, 202);
@@ -40,15 +40,15 @@ fn an_old_client_hears_everything_on_its_stream() {
         server.answer(&call, &json!({}));
         assert_eq!(stream.message()["id"], id);
     }
-    // The session goes with the stream.
+    // The session ends with the stream.
     stream.cut();
     assert!(server.has_ended());
-    wait_until("nobody is there", PATIENCE, || stage.gateway.router().clients() == 0);
+    wait_until("no client is attached", PATIENCE, || stage.gateway.router().clients() == 0);
     assert_eq!(web.send("POST", &request(&json!(9), "ping", &json!({}))).status, 404);
 }
 
 #[test]
-fn the_two_ways_do_not_mix() {
+fn the_two_http_transports_do_not_mix() {
     let stage = Stage::new(Sharing::All);
     let (_stream, old) = open(&stage);
     let id = old.path.split('=').nth(1).expect("an id");

@@ -1,4 +1,4 @@
-//! Each thing that can be wrong with a request, and what its sender is told.
+//! Invalid requests and the errors for them.
 
 use ostler::keeper::Sharing;
 use ostler_testkit::web::{Web, hello, request};
@@ -21,9 +21,9 @@ fn expect(web: &Web, method: &str, body: &str, status: u16, code: i32) {
     );
 }
 
-/// Nothing of a request is looked at before it is known who sends it.
+/// The gateway checks host, origin and token before it looks at the rest of a request.
 #[test]
-fn h1_who_is_not_known_learns_nothing() {
+fn h1_an_unauthenticated_client_learns_nothing() {
     let stage = Stage::new(Sharing::All);
     let foreign = [
         (stage.web().with("Host", "evil.example"), 403),
@@ -58,7 +58,7 @@ fn h1_a_page_of_this_machine_may_speak_with_it() {
 }
 
 #[test]
-fn h1_the_headers_of_a_message_are_looked_at() {
+fn h1_the_headers_of_a_message_are_checked() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     let type_of = |kind: &str| web.clone().with("Content-Type", kind);
@@ -91,7 +91,7 @@ fn h2_the_version_of_a_message_is_one_that_is_known() {
 }
 
 #[test]
-fn h2_without_a_session_only_a_handshake_is_heard() {
+fn h2_without_a_session_only_a_handshake_is_accepted() {
     let stage = Stage::new(Sharing::All);
     let web = stage.web();
     expect(&web, "POST", &ping(), 400, -32600);
@@ -115,7 +115,7 @@ fn h2_without_a_session_only_a_handshake_is_heard() {
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn malformed_messages_are_refused() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     for text in ["", "{", "nonsense", "\u{feff}"] {
@@ -134,7 +134,7 @@ fn what_is_no_message_is_refused() {
 }
 
 #[test]
-fn paths_and_methods_that_there_are_none_of() {
+fn unknown_paths_and_methods_are_refused() {
     let stage = Stage::new(Sharing::All);
     let hello = hello("2025-11-25", &json!({}));
     for path in ["/", "/mcpx", "/mcp/unknown", "/mcp/%zz", "/metrics"] {

@@ -1,4 +1,4 @@
-//! Sessions: how they begin, whose they are, and how they end.
+//! Sessions: handshake, ownership and end.
 
 use ostler::keeper::Sharing;
 use ostler_gateway::front::http::Credential;
@@ -51,7 +51,7 @@ fn h2_a_session_that_was_deleted_is_gone() {
 }
 
 #[test]
-fn h2_what_waits_when_its_session_is_deleted_is_told() {
+fn h2_a_waiting_request_of_a_deleted_session_gets_404() {
     let stage = Stage::new(Sharing::Session);
     let (web, mut server) = stage.both();
     let stream = web.begin("POST", &request(&json!(1), "tools/call", &json!({})));
@@ -61,7 +61,7 @@ fn h2_what_waits_when_its_session_is_deleted_is_told() {
 }
 
 #[test]
-fn h2_notifications_and_answers_are_accepted_without_a_word() {
+fn h2_notifications_and_responses_are_accepted_with_202() {
     let stage = Stage::new(Sharing::All);
     let (web, _server) = stage.both();
     for said in [
@@ -119,7 +119,7 @@ fn a_token_with_a_list_of_servers_sees_no_other() {
 }
 
 #[test]
-fn all_servers_are_there_as_one() {
+fn all_servers_are_served_as_one() {
     let stage = Stage::with(&["one", "two"], Sharing::All, |_| {});
     let web = stage.web_at("/mcp").enter();
     let stream = web.begin("POST", &request(&json!(1), "tools/list", &json!({})));
@@ -162,11 +162,11 @@ fn a_handshake_that_fails_opens_nothing() {
     let mut reply = Reply::read(stream).expect("an answer");
     assert_eq!((reply.status, reply.header("mcp-session-id")), (200, None));
     assert!(reply.message()["error"].is_object());
-    wait_until("nobody is there", PATIENCE, || stage.gateway.router().clients() == 0);
+    wait_until("no client is attached", PATIENCE, || stage.gateway.router().clients() == 0);
 }
 
 #[test]
-fn i1_ids_are_told_apart_and_none_is_used_twice_at_a_time() {
+fn i1_a_request_id_in_flight_cannot_be_used_again() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both();
     let text = request(&json!("1"), "tools/call", &json!({}));
@@ -183,7 +183,7 @@ fn i1_ids_are_told_apart_and_none_is_used_twice_at_a_time() {
 }
 
 #[test]
-fn b1_several_messages_at_once_are_answered_at_once_where_they_may_be() {
+fn b1_a_batch_is_answered_as_a_batch_in_the_version_that_has_batches() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both_in("2025-03-26", &json!({}));
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"tools/call"},
@@ -212,7 +212,7 @@ fn b1_several_messages_at_once_are_answered_at_once_where_they_may_be() {
 }
 
 #[test]
-fn f3_ends_of_lines_do_not_reach_servers() {
+fn f3_line_breaks_in_a_body_do_not_reach_servers() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both();
     let pretty = "{\r\n  \"jsonrpc\": \"2.0\",\n  \"method\": \"tools/call\",\n  \"params\": { \"x\": 1 },\n  \"id\": 5\n}\n";
@@ -230,7 +230,7 @@ fn one_connection_carries_many_requests() {
     let mut stream = web.connect();
     for id in 0..20 {
         let ping = web.text("POST", &request(&json!(id), "ping", &json!({})));
-        std::io::Write::write_all(&mut stream, ping.as_bytes()).expect("somebody who listens");
+        std::io::Write::write_all(&mut stream, ping.as_bytes()).expect("a reading peer");
         let mut reply = Reply::read(stream).expect("an answer");
         assert_eq!(reply.message()["id"], id);
         stream = reply.into_stream();

@@ -1,4 +1,4 @@
-//! Clients that take their time, and more of them than there is room for.
+//! Slow clients, and more connections and sessions than the limits allow.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,14 +13,14 @@ use serde_json::json;
 
 use crate::stage::{PATIENCE, Stage};
 
-/// Short, and far from what a test waits.
+/// A short limit, far below the bounds of the tests.
 const SHORT: Duration = Duration::from_millis(300);
 
 fn ping() -> String {
     request(&json!(1), "ping", &json!({}))
 }
 
-/// With so much time for whatever clients send.
+/// A gateway with short limits for heads, bodies and handshakes.
 fn stage(change: impl Fn(&mut Settings)) -> Stage {
     Stage::with(&["puppet"], Sharing::All, |settings| {
         let limits = &mut settings.limits;
@@ -29,7 +29,7 @@ fn stage(change: impl Fn(&mut Settings)) -> Stage {
     })
 }
 
-/// Sends one byte after the other until the connection ends. What was answered.
+/// Sends one byte after the other until the connection ends, and returns the response.
 fn drip(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_millis(10))).expect("a limit");
     let (begin, mut answer) = (Instant::now(), Vec::new());
@@ -46,7 +46,7 @@ fn drip(mut stream: TcpStream) -> String {
     panic!("it is listened to for ever: {answer:?}");
 }
 
-/// A connection on which so much was sent.
+/// A connection on which this text was sent.
 fn begun(web: &Web, text: &str) -> TcpStream {
     let mut stream = web.connect();
     stream.write_all(text.as_bytes()).expect("room");
@@ -54,20 +54,20 @@ fn begun(web: &Web, text: &str) -> TcpStream {
 }
 
 #[test]
-fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
+fn a_head_that_comes_byte_by_byte_times_out() {
     let stage = stage(|_| {});
     let (web, _server) = stage.both();
     for text in ["", "P", "POST /mcp/puppet HTTP/1.1\r\nHost: localhost\r\nX-Slow: "] {
         let answer = drip(begun(&web, text));
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    // Nor is one that does not begin.
+    // A connection without any byte times out, too.
     assert_eq!(web.connect().read(&mut [0]).expect("an end"), 0);
     assert_eq!(web.send("POST", &ping()).status, 200);
 }
 
 #[test]
-fn a_body_that_comes_byte_by_byte_is_not_waited_for() {
+fn a_body_that_comes_byte_by_byte_times_out() {
     let stage = stage(|_| {});
     let (web, _server) = stage.both();
     let head = web.text("POST", "");
@@ -81,7 +81,7 @@ fn a_body_that_comes_byte_by_byte_is_not_waited_for() {
 }
 
 #[test]
-fn a_handshake_that_does_not_end_is_not_waited_for() {
+fn a_handshake_that_does_not_end_times_out() {
     let authority = Authority::new();
     authority.sign("gateway");
     let stage = stage(|settings| {
@@ -91,14 +91,14 @@ fn a_handshake_that_does_not_end_is_not_waited_for() {
     });
     let web = stage.web();
     assert_eq!(web.connect().read(&mut [0]).expect("an end"), 0);
-    // The beginning of a long greeting.
+    // The beginning of a long ClientHello.
     let mut stream = web.connect();
     stream.write_all(&[0x16, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb]).expect("room");
     drip(stream);
 }
 
 #[test]
-fn a_session_that_is_away_gives_way_to_a_new_one_and_one_that_is_there_does_not() {
+fn a_detached_session_makes_room_for_a_new_one_and_an_attached_one_does_not() {
     let stage = stage(|settings| settings.limits.sessions = 3);
     let (away, _server) = stage.both();
     let here: Vec<(Web, Reply)> = (0..2)
@@ -119,7 +119,7 @@ fn a_session_that_is_away_gives_way_to_a_new_one_and_one_that_is_there_does_not(
 }
 
 #[test]
-fn connections_that_are_in_use_do_not_give_way() {
+fn connections_in_use_are_not_closed_to_make_room() {
     let stage = stage(|settings| settings.limits.connections = 3);
     let (web, _server) = stage.both();
     // The connections of the handshake may count for a moment longer.
@@ -133,9 +133,9 @@ fn connections_that_are_in_use_do_not_give_way() {
     });
 }
 
-/// Whoever is refused may go on sending for a while, so that it does not lose our answer; not for longer.
+/// The gateway reads on for a short time after a refusal, so that the client gets the response, and then closes.
 #[test]
-fn who_is_refused_and_stays_is_not_waited_for() {
+fn a_refused_client_that_keeps_sending_is_cut_off() {
     let stage = stage(|settings| settings.limits.last_words = SHORT);
     let (web, _server) = stage.both();
     let wrong = web.clone().with("Content-Type", "text/plain");
@@ -144,9 +144,9 @@ fn who_is_refused_and_stays_is_not_waited_for() {
     let mut reply = Reply::read(begun(&web, &text)).expect("an answer");
     assert_eq!((reply.status, reply.text().is_empty()), (415, false));
     assert_eq!(reply.into_stream().read(&mut [0]).expect("an end"), 0);
-    // A long one of which always more comes.
+    // A long body of which more keeps coming.
     let text = wrong.text("POST", "").replace("Content-Length: 0", "Content-Length: 99999999");
     let mut stream = begun(&web, &text);
     let is_cut = || stream.write_all(b"x").is_err();
-    wait_until("nobody listens to it", PATIENCE, is_cut);
+    wait_until("the gateway has closed the connection", PATIENCE, is_cut);
 }

@@ -1,4 +1,4 @@
-//! Streams: which message goes where, and how one that was cut is taken up again.
+//! Event streams: the stream of each message, and resumption.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const CHANGED: &str =
     r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"x:/1"}}"#;
 
 #[test]
-fn h6_an_answer_becomes_a_stream_with_the_first_notification() {
+fn h6_the_first_notification_turns_a_response_into_an_event_stream() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both();
     let stream = web.begin("POST", &call(1));
@@ -45,14 +45,14 @@ fn h6_an_answer_becomes_a_stream_with_the_first_notification() {
 }
 
 #[test]
-fn h6_who_waits_for_long_gets_a_stream_on_which_the_answer_comes() {
+fn h6_a_slow_response_comes_on_an_event_stream() {
     let stage = Stage::with(&["puppet"], Sharing::All, |settings| {
         settings.limits.patience = Duration::from_millis(100);
     });
     let (web, mut server) = stage.both();
     let stream = web.begin("POST", &call(1));
     let request = server.expect("tools/call");
-    // Its head comes although nothing was said.
+    // The head arrives before any message.
     let mut reply = Reply::read(stream).expect("an answer");
     assert!(reply.is_stream());
     server.answer(&request, &json!({ "late": true }));
@@ -61,7 +61,7 @@ fn h6_who_waits_for_long_gets_a_stream_on_which_the_answer_comes() {
 }
 
 #[test]
-fn h3_older_clients_get_no_event_that_says_nothing() {
+fn h3_older_clients_get_no_empty_events() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both_in("2025-06-18", &json!({}));
     let stream = web.begin("POST", &call(1));
@@ -74,7 +74,7 @@ fn h3_older_clients_get_no_event_that_says_nothing() {
 }
 
 #[test]
-fn h3_what_is_about_no_request_goes_to_one_listener() {
+fn h3_a_notification_without_a_request_goes_to_one_event_stream() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both();
     let stream =
@@ -82,7 +82,7 @@ fn h3_what_is_about_no_request_goes_to_one_listener() {
     let asked = server.expect("resources/subscribe");
     server.answer(&asked, &json!({}));
     assert_eq!(Reply::read(stream).expect("an answer").status, 200);
-    // Nobody listens yet: it waits.
+    // Without an event stream the notification is queued.
     server.say(CHANGED);
     let ping = request(&json!(2), "ping", &json!({}));
     let stream = web.begin("POST", &call(3));
@@ -96,7 +96,7 @@ fn h3_what_is_about_no_request_goes_to_one_listener() {
     server.say(CHANGED);
     second.expect("notifications/resources/updated");
     second.cut();
-    // The older one has not heard it, and hears the next.
+    // The older stream did not get this one, and gets the next.
     let mut third = web.listen();
     server.say(CHANGED);
     third.expect("notifications/resources/updated");
@@ -105,7 +105,7 @@ fn h3_what_is_about_no_request_goes_to_one_listener() {
 }
 
 #[test]
-fn h3_a_stream_that_was_cut_is_taken_up_where_it_was() {
+fn h3_a_dropped_event_stream_resumes_at_the_last_event() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both();
     let stream = web.begin("POST", &call(1));
@@ -114,7 +114,7 @@ fn h3_a_stream_that_was_cut_is_taken_up_where_it_was() {
     let mut reply = Reply::read(stream).expect("an answer");
     let last = reply.said().expect("an event").id.expect("an id");
     reply.cut();
-    // Said to nobody.
+    // No stream is open for these messages.
     server.say(&progress(&request, 2));
     server.answer(&request, &json!({ "late": true }));
     let mut resumed = web.clone().with("Last-Event-ID", &last).listen();
@@ -122,7 +122,7 @@ fn h3_a_stream_that_was_cut_is_taken_up_where_it_was() {
     let answer = resumed.said().expect("an event");
     assert!(answer.data.contains("late"));
     assert_eq!(resumed.said(), None);
-    // It is kept for a while, also from the beginning.
+    // The stream can also be replayed from its beginning.
     let track = last.split('.').next().expect("a stream");
     let mut again = web.clone().with("Last-Event-ID", &format!("{track}.0")).listen();
     let progress = [again.message(), again.message()].map(|one| one["params"]["progress"].clone());
@@ -151,13 +151,13 @@ fn h3_only_the_same_stream_is_replayed() {
         assert_eq!(resumed.message()["id"], *id);
         assert_eq!(resumed.said(), None);
     }
-    // An id of nobody's is a new stream.
+    // An unknown event id opens a new stream.
     let unknown = web.clone().with("Last-Event-ID", "999.7").listen();
     assert!(unknown.is_stream());
 }
 
 #[test]
-fn c2_a_connection_that_is_cut_cancels_nothing() {
+fn c2_a_dropped_connection_cancels_nothing() {
     let stage = Stage::new(Sharing::Session);
     let (web, mut server) = stage.both();
     let stream = web.begin("POST", &call(1));
@@ -171,7 +171,7 @@ fn c2_a_connection_that_is_cut_cancels_nothing() {
 }
 
 #[test]
-fn c2_a_call_that_was_cancelled_ends_its_answer() {
+fn c2_a_cancelled_call_ends_its_event_stream() {
     let stage = Stage::new(Sharing::All);
     let (web, mut server) = stage.both();
     let stream = web.begin("POST", &call(1));
@@ -185,7 +185,7 @@ fn c2_a_call_that_was_cancelled_ends_its_answer() {
 }
 
 #[test]
-fn s3_what_a_server_asks_comes_with_the_call_that_caused_it() {
+fn s3_a_server_request_arrives_on_the_stream_of_its_call() {
     let stage = Stage::new(Sharing::Session);
     let (web, mut server) = stage.both_in("2025-11-25", &json!({ "elicitation": {} }));
     let mut listening = web.listen();

@@ -9,14 +9,14 @@ use tokio::runtime::Runtime;
 
 use crate::stage::{Stage, settings};
 
-/// A server that lets in who has logged in, and a place for logins.
+/// A server that requires a login, its issuer, and a directory for logins.
 pub(crate) struct Inn {
     pub(crate) issuer: FakeIssuer,
     pub(crate) server: FakeHttp,
     pub(crate) logins: tempfile::TempDir,
 }
 
-/// A browser that a test plays.
+/// A browser driven by a test.
 struct Played<F>(F);
 
 impl<F: FnMut(&str)> Browser for Played<F> {
@@ -36,7 +36,7 @@ impl Inn {
         RemoteServer::new(settings(&self.server.url("/mcp"), self.logins.path()))
     }
 
-    /// Logs in, with a browser that does this with the page.
+    /// Logs in; `browse` opens the page.
     pub(crate) fn log_in(
         &self,
         browse: impl Fn(&str) + Send + 'static,
@@ -64,7 +64,7 @@ impl Inn {
     }
 }
 
-/// Logs in, with a browser that does this with the page.
+/// Logs in; `browse` opens the page.
 pub(crate) fn log_in_with(
     remote: &RemoteServer,
     limits: &LoginLimits,

@@ -1,4 +1,4 @@
-//! Client secrets and refresh tokens go to the issuer they belong to, whatever a remote server says.
+//! Client secrets and refresh tokens go only to the issuer they belong to.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -53,7 +53,7 @@ fn is_renewal(heard: &Heard) -> bool {
 #[test]
 fn a_client_secret_goes_only_to_the_issuer_that_the_configuration_names() {
     let honest = FakeIssuer::new(Manners::default());
-    // Its server names an issuer of its own choice.
+    // The server names an issuer of its own.
     let inn = Inn::new(Manners::default());
     let refused = log_in(&inn, known_to(&honest.http.url("")));
     assert!(matches!(&refused, Err(LoginError::NotPinned { .. })), "{refused:?}");
@@ -140,7 +140,7 @@ fn a_refresh_token_goes_back_to_its_issuer_when_the_server_names_another() {
 }
 
 #[test]
-fn an_issuer_in_the_clear_is_not_asked() {
+fn an_issuer_on_plain_http_is_refused() {
     let server = FakeHttp::new(|heard| {
         if heard.path.starts_with("/.well-known/oauth-protected-resource") {
             let resource = format!("http://{}/mcp", heard.header("host"));
@@ -156,7 +156,7 @@ fn an_issuer_in_the_clear_is_not_asked() {
 }
 
 #[test]
-fn a_server_whose_issuer_changes_is_another_one() {
+fn a_changed_issuer_changes_the_fingerprint() {
     use ostler::keeper::Remote as _;
     let inn = Inn::new(Manners::default());
     let of = |issuer| remote(&inn, known_to(issuer)).fingerprint();

@@ -1,4 +1,4 @@
-//! Nothing is left of a conversation, however it ends.
+//! Remote sessions leave no connection, descriptor or task behind.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn listening(heard: &Heard) -> Reply {
     standard(heard)
 }
 
-/// How many descriptors this process has, those of the fake server as well.
+/// Number of descriptors of this process, including those of the fake server.
 fn descriptors() -> usize {
     fds_of(std::process::id()).len()
 }
@@ -45,7 +45,7 @@ fn clients_that_come_and_go_leave_nothing() {
 }
 
 #[test]
-fn the_end_of_the_gateway_is_the_end_of_all_conversations() {
+fn a_gateway_that_ends_closes_all_remote_sessions() {
     let fake = FakeHttp::new(listening);
     let stage = Stage::new(&fake);
     let clients: Vec<_> = (0..5)
@@ -64,7 +64,7 @@ fn the_end_of_the_gateway_is_the_end_of_all_conversations() {
 }
 
 #[test]
-fn a_gateway_that_is_dropped_takes_its_connections_along() {
+fn a_dropped_gateway_closes_its_connections() {
     let fake = FakeHttp::new(listening);
     let stage = Stage::new(&fake);
     let mut client = stage.context();
@@ -96,7 +96,7 @@ fn a_server_that_vanishes_ends_its_instance() {
 }
 
 #[test]
-fn a_server_that_does_not_take_leave_does_not_hold_us_up() {
+fn a_server_that_does_not_answer_delete_causes_no_delay() {
     let fake = FakeHttp::new(|heard| {
         if heard.method == "DELETE" {
             return Reply::stream([Part::Pause(PATIENCE * 100)]).as_status(500);

@@ -1,4 +1,4 @@
-//! Lines: secured by known certificates, and led through proxies.
+//! Connections with TLS and through proxies.
 
 use ostler_gateway::config::Environment;
 use ostler_gateway::remote::Surroundings;
@@ -13,7 +13,7 @@ fn stage<const N: usize>(url: &str, variables: [(&str, &str); N]) -> Stage {
     Stage::with(url, |settings| settings.surroundings = Surroundings::new(&environment))
 }
 
-/// What a client hears that can't have it.
+/// The error response of a failed connection.
 fn refusal(stage: &Stage) -> Value {
     let mut client = stage.client();
     client.hello(&json!({}));
@@ -21,7 +21,7 @@ fn refusal(stage: &Stage) -> Value {
 }
 
 #[test]
-fn a_certificate_has_to_be_known_and_for_that_host() {
+fn a_certificate_has_to_be_trusted_and_valid_for_its_host() {
     let certificate = Certificate::new("localhost");
     let fake = FakeHttp::secured(&certificate, standard);
     let file = certificate.file();
@@ -54,7 +54,7 @@ fn a_file_without_certificates_is_named() {
 }
 
 #[test]
-fn a_proxy_is_told_where_to_lead() {
+fn plain_http_goes_through_the_proxy() {
     let fake = FakeHttp::new(standard);
     let proxy = FakeProxy::to(fake.port());
     for variable in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
@@ -69,7 +69,7 @@ fn a_proxy_is_told_where_to_lead() {
 }
 
 #[test]
-fn a_secured_line_goes_through_a_proxy_that_can_not_overhear_it() {
+fn https_is_tunnelled_through_the_proxy() {
     let certificate = Certificate::new("far.invalid");
     let fake = FakeHttp::secured(&certificate, standard);
     let proxy = FakeProxy::to(fake.port());
@@ -86,7 +86,7 @@ fn a_secured_line_goes_through_a_proxy_that_can_not_overhear_it() {
 }
 
 #[test]
-fn who_is_not_to_be_led_is_not() {
+fn hosts_in_no_proxy_are_reached_directly() {
     let fake = FakeHttp::new(standard);
     let proxy = FakeProxy::to(fake.port());
     for variable in ["NO_PROXY", "no_proxy"] {
@@ -99,7 +99,7 @@ fn who_is_not_to_be_led_is_not() {
 }
 
 #[test]
-fn a_proxy_that_does_not_lead_there_is_named_without_its_password() {
+fn a_proxy_that_refuses_is_named_without_its_password() {
     let fake = FakeHttp::new(|_| ostler_testkit::Reply::status(407));
     let url = format!("http://user:s3cret@127.0.0.1:{}", fake.port());
     let failed = refusal(&stage("https://far.invalid/mcp", [("HTTPS_PROXY", &url)]));

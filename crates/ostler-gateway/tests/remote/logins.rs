@@ -1,4 +1,4 @@
-//! Logging in, staying in, and logging out.
+//! Login, token refresh and logout.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn rush(client: &mut LineClient, first: u64) {
 }
 
 #[test]
-fn who_has_logged_in_is_let_in() {
+fn a_call_succeeds_after_a_login() {
     let inn = Inn::new(Manners::default());
     let stage = inn.stage();
     let mut client = stage.client();
@@ -58,7 +58,7 @@ fn who_has_logged_in_is_let_in() {
 }
 
 #[test]
-fn a_stale_key_is_renewed_once_for_all() {
+fn an_expired_access_token_is_refreshed_once_for_all_sessions() {
     let inn = Inn::new(Manners { first_lifetime: 1, ..Manners::default() });
     inn.log_in(say_yes).unwrap();
     let stage = inn.stage();
@@ -69,7 +69,7 @@ fn a_stale_key_is_renewed_once_for_all() {
 }
 
 #[test]
-fn a_key_that_is_refused_is_renewed_once_and_nothing_is_done_twice() {
+fn a_refused_access_token_is_refreshed_once_and_no_call_runs_twice() {
     let inn = Inn::new(Manners::default());
     inn.log_in(say_yes).unwrap();
     let stage = inn.stage();
@@ -92,7 +92,7 @@ fn a_key_that_is_refused_is_renewed_once_and_nothing_is_done_twice() {
 }
 
 #[test]
-fn two_gateways_share_a_login_and_its_renewal() {
+fn two_gateways_share_a_login_and_its_refresh() {
     let inn = Inn::new(Manners { first_lifetime: 1, ..Manners::default() });
     inn.log_in(say_yes).unwrap();
     let stages = [inn.stage(), inn.stage()];
@@ -105,7 +105,7 @@ fn two_gateways_share_a_login_and_its_renewal() {
 }
 
 #[test]
-fn a_login_that_is_no_longer_good_is_forgotten() {
+fn a_login_that_cannot_be_refreshed_is_deleted() {
     let inn = Inn::new(Manners::default());
     inn.log_in(say_yes).unwrap();
     let stage = inn.stage();
@@ -127,7 +127,7 @@ fn a_login_that_is_no_longer_good_is_forgotten() {
 }
 
 #[test]
-fn only_the_browser_that_was_sent_away_can_come_back() {
+fn only_the_browser_with_the_right_state_can_finish_a_login() {
     let inn = Inn::new(Manners::default());
     let login = inn.log_in(|url| {
         let (_, query) = url.split_once("redirect_uri=").unwrap();
@@ -143,7 +143,7 @@ fn only_the_browser_that_was_sent_away_can_come_back() {
 }
 
 #[test]
-fn a_login_that_is_not_granted_says_why() {
+fn a_denied_login_reports_the_reason() {
     let inn = Inn::new(Manners { denies: true, ..Manners::default() });
     let denied = inn.log_in(|url| assert!(get(url).1.contains("Not logged in")));
     assert!(
@@ -177,7 +177,7 @@ fn a_login_that_is_not_granted_says_why() {
 }
 
 #[test]
-fn a_server_that_describes_another_one_is_not_believed() {
+fn metadata_that_names_another_server_is_refused() {
     let issuer = FakeIssuer::new(Manners::default());
     let own = issuer.http.url("");
     let server = FakeHttp::new(move |heard| {
@@ -194,7 +194,7 @@ fn a_server_that_describes_another_one_is_not_believed() {
 }
 
 #[test]
-fn a_client_with_a_name_does_not_ask_for_one() {
+fn a_configured_client_id_skips_registration() {
     let inn = Inn::new(Manners { registers: false, ..Manners::default() });
     let mut settings = settings(&inn.server.url("/mcp"), inn.logins.path());
     settings.client = ClientSettings {
@@ -208,7 +208,7 @@ fn a_client_with_a_name_does_not_ask_for_one() {
 }
 
 #[test]
-fn who_logs_out_gives_the_login_back() {
+fn a_logout_revokes_the_tokens() {
     let inn = Inn::new(Manners::default());
     inn.log_in(say_yes).unwrap();
     let stage = inn.stage();

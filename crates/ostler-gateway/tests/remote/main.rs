@@ -1,4 +1,4 @@
-//! Servers that somebody else runs, as clients of the gateway meet them.
+//! Remote servers behind the gateway.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should stop")]
 
 mod inn;

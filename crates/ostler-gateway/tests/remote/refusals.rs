@@ -1,4 +1,4 @@
-//! What goes wrong at the other end, as a client hears it. No call is ever sent twice.
+//! Failures of a remote server, and the errors that clients get. No call is ever sent twice.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, call, sent};
 
-/// What a client hears whose call is answered like this.
+/// The error that a client gets if the server responds to its call like this.
 fn failed(reply: impl Fn() -> Reply + Send + Sync + 'static) -> (Value, FakeHttp) {
     let fake = FakeHttp::new(
         move |heard| {
@@ -28,7 +28,7 @@ fn text(error: &Value) -> &str {
 }
 
 #[test]
-fn a_refusal_is_passed_on_with_its_words() {
+fn an_http_error_is_passed_on_with_its_text() {
     for status in [400, 403, 429, 500, 503] {
         let said = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": 1, "message": "out of tea" } });
         let (error, _) = failed(move || Reply::json(&said).as_status(status));
@@ -39,7 +39,7 @@ fn a_refusal_is_passed_on_with_its_words() {
 }
 
 #[test]
-fn what_is_no_answer_is_said_to_be_none() {
+fn an_invalid_response_is_reported() {
     let html =
         || Reply::status(200).with("content-type", "text/html").and(Part::Text("<p>".into()));
     let (error, _) = failed(html);
@@ -53,7 +53,7 @@ fn what_is_no_answer_is_said_to_be_none() {
 }
 
 #[test]
-fn what_is_too_long_is_not_kept() {
+fn a_response_over_the_limit_is_refused() {
     let long = "x".repeat(200_000);
     let json = json!({ "jsonrpc": "2.0", "id": 1, "result": { "text": long } });
     let event = json.clone();
@@ -64,7 +64,7 @@ fn what_is_too_long_is_not_kept() {
 }
 
 #[test]
-fn a_line_that_breaks_in_mid_answer_is_not_tried_again() {
+fn a_connection_that_breaks_in_a_response_is_not_retried() {
     let half = || {
         let head = Reply::status(200).with("content-type", "application/json");
         head.and(Part::Text("{\"jsonrpc\"".into())).and(Part::Cut)
@@ -97,7 +97,7 @@ fn a_redirect_leads_to_the_same_server_only() {
 }
 
 #[test]
-fn a_circle_has_an_end() {
+fn a_redirect_loop_ends() {
     let fake = FakeHttp::new(|_| Reply::status(308).with("location", "/mcp"));
     let stage = Stage::new(&fake);
     let mut client = stage.client();
@@ -109,7 +109,7 @@ fn a_circle_has_an_end() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn an_unreachable_server_is_named() {
     let mut fake = FakeHttp::new(standard);
     let url = fake.url("/s3cret?s3cret");
     fake.vanish();
@@ -123,7 +123,7 @@ fn a_server_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_server_that_takes_nothing_hurts_only_itself() {
+fn an_unanswered_notification_does_not_block_calls() {
     let fake = FakeHttp::new(|heard| {
         let reply = standard(heard);
         if heard.is_call("notifications/initialized") {
@@ -138,7 +138,7 @@ fn a_server_that_takes_nothing_hurts_only_itself() {
 }
 
 #[test]
-fn who_is_not_known_is_told_what_to_do() {
+fn a_401_names_the_command_or_setting_that_helps() {
     let fake = FakeHttp::new(|_| Reply::status(401));
     for (authorization, advice) in [(None, "ostler login far"), (Some("Bearer s3cret"), "headers")]
     {

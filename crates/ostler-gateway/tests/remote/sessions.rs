@@ -1,4 +1,4 @@
-//! Sessions at the other end: one for each client, found, lost and left.
+//! Sessions at remote servers: one per client, opened, expired and ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::stage::{PATIENCE, Stage, answer, call, sent};
 
 #[test]
-fn a_client_has_a_session_of_its_own_and_takes_leave() {
+fn a_client_has_its_own_remote_session_and_ends_it() {
     let number = AtomicUsize::new(0);
     let fake = FakeHttp::new(move |heard| {
         let reply = standard(heard);
@@ -45,7 +45,7 @@ fn a_client_has_a_session_of_its_own_and_takes_leave() {
 }
 
 #[test]
-fn what_is_told_arrives_before_what_is_asked_next() {
+fn a_notification_arrives_before_the_next_request() {
     let fake = FakeHttp::new(standard);
     let stage = Stage::new(&fake);
     call(&mut stage.context(), 1);
@@ -57,7 +57,7 @@ fn what_is_told_arrives_before_what_is_asked_next() {
 }
 
 #[test]
-fn a_forgotten_session_fails_its_call_once_and_the_next_one_has_another() {
+fn an_expired_remote_session_fails_one_call_and_the_next_opens_another() {
     let fake = FakeHttp::new(|heard| {
         if heard.is_call("tools/call") && heard.message()["params"]["arguments"]["n"] == 1 {
             return Reply::status(404);
@@ -73,12 +73,12 @@ fn a_forgotten_session_fails_its_call_once_and_the_next_one_has_another() {
     assert!(call(&mut client, 2)["result"].is_object());
     assert_eq!((sent(&fake, 1), sent(&fake, 2)), (1, 1));
     assert_eq!(fake.count(|heard| heard.is_call("initialize")), 2);
-    // There is nothing to take leave of.
+    // No session exists that a DELETE could end.
     assert_eq!(fake.count(|heard| heard.method == "DELETE"), 0);
 }
 
 #[test]
-fn a_session_may_be_forgotten_in_words() {
+fn an_expired_session_may_be_reported_by_an_error_message() {
     let words =
         r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"No valid session ID provided"}}"#;
     let fake = FakeHttp::new(move |heard| {
@@ -95,7 +95,7 @@ fn a_session_may_be_forgotten_in_words() {
 }
 
 #[test]
-fn a_server_without_a_page_for_streams_is_no_server_that_forgets() {
+fn a_404_for_the_event_stream_does_not_expire_the_session() {
     let fake =
         FakeHttp::new(
             |heard| {
@@ -122,7 +122,7 @@ fn connections_are_used_again() {
 }
 
 #[test]
-fn an_old_server_is_spoken_to_where_it_says() {
+fn an_sse_server_gets_requests_at_its_endpoint() {
     for carrier in [Carrier::Any, Carrier::Sse] {
         let fake = FakeHttp::new(|heard| match (heard.method.as_str(), heard.path.as_str()) {
             ("GET", "/sse") => {
@@ -157,7 +157,7 @@ fn an_old_server_is_spoken_to_where_it_says() {
 }
 
 #[test]
-fn an_old_server_that_wants_to_be_spoken_to_elsewhere_is_not() {
+fn an_sse_endpoint_on_another_origin_is_refused() {
     let fake = FakeHttp::new(|heard| match heard.method.as_str() {
         "GET" => {
             let endpoint = "event: endpoint\ndata: http://elsewhere.invalid/post\n\n";

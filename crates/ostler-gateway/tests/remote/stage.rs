@@ -24,7 +24,7 @@ pub(crate) struct Stage {
     _state: tempfile::TempDir,
 }
 
-/// What is known of a server at this url. Waits are short.
+/// Settings of a server at this URL, with short time limits.
 pub(crate) fn settings(url: &str, store: &std::path::Path) -> RemoteSettings {
     RemoteSettings {
         name: "far".to_owned(),
@@ -43,12 +43,12 @@ pub(crate) fn settings(url: &str, store: &std::path::Path) -> RemoteSettings {
 }
 
 impl Stage {
-    /// With the server that this is.
+    /// A gateway with this server.
     pub(crate) fn new(fake: &FakeHttp) -> Self {
         Self::with(&fake.url("/mcp"), |_| {})
     }
 
-    /// With a server at this url, after a change.
+    /// A gateway with a server at this URL, with changed settings.
     pub(crate) fn with(url: &str, change: impl FnOnce(&mut RemoteSettings)) -> Self {
         let state = tempfile::tempdir().unwrap();
         let mut settings = settings(url, &state.path().join("logins"));
@@ -81,7 +81,7 @@ impl Stage {
         LineClient::new(input, output)
     }
 
-    /// A client that has said hello.
+    /// A client after its handshake.
     pub(crate) fn context(&self) -> LineClient {
         let mut client = self.client();
         client.enter();
@@ -96,13 +96,13 @@ impl Stage {
     }
 }
 
-/// Calls a tool, and returns the answer with this id. What is said meanwhile is left out.
+/// Calls a tool, and returns the response. Skips other messages.
 pub(crate) fn call(client: &mut LineClient, id: u64) -> Value {
     client.request(&json!(id), "tools/call", &json!({ "name": "echo", "arguments": { "n": id } }));
     answer(client, id)
 }
 
-/// The answer with this id.
+/// The response with this id.
 pub(crate) fn answer(client: &LineClient, id: u64) -> Value {
     loop {
         let message = client.message();
@@ -112,7 +112,7 @@ pub(crate) fn answer(client: &LineClient, id: u64) -> Value {
     }
 }
 
-/// How many times this call was sent.
+/// Number of times that this call was sent.
 pub(crate) fn sent(fake: &FakeHttp, id: u64) -> usize {
     fake.count(|heard| {
         heard.is_call("tools/call") && heard.message()["params"]["arguments"]["n"] == id

@@ -1,4 +1,4 @@
-//! Streams: read to the answer, broken off, and taken up again without asking twice.
+//! Event streams of remote servers: complete, broken, and resumed without repeating the call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,7 +18,7 @@ fn result(id: &Value) -> Value {
 }
 
 #[test]
-fn what_a_stream_says_arrives_in_order() {
+fn messages_of_a_stream_arrive_in_order() {
     let fake = FakeHttp::new(|heard| {
         if !heard.is_call("tools/call") {
             return standard(heard);
@@ -36,7 +36,7 @@ fn what_a_stream_says_arrives_in_order() {
     assert_eq!(client.message()["id"], 1);
 }
 
-/// A server whose calls break off after one event, and which says the rest to who asks for it.
+/// A server whose streams break after one event, and that sends the rest to a request with `Last-Event-ID`.
 fn breaking(resumed: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) -> FakeHttp {
     let last = std::sync::Mutex::new(Value::Null);
     FakeHttp::new(move |heard| {
@@ -53,7 +53,7 @@ fn breaking(resumed: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) -
 }
 
 #[test]
-fn a_broken_stream_is_taken_up_where_it_broke() {
+fn a_broken_stream_resumes_at_the_last_event() {
     let fake = breaking(|heard, id| {
         assert_eq!(heard.header("mcp-session-id"), "session-1");
         match heard.header("last-event-id") {
@@ -68,7 +68,7 @@ fn a_broken_stream_is_taken_up_where_it_broke() {
 }
 
 #[test]
-fn a_server_may_hang_up_as_often_as_it_likes_while_it_gets_on() {
+fn a_stream_may_break_any_number_of_times_while_events_arrive() {
     let polls = AtomicUsize::new(1);
     let fake = breaking(move |_, id| match polls.fetch_add(1, Ordering::SeqCst) {
         20 => Reply::stream([Part::event(&result(id))]),
@@ -80,7 +80,7 @@ fn a_server_may_hang_up_as_often_as_it_likes_while_it_gets_on() {
 }
 
 #[test]
-fn what_can_not_be_taken_up_fails_and_is_not_asked_again() {
+fn a_stream_that_cannot_resume_fails_its_call_without_a_retry() {
     let refusing = breaking(|_, _| Reply::status(400));
     let in_vain = breaking(|_, _| Reply::stream([Part::Cut]));
     let without_ids = FakeHttp::new(|heard| {
@@ -94,13 +94,13 @@ fn what_can_not_be_taken_up_fails_and_is_not_asked_again() {
         assert_eq!(sent(&fake, 1), 1);
         let resumptions = fake.count(|heard| !heard.header("last-event-id").is_empty());
         assert!(resumptions <= 6, "{resumptions}");
-        // The session goes on.
+        // The session continues.
         assert_eq!(fake.count(|heard| heard.is_call("initialize")), 1);
     }
 }
 
 #[test]
-fn what_is_said_unasked_is_heard_also_after_a_break() {
+fn the_event_stream_for_notifications_reconnects_after_a_break() {
     let streams = AtomicUsize::new(0);
     let fake = FakeHttp::new(move |heard| {
         if heard.method != "GET" {
@@ -118,7 +118,7 @@ fn what_is_said_unasked_is_heard_also_after_a_break() {
         heard.method == "GET" && heard.header("last-event-id") == "s-1"
     });
     assert_eq!(again.header("mcp-session-id"), "session-1");
-    wait_until("somebody listens", PATIENCE, || fake.listeners() == 1);
+    wait_until("an event stream is open", PATIENCE, || fake.listeners() == 1);
     let roots = json!({ "jsonrpc": "2.0", "id": "q", "method": "ping" });
     fake.push(&format!("data: {roots}\n\n"));
     fake.wait_for("the answer", |heard| heard.message()["id"] == "q");
@@ -130,7 +130,7 @@ fn what_is_said_unasked_is_heard_also_after_a_break() {
 }
 
 #[test]
-fn a_server_that_offers_no_stream_is_not_asked_again() {
+fn a_server_without_an_event_stream_is_asked_once() {
     let fake = FakeHttp::new(standard);
     let stage = Stage::new(&fake);
     let mut client = stage.context();
@@ -159,7 +159,7 @@ fn a_cancelled_call_gives_its_connection_back() {
 }
 
 #[test]
-fn an_answer_with_line_breaks_is_one_message() {
+fn a_response_with_line_breaks_is_one_message() {
     let fake = FakeHttp::new(|heard| {
         if !heard.is_call("tools/call") {
             return standard(heard);

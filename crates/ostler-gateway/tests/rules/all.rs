@@ -1,4 +1,4 @@
-//! All servers as one.
+//! The endpoint of all servers.
 
 use ostler::keeper::Sharing;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn names(list: &Value) -> Vec<String> {
     names
 }
 
-/// Plays a server that has these tools until it has told them.
+/// Drives a server with these tools until it has listed them.
 fn play(stage: &Stage, server: &str, has: &[&str]) -> ostler_testkit::Puppet {
     let mut puppet = stage.puppets[server].next();
     puppet.greet(&json!({ "tools": {} }));
@@ -59,7 +59,7 @@ fn a3_tools_of_all_servers_have_names_that_lead_back() {
 }
 
 #[test]
-fn one_that_can_not_be_started_does_not_empty_the_list_of_the_others() {
+fn a_server_that_cannot_start_does_not_empty_the_list_of_the_others() {
     let stage = Stage::with(&["broken", "git"], |server| {
         server.sharing = Sharing::All;
         if server.name() == "broken" {
@@ -119,7 +119,7 @@ fn a1_a_list_of_all_servers_has_one_page() {
 }
 
 #[test]
-fn who_calls_before_it_has_looked_starts_only_the_server_that_it_means() {
+fn a_call_before_any_list_starts_only_its_server() {
     let stage = Stage::with(&["a", "b"], |server| server.sharing = Sharing::All);
     let mut client = stage.client_of_all();
     client.enter();
@@ -140,7 +140,7 @@ fn who_calls_before_it_has_looked_starts_only_the_server_that_it_means() {
 }
 
 #[test]
-fn who_got_a_list_without_a_slow_server_hears_when_it_is_there() {
+fn a_client_whose_list_lacked_a_slow_server_is_notified_when_it_is_ready() {
     let stage = Stage::with(&["fast", "slow"], |server| server.sharing = Sharing::All);
     let mut client = stage.client_of_all();
     client.enter_as(IMPATIENT);
@@ -165,7 +165,7 @@ fn who_got_a_list_without_a_slow_server_hears_when_it_is_there() {
 
 /// A server may have to be fetched before it starts.
 #[test]
-fn a_call_waits_longer_for_the_server_that_it_means_than_a_list_for_all() {
+fn a_call_waits_longer_for_its_server_than_a_list_of_all() {
     let stage = Stage::with(&["slow"], |server| server.sharing = Sharing::All);
     let mut client = stage.client_of_all();
     client.enter_as(IMPATIENT);

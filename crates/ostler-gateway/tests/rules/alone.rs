@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Client, Stage};
 
-/// A client of a server whose tools are known, none of which runs.
+/// A client of a server with cached tools and no running instance.
 fn enter(stage: &Stage) -> Client {
     let mut client = stage.client();
     client.hello(&json!({}));
@@ -53,7 +53,7 @@ fn each_call_has_a_fresh_instance_which_ends_with_its_answer() {
 }
 
 #[test]
-fn calls_at_the_same_time_never_meet() {
+fn concurrent_calls_never_share_an_instance() {
     let stage = Stage::new(Sharing::Call);
     let mut client = enter(&stage);
     client.request(&json!(1), "tools/call", &json!({ "name": "t" }));
@@ -87,7 +87,7 @@ fn a_call_that_is_cancelled_while_its_instance_starts_is_never_sent() {
 }
 
 #[test]
-fn k3_what_is_gone_between_two_calls_can_not_be_subscribed_at() {
+fn k3_a_server_with_an_instance_per_call_refuses_subscriptions() {
     let stage = Stage::new(Sharing::Call);
     let mut client = enter(&stage);
     client.request(&json!(1), "resources/subscribe", &json!({ "uri": "a:1" }));

@@ -1,4 +1,4 @@
-//! What is known without asking, and who hears when it changes.
+//! Cached lists, and notifications when they change.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn names(list: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_known_is_answered_without_a_start_and_takes_no_lease() {
+fn cached_lists_need_no_start_and_no_lease() {
     let stage = Stage::with(&["puppet"], |server| {
         server.sharing = Sharing::All;
         server.limits.idle = Some(Duration::from_millis(500));
@@ -54,7 +54,7 @@ fn what_is_known_is_answered_without_a_start_and_takes_no_lease() {
 }
 
 #[test]
-fn l1_l2_clients_hear_of_a_list_only_if_it_has_really_changed() {
+fn l1_l2_clients_are_notified_of_a_list_only_if_it_has_changed() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = listed(&stage, &["a"]);
     let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
@@ -85,13 +85,13 @@ fn a1_a_request_with_a_cursor_goes_to_the_server() {
 }
 
 #[test]
-fn tools_that_are_not_allowed_are_neither_seen_nor_called() {
+fn denied_tools_are_neither_listed_nor_called() {
     let allow = Tools { allow: None, deny: ["secret"].into_iter().collect() };
     let stage = Stage::offering(&["puppet"], |server| server.sharing = Sharing::All, &allow);
     let (mut client, mut server) = listed(&stage, &["open", "secret"]);
     client.request(&json!(1), "tools/list", &json!({}));
     assert_eq!(names(&client.message()), ["open"]);
-    // Also if the server is asked itself.
+    // The same applies to responses of the server itself.
     client.request(&json!(2), "tools/list", &json!({ "cursor": "x" }));
     let list = server.expect("tools/list");
     server.answer(&list, &tools(&["open", "secret"]));

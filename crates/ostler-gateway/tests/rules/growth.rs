@@ -1,4 +1,4 @@
-//! No peer can make work that grows faster than what it sends.
+//! Work grows linearly with the input of a peer.
 
 use ostler::keeper::Sharing;
 use ostler_gateway::Route;
@@ -25,7 +25,7 @@ fn wait_for(client: &Client, id: &Value) {
     while client.message()["id"] != *id {}
 }
 
-/// All that was said before has been heard.
+/// Waits until all earlier messages were processed.
 fn wait_heard(client: &mut Client) {
     client.request(&json!("heard?"), "ping", &json!({}));
     wait_for(client, &json!("heard?"));
@@ -88,7 +88,7 @@ fn batches_that_are_not_answered_yet() {
 }
 
 #[test]
-fn what_a_server_says_while_many_calls_are_with_it() {
+fn notifications_of_a_server_with_many_calls_in_flight() {
     assert_linear(1500, |size| {
         let stage = Stage::new(Sharing::Session);
         let mut client = stage.client();
@@ -113,7 +113,7 @@ fn what_a_server_says_while_many_calls_are_with_it() {
 }
 
 #[test]
-fn what_is_nested_deeply() {
+fn deeply_nested_messages() {
     let stage = Stage::new(Sharing::All);
     let mut client = stage.client();
     client.hello(&json!({}));
@@ -132,11 +132,11 @@ fn what_is_nested_deeply() {
 }
 
 #[test]
-fn b1_a_batch_has_an_end() {
+fn b1_a_batch_over_the_limit_is_refused() {
     let stage = Stage::new(Sharing::All);
     let mut client = waiting(&stage, one());
     let notes = |count| vec![r#"{"method":"notifications/x"}"#; count].join(",");
-    // What comes after the most that there may be is not even read.
+    // The gateway stops parsing at the limit.
     client.say(&format!("[{},nonsense]", notes(257)));
     let refused = client.message();
     assert_eq!(refused["error"]["code"], -32600, "{refused}");

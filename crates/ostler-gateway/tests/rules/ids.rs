@@ -1,4 +1,4 @@
-//! Ids, tokens and payloads: what is changed on the way, and what is not.
+//! Ids, progress tokens and payloads: ids and tokens are replaced, payloads stay unchanged.
 
 use ostler::keeper::Sharing;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn i1_a_number_and_a_text_are_different_ids() {
 }
 
 #[test]
-fn i1_an_id_in_flight_or_none_at_all_is_refused() {
+fn i1_an_id_in_flight_or_null_is_refused() {
     let stage = Stage::new(Sharing::All);
     let (mut client, _other, mut server) = two(&stage);
     client.request(&json!(5), "tools/call", &json!({}));
@@ -63,7 +63,7 @@ fn i1_an_id_in_flight_or_none_at_all_is_refused() {
 }
 
 #[test]
-fn f2_what_is_not_an_id_stays_byte_for_byte() {
+fn f2_all_bytes_but_the_id_are_unchanged() {
     let stage = Stage::new(Sharing::All);
     let (mut client, _other, mut server) = two(&stage);
     let rest = r#""method":"tools/call","vendor":[ 1.50 , 1e400],"params":{"n":123456789012345678901234567890,"s":"\ud800\u0000é","id":9,"_meta":{"x":1}}"#;
@@ -78,7 +78,7 @@ fn f2_what_is_not_an_id_stays_byte_for_byte() {
 }
 
 #[test]
-fn i2_our_number_is_known_in_other_forms_and_unknown_ones_are_dropped() {
+fn i2_our_id_is_recognised_in_other_forms_and_unknown_ids_are_dropped() {
     let stage = Stage::new(Sharing::All);
     let (mut client, _other, mut server) = two(&stage);
     client.request(&json!(1), "tools/call", &json!({}));
@@ -108,7 +108,7 @@ fn p1_progress_comes_under_the_clients_own_token_in_order_and_before_the_answer(
         assert_eq!(progress["params"], json!({ "progressToken": "mine", "progress": step }));
     }
     assert_eq!(client.message()["id"], 1);
-    // Nobody waits for it any more.
+    // The request was already answered.
     server.say(&format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":501}}}}"#
     ));
@@ -117,7 +117,7 @@ fn p1_progress_comes_under_the_clients_own_token_in_order_and_before_the_answer(
 }
 
 #[test]
-fn f2_a_method_is_known_however_it_is_written() {
+fn f2_a_method_is_recognised_in_any_notation() {
     let stage = Stage::new(Sharing::All);
     let mut client = stage.client();
     client.hello(&json!({}));

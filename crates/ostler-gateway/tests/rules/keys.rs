@@ -17,7 +17,7 @@ fn enter(stage: &Stage) -> (Client, Puppet) {
     (client, server)
 }
 
-/// The message is refused with this code, the text names the key, and the server hears nothing of it.
+/// Expects an error with this code that names the key, and that the server gets nothing.
 fn assert_refused(client: &mut Client, server: &mut Puppet, line: &str, code: i32, key: &str) {
     client.say(line);
     let refused = client.message();
@@ -56,7 +56,7 @@ fn a_denied_tool_can_not_be_called_by_a_second_name() {
 }
 
 #[test]
-fn each_key_that_a_rule_reads_is_there_once_and_as_it_is_written() {
+fn duplicate_or_misspelled_keys_that_a_rule_reads_are_refused() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     for (method, params, key) in [
@@ -85,7 +85,7 @@ fn each_key_that_a_rule_reads_is_there_once_and_as_it_is_written() {
 }
 
 #[test]
-fn each_key_of_the_envelope_is_there_once_and_as_it_is_written() {
+fn duplicate_or_misspelled_keys_of_the_envelope_are_refused() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     for (line, key) in [
@@ -105,7 +105,7 @@ fn each_key_of_the_envelope_is_there_once_and_as_it_is_written() {
 }
 
 #[test]
-fn what_is_inside_arguments_and_results_is_nobodys_business() {
+fn arguments_and_results_are_not_inspected() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     let opaque =
@@ -122,7 +122,7 @@ fn what_is_inside_arguments_and_results_is_nobodys_business() {
 }
 
 #[test]
-fn parameters_are_an_object() {
+fn parameters_have_to_be_an_object() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     for params in [r#"[{"name":"safe","_meta":{"progressToken":1}}]"#, r#""safe""#, "7", "true"] {
@@ -133,7 +133,7 @@ fn parameters_are_an_object() {
 }
 
 #[test]
-fn p1_a_token_is_replaced_however_its_key_is_written() {
+fn p1_a_progress_token_is_replaced_in_any_notation_of_its_key() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     for (id, meta) in [
@@ -162,7 +162,7 @@ fn p1_a_token_is_replaced_however_its_key_is_written() {
 }
 
 #[test]
-fn k3_a_task_is_withheld_however_its_key_is_written() {
+fn k3_a_task_is_withheld_in_any_notation_of_its_key() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     for params in [r#"{"name":"t","t\u0061sk":{}}"#, r#"{"name":"t","\u0074\u0061sk":{}}"#] {
@@ -170,7 +170,7 @@ fn k3_a_task_is_withheld_however_its_key_is_written() {
         let refused = client.message();
         assert_eq!(refused["error"]["code"], -32601, "{params}: {refused}");
     }
-    // A key that many parsers can't even represent hides nothing that comes after it.
+    // A key that many parsers can't represent does not hide later keys.
     client.say(&call(r#"{"\ud800":1,"name":"t","task":{}}"#));
     let refused = client.message();
     assert!(refused["error"]["code"].is_number(), "{refused}");
@@ -179,7 +179,7 @@ fn k3_a_task_is_withheld_however_its_key_is_written() {
 }
 
 #[test]
-fn c1_a_cancel_is_understood_however_it_is_written() {
+fn c1_a_cancellation_is_recognised_in_any_notation() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     for (id, cancelled) in [

@@ -1,4 +1,4 @@
-//! Requests that are named like notifications, notifications that are named like requests, and answers to nothing.
+//! Requests named like notifications, notifications named like requests, and responses without a request.
 
 use ostler::keeper::Sharing;
 use ostler_gateway::{Route, Tools};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::stage::{Client, Stage};
 
-/// A client of the only server that can be asked everything, after its handshake.
+/// A client of the only server, with all capabilities, after its handshake.
 fn enter(stage: &Stage) -> (Client, Puppet) {
     let mut client = stage.connect(None, Route::One("puppet".into()));
     client.hello(&json!({ "roots": {}, "elicitation": {} }));
@@ -17,7 +17,7 @@ fn enter(stage: &Stage) -> (Client, Puppet) {
     (client, server)
 }
 
-/// The next thing that the server hears is this call, and nothing before it.
+/// Expects that the server's next message is this call.
 fn assert_next(client: &mut Client, server: &mut Puppet, id: &str) {
     client.request(&json!(id), "tools/call", &json!({ "name": id }));
     let call = server.message();
@@ -27,7 +27,7 @@ fn assert_next(client: &mut Client, server: &mut Puppet, id: &str) {
 }
 
 #[test]
-fn a_request_that_is_named_like_a_notification_is_refused() {
+fn a_request_named_like_a_notification_is_refused() {
     for sharing in [Sharing::All, Sharing::Session] {
         let stage = Stage::new(sharing);
         let (mut client, mut server) = enter(&stage);
@@ -50,7 +50,7 @@ fn a_request_that_is_named_like_a_notification_is_refused() {
 }
 
 #[test]
-fn a_notification_that_is_named_like_a_request_goes_nowhere() {
+fn a_notification_named_like_a_request_is_dropped() {
     let tools = Tools { allow: None, deny: ["danger"].into_iter().collect() };
     let own = |server: &mut ostler::keeper::Server| server.sharing = Sharing::Session;
     let stage = Stage::offering(&["puppet"], own, &tools);
@@ -63,14 +63,14 @@ fn a_notification_that_is_named_like_a_request_goes_nowhere() {
         ));
         assert_next(&mut client, &mut server, method);
     }
-    // Those of a vendor reach a server that is the client's own.
+    // Vendor notifications reach an unshared server.
     let vendor = r#"{"jsonrpc":"2.0","method":"notifications/vendor","params":{"x":1}}"#;
     client.say(vendor);
     assert_eq!(server.line(), vendor);
 }
 
 #[test]
-fn a_client_says_hello_once() {
+fn a_second_handshake_is_refused() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     client.hello(&json!({}));
@@ -79,7 +79,7 @@ fn a_client_says_hello_once() {
 }
 
 #[test]
-fn an_answer_to_what_was_not_asked_goes_nowhere() {
+fn a_response_without_a_request_is_dropped() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     assert_next(&mut client, &mut server, "first");
@@ -89,9 +89,9 @@ fn an_answer_to_what_was_not_asked_goes_nowhere() {
     assert_next(&mut client, &mut server, "next");
 }
 
-/// A client would answer it, and the number of that answer could be another server's question.
+/// A client would respond, and the id of the response could match a request of another server.
 #[test]
-fn a_request_of_a_server_that_is_named_like_a_notification_is_refused() {
+fn a_server_request_named_like_a_notification_is_refused() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     assert_next(&mut client, &mut server, "first");
@@ -113,7 +113,7 @@ fn a_request_of_a_server_that_is_named_like_a_notification_is_refused() {
 }
 
 #[test]
-fn a_notification_of_a_server_that_is_named_like_a_request_goes_nowhere() {
+fn a_server_notification_named_like_a_request_is_dropped() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     assert_next(&mut client, &mut server, "first");
@@ -126,7 +126,7 @@ fn a_notification_of_a_server_that_is_named_like_a_request_goes_nowhere() {
 }
 
 #[test]
-fn a_server_whose_words_have_two_meanings_is_not_passed_on() {
+fn ambiguous_server_messages_are_not_forwarded() {
     let stage = Stage::new(Sharing::Session);
     let (mut client, mut server) = enter(&stage);
     client.request(&json!(1), "tools/call", &json!({ "_meta": { "progressToken": "mine" } }));

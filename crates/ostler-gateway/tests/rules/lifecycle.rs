@@ -1,4 +1,4 @@
-//! Starts, ends and time limits, as clients meet them.
+//! Starts, ends and time limits of servers, seen by clients.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn a_server_that_can_not_be_started_is_an_error_with_its_reason() {
 }
 
 #[test]
-fn a_handshake_in_a_version_that_nobody_knows_ends_the_server() {
+fn a_handshake_with_an_unknown_version_ends_the_server() {
     let stage = Stage::new(Sharing::All);
     let mut client = stage.client();
     client.hello(&json!({}));
@@ -99,7 +99,7 @@ fn the_handshake_comes_first_and_only_once() {
     assert_eq!(client.message()["error"]["code"], -32600);
 }
 
-/// One process and one handshake, however many arrive at once.
+/// Concurrent first callers share one process and one handshake.
 #[test]
 fn l29_a_hundred_clients_at_once_share_one_start() {
     let stage = Stage::new(Sharing::All);
@@ -124,7 +124,7 @@ fn l29_a_hundred_clients_at_once_share_one_start() {
 }
 
 #[test]
-fn answers_to_what_was_asked_before_the_end_of_input_are_delivered() {
+fn responses_to_requests_before_the_end_of_input_are_delivered() {
     let stage = Stage::new(Sharing::All);
     let mut client = stage.client();
     client.hello(&json!({}));
@@ -138,9 +138,9 @@ fn answers_to_what_was_asked_before_the_end_of_input_are_delivered() {
     client.wait_closed();
 }
 
-/// A client that does not read keeps nobody else waiting.
+/// A client that does not read delays no other client.
 #[test]
-fn o2_a_slow_client_blocks_nobody() {
+fn o2_a_slow_client_blocks_no_other_client() {
     let stage = Stage::new(Sharing::All);
     let mut slow = stage.client();
     slow.hello(&json!({}));

@@ -1,4 +1,4 @@
-//! The first list of a server: whom it waits for, what is kept of it, and what it may cost others.
+//! The first list of a server: its wait, the cached result, and its effect on other clients.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn list(client: &mut Client) {
     client.request(&json!("list"), "tools/list", &json!({}));
 }
 
-/// The tools of an answer, and what it says about servers that are not in it.
+/// The tools of a response, and its errors for missing servers.
 fn answered(client: &Client) -> (Vec<String>, Value) {
     let answer = client.message();
     assert_eq!(answer["id"], "list", "{answer}");
@@ -91,7 +91,7 @@ fn the_handshake_of_a_server_is_kept_although_its_client_has_left() {
 }
 
 #[test]
-fn a_first_call_uses_what_was_started_for_the_list() {
+fn the_first_call_uses_the_instance_that_was_started_for_the_list() {
     for sharing in [Sharing::All, Sharing::Agent, Sharing::Session] {
         let stage = Stage::new(sharing);
         let mut client = stage.client_of_all();
@@ -211,7 +211,7 @@ fn row_6_no_list_crosses_from_one_principal_to_another() {
         bob.enter_as(IMPATIENT);
         list(&mut bob);
         if sharing == Sharing::All {
-            // One instance for all: its lists are everybody's, and it is not started again.
+            // All clients share the instance and its lists, so it is not started again.
             assert_eq!(answered(&bob).0, ["puppet__of-ann"]);
         } else {
             play(&mut stage.puppet(), "of-bob");

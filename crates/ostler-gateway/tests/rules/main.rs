@@ -1,4 +1,4 @@
-//! The rules of the multiplexer, with servers and clients that the test plays line by line.
+//! The rules of the multiplexer, with servers and clients driven line by line by the test.
 #![expect(clippy::expect_used, reason = "a test that can't go on should stop")]
 
 mod all;

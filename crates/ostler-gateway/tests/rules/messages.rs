@@ -1,4 +1,4 @@
-//! Cancelling, logging, batches, and what nobody knows.
+//! Cancellation, logging, batches, and unknown methods.
 
 use ostler::keeper::Sharing;
 use serde_json::json;
@@ -15,7 +15,7 @@ fn one(stage: &Stage, capabilities: &serde_json::Value) -> (Client, ostler_testk
 }
 
 #[test]
-fn c1_a_cancel_reaches_the_server_under_its_own_number() {
+fn c1_a_cancellation_reaches_the_server_under_its_own_id() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = one(&stage, &json!({}));
     client.request(&json!("x"), "tools/call", &json!({}));
@@ -24,7 +24,7 @@ fn c1_a_cancel_reaches_the_server_under_its_own_number() {
         .say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x"}}"#);
     let cancelled = server.expect("notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], request["id"]);
-    // Too late: nobody waits for it.
+    // Too late: the request was cancelled.
     server.answer(&request, &json!({}));
     client.assert_silence();
     // The id is free again.
@@ -35,7 +35,7 @@ fn c1_a_cancel_reaches_the_server_under_its_own_number() {
 }
 
 #[test]
-fn c1_a_cancel_of_nothing_goes_nowhere() {
+fn c1_a_cancellation_of_an_unknown_request_is_dropped() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = one(&stage, &json!({}));
     client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
@@ -43,14 +43,14 @@ fn c1_a_cancel_of_nothing_goes_nowhere() {
     let request = server.expect("tools/call");
     server.answer(&request, &json!({}));
     assert_eq!(client.message()["id"], 2);
-    // Answered already.
+    // The request was answered already.
     client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
     client.request(&json!(3), "tools/call", &json!({}));
     server.expect("tools/call");
 }
 
 #[test]
-fn c2_what_a_client_leaves_behind_is_cancelled() {
+fn c2_the_requests_of_a_closed_client_are_cancelled() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = one(&stage, &json!({}));
     client.request(&json!(1), "tools/call", &json!({}));
@@ -61,7 +61,7 @@ fn c2_what_a_client_leaves_behind_is_cancelled() {
 }
 
 #[test]
-fn s1_a_sign_of_life_is_answered_on_both_sides() {
+fn s1_a_ping_is_answered_on_both_sides() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = one(&stage, &json!({}));
     server.say(r#"{"jsonrpc":"2.0","id":"alive?","method":"ping"}"#);
@@ -84,7 +84,7 @@ fn s7_unknown_requests_are_forwarded_and_unknown_notifications_only_to_their_onl
 }
 
 #[test]
-fn g1_g2_logs_have_the_level_that_was_asked_for_and_no_other_clients_eyes() {
+fn g1_g2_log_messages_respect_the_level_and_stay_with_their_client() {
     let stage = Stage::new(Sharing::All);
     let (mut one, mut server) = one(&stage, &json!({ "logging": {} }));
     let log = |level: &str, text: &str| {
@@ -93,7 +93,7 @@ fn g1_g2_logs_have_the_level_that_was_asked_for_and_no_other_clients_eyes() {
         )
     };
     one.request(&json!(1), "tools/call", &json!({}));
-    // Without a wish for less everything is wanted.
+    // Without a level the client gets everything.
     let mut request = server.message();
     if request["method"] == "logging/setLevel" {
         request = server.message();
@@ -115,7 +115,7 @@ fn g1_g2_logs_have_the_level_that_was_asked_for_and_no_other_clients_eyes() {
         }
         assert_eq!(message["params"]["level"], "debug", "the other one wants everything");
     };
-    // Both wait: it could be about either of them.
+    // Both clients have a call, so the message could belong to either.
     server.say(&log("error", "whose?"));
     server.answer(&request, &json!({}));
     assert_eq!(one.message()["id"], 1);
@@ -127,7 +127,7 @@ fn g1_g2_logs_have_the_level_that_was_asked_for_and_no_other_clients_eyes() {
 }
 
 #[test]
-fn b1_several_messages_as_one_are_answered_as_one_where_the_version_has_that() {
+fn b1_a_batch_gets_one_response_in_the_version_that_has_batches() {
     let stage = Stage::new(Sharing::All);
     let mut client = stage.client();
     let info = json!({ "name": "test", "version": "1" });
@@ -149,7 +149,7 @@ fn b1_several_messages_as_one_are_answered_as_one_where_the_version_has_that() {
 }
 
 #[test]
-fn b1_other_versions_know_nothing_of_it() {
+fn b1_other_versions_refuse_batches() {
     let stage = Stage::new(Sharing::All);
     let (mut client, _server) = one(&stage, &json!({}));
     client.say(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#);

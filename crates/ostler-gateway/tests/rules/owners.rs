@@ -1,4 +1,4 @@
-//! Servers that ask something while several sessions have calls with them.
+//! Server requests while several sessions have calls in flight.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::stage::{Client, Stage};
 const SAMPLE: &str =
     r#"{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"maxTokens":1}}"#;
 
-/// Shared by an agent, with so many instances.
+/// A server with `share: agent` and this many instances.
 fn at_most(instances: usize) -> impl Fn(&mut Server) {
     move |server| {
         server.sharing = Sharing::Agent;
@@ -33,7 +33,7 @@ fn call(client: &mut Client, server: &mut Puppet, id: &str) -> Value {
     hear(server, id)
 }
 
-/// The next thing that the server hears is this call.
+/// Expects that the server's next message is this call.
 fn hear(server: &mut Puppet, id: &str) -> Value {
     let call = server.expect("tools/call");
     assert_eq!(call["params"]["name"], id, "{call}");
@@ -45,7 +45,7 @@ fn finish(client: &Client, server: &mut Puppet, call: &Value) {
     assert_eq!(client.message()["id"], call["params"]["name"]);
 }
 
-/// The server's question comes to this client, and its answer back to the server.
+/// Expects that the server's request reaches this client, and the response the server.
 fn assert_asked(server: &mut Puppet, client: &mut Client) {
     server.say(SAMPLE);
     let asked = client.expect("sampling/createMessage");
@@ -53,7 +53,7 @@ fn assert_asked(server: &mut Puppet, client: &mut Client) {
     assert_eq!(server.message()["result"], json!({ "x": 1 }));
 }
 
-/// Two sessions of one agent with a call each, whose server has asked something in vain.
+/// Two sessions of one agent with a call each, after a server request without an owner.
 fn contended(stage: &Stage) -> (Puppet, [(Client, Value); 2]) {
     let mut one = enter(stage);
     let mut server = stage.server(&json!({}));
@@ -76,7 +76,7 @@ fn a_request_without_an_owner_fails_once_and_then_each_calling_session_has_an_in
     let stage = Stage::with(&["puppet"], at_most(2));
     let (mut server, [(mut one, first), (mut other, second)]) = contended(&stage);
     finish(&other, &mut server, &second);
-    // The other session has a call with it still, so that this one gets another instance.
+    // The other session still has a call in flight, so this one gets another instance.
     other.request(&json!("elsewhere"), "tools/call", &json!({ "name": "elsewhere" }));
     let mut next = stage.server(&json!({}));
     let elsewhere = hear(&mut next, "elsewhere");
@@ -114,7 +114,7 @@ fn sessions_take_turns_if_there_can_be_no_other_instance() {
     finish(&other, &mut server, &second);
     other.request(&json!("second"), "tools/call", &json!({ "name": "second" }));
     other.assert_silence();
-    // A session does not keep its turn for ever: this call comes after those of the waiting session.
+    // A turn ends when its calls end: this call comes after those of the waiting session.
     one.request(&json!("third"), "tools/call", &json!({ "name": "third" }));
     one.assert_silence();
     assert_asked(&mut server, &mut one);
@@ -129,7 +129,7 @@ fn sessions_take_turns_if_there_can_be_no_other_instance() {
 }
 
 #[test]
-fn who_gives_up_or_leaves_keeps_nobody_waiting() {
+fn a_cancelled_or_closed_waiter_delays_no_other() {
     let stage = Stage::with(&["puppet"], at_most(1));
     let (mut server, [(mut one, first), (mut other, second)]) = contended(&stage);
     finish(&other, &mut server, &second);
@@ -145,7 +145,7 @@ fn who_gives_up_or_leaves_keeps_nobody_waiting() {
     other.say(&json!({ "jsonrpc": "2.0", "method": method, "params": cancel }).to_string());
     other.assert_silence();
     drop(third);
-    // One session leaves with its call: that is as good as an answer.
+    // A session that closes during its call ends its turn.
     one.assert_silence();
     drop(one);
     assert_eq!(server.expect("notifications/cancelled")["params"]["requestId"], first["id"]);
@@ -170,7 +170,7 @@ fn a_turn_is_waited_for_only_as_long_as_the_queue_allows() {
 }
 
 #[test]
-fn it_is_known_after_a_restart() {
+fn the_need_for_an_owner_is_remembered_after_a_restart() {
     let stage = Stage::with(&["puppet"], at_most(2));
     let (server, clients) = contended(&stage);
     drop((server, clients));
@@ -189,7 +189,7 @@ fn it_is_known_after_a_restart() {
 }
 
 #[test]
-fn a_request_while_nobody_calls_changes_nothing() {
+fn a_server_request_without_a_call_changes_nothing() {
     let stage = Stage::with(&["puppet"], at_most(2));
     let mut one = enter(&stage);
     let mut server = stage.server(&json!({}));
@@ -202,7 +202,7 @@ fn a_request_while_nobody_calls_changes_nothing() {
     }
     server.say(SAMPLE);
     assert_eq!(server.message()["error"]["data"]["gateway"]["reason"], "no_owner");
-    // Whom it is for would not be known with one session at a time either.
+    // Without a call in flight, turns would not identify an owner either.
     call(&mut one, &mut server, "one");
     call(&mut other, &mut server, "other");
     stage.assert_nothing_started();

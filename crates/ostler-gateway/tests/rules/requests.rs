@@ -1,4 +1,4 @@
-//! What servers ask, and whom.
+//! Requests of servers to clients.
 
 use ostler::keeper::Sharing;
 use ostler_gateway::Route;
@@ -43,7 +43,7 @@ fn s2_the_only_client_is_asked_and_its_answer_comes_back() {
 }
 
 #[test]
-fn s2_of_two_clients_the_one_that_waits_is_asked_and_nobody_if_both_do() {
+fn s2_the_only_calling_client_is_asked_and_none_if_two_call() {
     let stage = Stage::new(Sharing::Agent);
     let capabilities = json!({ "elicitation": {} });
     let mut one = enter(&stage, Some("a"), &capabilities);
@@ -68,7 +68,7 @@ fn s2_of_two_clients_the_one_that_waits_is_asked_and_nobody_if_both_do() {
 }
 
 #[test]
-fn s3_who_can_not_do_it_is_not_asked() {
+fn s3_a_client_without_the_capability_is_not_asked() {
     let stage = Stage::new(Sharing::Session);
     let mut client = enter(&stage, None, &json!({}));
     let mut server = stage.server(&json!({}));
@@ -81,7 +81,7 @@ fn s3_who_can_not_do_it_is_not_asked() {
 }
 
 #[test]
-fn s4_a_client_that_goes_leaves_no_server_waiting() {
+fn s4_a_client_that_leaves_keeps_no_server_waiting() {
     let stage = Stage::new(Sharing::All);
     let mut client = enter(&stage, None, &json!({ "sampling": {} }));
     let mut server = stage.server(&json!({}));
@@ -99,7 +99,7 @@ fn s4_a_client_that_goes_leaves_no_server_waiting() {
 }
 
 #[test]
-fn s4_what_a_server_no_longer_wants_to_know_is_taken_back() {
+fn s4_a_cancelled_server_request_is_cancelled_at_the_client() {
     let stage = Stage::new(Sharing::Session);
     let mut client = enter(&stage, None, &json!({ "elicitation": {} }));
     let mut server = stage.server(&json!({}));
@@ -114,9 +114,9 @@ fn s4_what_a_server_no_longer_wants_to_know_is_taken_back() {
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
 }
 
-/// Servers build their lists from what they are told: 13 tools for one client, 19 for another.
+/// Servers build their lists from the client's capabilities: 13 tools for one client, 19 for another.
 #[test]
-fn k1_clients_share_an_instance_only_if_they_can_do_the_same() {
+fn k1_clients_share_an_instance_only_with_equal_capabilities() {
     let stage = Stage::new(Sharing::Agent);
     let able = enter(&stage, Some("a"), &json!({ "sampling": {} }));
     let mut first = stage.puppet();
@@ -134,7 +134,7 @@ fn k1_clients_share_an_instance_only_if_they_can_do_the_same() {
 }
 
 #[test]
-fn s3_forms_urls_and_tools_are_asked_only_of_who_has_said_so() {
+fn s3_forms_urls_and_tools_need_the_matching_capability() {
     let cases = [
         (json!({ "elicitation": {} }), "elicitation/create", json!({ "mode": "form" }), true),
         (json!({ "elicitation": {} }), "elicitation/create", json!({}), true),
@@ -167,7 +167,7 @@ fn s3_forms_urls_and_tools_are_asked_only_of_who_has_said_so() {
 }
 
 #[test]
-fn s8_that_something_is_done_elsewhere_is_told_to_who_was_sent_there() {
+fn s8_the_completion_of_an_elicitation_goes_to_the_client_that_was_asked() {
     let stage = Stage::new(Sharing::All);
     let capabilities = json!({ "elicitation": { "url": {} } });
     let mut one = enter(&stage, None, &capabilities);
@@ -180,14 +180,14 @@ fn s8_that_something_is_done_elsewhere_is_told_to_who_was_sent_there() {
     let first = server.expect("tools/call");
     other.request(&json!(1), "tools/call", &json!({}));
     let second = server.expect("tools/call");
-    // By a refusal that says where to go.
+    // The server refuses with the URL of an elicitation.
     let data = json!({ "elicitations": [{ "mode": "url", "elicitationId": "e1", "url": "x:" }] });
     let error = json!({ "code": -32042, "message": "elsewhere", "data": data });
     server.say(&json!({ "jsonrpc": "2.0", "id": first["id"], "error": error }).to_string());
     assert_eq!(one.message()["error"]["data"], data);
     server.say(r#"{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}"#);
     one.expect("notifications/elicitation/complete");
-    // Nobody else, and not twice.
+    // No other client, and only once.
     server.say(r#"{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}"#);
     server.answer(&second, &json!({}));
     assert_eq!(other.message()["id"], 1);
@@ -196,7 +196,7 @@ fn s8_that_something_is_done_elsewhere_is_told_to_who_was_sent_there() {
 }
 
 #[test]
-fn k3_what_everybody_would_see_is_not_offered_by_a_shared_server() {
+fn k3_a_shared_server_does_not_offer_tasks() {
     let tasks = json!({ "tasks": { "list": {} }, "tools": {} });
     let cases = [
         (Sharing::Agent, Some("a"), false),
@@ -225,7 +225,7 @@ fn k3_what_everybody_would_see_is_not_offered_by_a_shared_server() {
 }
 
 #[test]
-fn s6_that_roots_have_changed_is_told_to_every_server_of_ones_own() {
+fn s6_changed_roots_are_announced_to_every_unshared_server() {
     let told = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
     let stage = Stage::with(&["one", "two"], |server| server.sharing = Sharing::Session);
     let mut client = stage.client_of_all();
@@ -243,7 +243,7 @@ fn s6_that_roots_have_changed_is_told_to_every_server_of_ones_own() {
         server
     });
     client.say(told);
-    // Nobody knows which of them this is for.
+    // Several servers could be meant by this notification.
     client.say(r#"{"jsonrpc":"2.0","method":"notifications/vendor"}"#);
     client.assert_silence();
     drop(client);

@@ -1,4 +1,4 @@
-//! Whose directories a server is told.
+//! Roots: which instance gets the roots of which client.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn hello(stage: &Stage) -> Client {
     client
 }
 
-/// Answers that its roots are this directory.
+/// Responds to `roots/list` with this directory.
 fn tell(client: &mut Client, directory: &str) {
     let asked = client.expect("roots/list");
     reply(client, &asked, &roots(directory));
@@ -52,7 +52,7 @@ fn first(stage: &Stage, directory: &str) -> (Client, Puppet) {
     (client, server)
 }
 
-/// The client's next call comes to this server, which answers it.
+/// Expects that the client's next call reaches this server, which answers it.
 fn call(client: &mut Client, server: &mut Puppet, id: &str) {
     client.request(&json!(id), "tools/call", &json!({ "name": id }));
     let call = server.expect("tools/call");
@@ -61,7 +61,7 @@ fn call(client: &mut Client, server: &mut Puppet, id: &str) {
     assert_eq!(client.message()["id"], id);
 }
 
-/// What the server is answered to its question for roots.
+/// The response to the server's `roots/list`.
 fn ask(server: &mut Puppet, id: &str) -> Value {
     server.say(&json!({ "jsonrpc": "2.0", "id": id, "method": "roots/list" }).to_string());
     let answer = server.message();
@@ -73,7 +73,7 @@ fn ask(server: &mut Puppet, id: &str) -> Value {
 fn clients_share_an_instance_only_if_they_have_the_same_roots() {
     let stage = Stage::new(Sharing::Agent);
     let (mut one, mut in_a) = first(&stage, "/a");
-    // The start that the handshake needed is not paid twice.
+    // The instance that the handshake started is used.
     call(&mut one, &mut in_a, "one");
     let mut other = enter(&stage, "/b");
     other.request(&json!(1), "tools/call", &json!({}));
@@ -84,7 +84,7 @@ fn clients_share_an_instance_only_if_they_have_the_same_roots() {
     let mut like_the_first = enter(&stage, "/a");
     call(&mut like_the_first, &mut in_a, "three");
     stage.assert_nothing_started();
-    // Each is told the roots of all its clients, and no client is asked again.
+    // Each server gets the roots of its clients, and no client is asked again.
     assert_eq!(ask(&mut in_a, "q")["result"], roots("/a"));
     assert_eq!(ask(&mut in_b, "q")["result"], roots("/b"));
     for client in [&mut one, &mut other, &mut like_the_first] {
@@ -100,7 +100,7 @@ fn a_server_that_asks_before_the_roots_are_known_is_answered_when_they_are() {
     server.say(r#"{"jsonrpc":"2.0","id":"early","method":"roots/list"}"#);
     server.say(r#"{"jsonrpc":"2.0","id":"taken back","method":"roots/list"}"#);
     server.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"taken back"}}"#);
-    // What it has asked is heard.
+    // The gateway has read the cancellation when it answers the ping.
     server.say(r#"{"jsonrpc":"2.0","id":"heard?","method":"ping"}"#);
     assert_eq!(server.message()["id"], "heard?");
     client.welcome();
@@ -125,7 +125,7 @@ fn a_client_that_does_not_tell_its_roots_has_an_instance_of_its_own() {
     let told = own.greet(&json!({}));
     assert_eq!(told["params"]["clientInfo"]["name"], "test", "it knows its only client");
     own.expect("tools/call");
-    // It asks for itself.
+    // The server asks the client directly.
     own.say(r#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#);
     let asked = client.expect("roots/list");
     reply(&mut client, &asked, &roots("/late"));
@@ -146,7 +146,7 @@ fn a_client_that_does_not_tell_its_roots_has_an_instance_of_its_own() {
 }
 
 #[test]
-fn an_answer_without_roots_is_none() {
+fn a_response_without_roots_is_ignored() {
     for result in [
         json!({ "jsonrpc": "2.0", "error": { "code": -32603, "message": "no" } }),
         json!({ "jsonrpc": "2.0", "result": { "roots": "file:///a" } }),
@@ -181,14 +181,14 @@ fn other_roots_are_the_key_of_the_next_lease_and_disturb_no_call() {
     client.request(&json!("next"), "tools/call", &json!({}));
     let mut in_b = stage.server(&json!({}));
     let next = in_b.expect("tools/call");
-    // The server of the old directory is told nothing of the new one.
+    // The instance of the old directory does not get the new one.
     assert_eq!(ask(&mut in_a, "q")["result"], roots("/a"));
     assert_eq!(ask(&mut in_b, "q")["result"], roots("/b"));
     in_a.answer(&under_way, &json!({ "in": "a" }));
     assert_eq!(client.message()["result"], json!({ "in": "a" }));
     in_b.answer(&next, &json!({ "in": "b" }));
     assert_eq!(client.message()["result"], json!({ "in": "b" }));
-    // And back: the first one is still there.
+    // With the old roots, the first instance is used again.
     client.say(CHANGED);
     tell(&mut client, "/a");
     call(&mut client, &mut in_a, "back");
@@ -239,7 +239,7 @@ fn a_subscription_moves_with_the_roots() {
 }
 
 #[test]
-fn a_server_that_all_share_knows_nobodys_roots() {
+fn a_server_shared_by_all_gets_no_roots() {
     let stage = Stage::new(Sharing::All);
     let mut one = hello(&stage);
     let mut server = stage.puppet();
@@ -261,7 +261,7 @@ fn a_server_that_all_share_knows_nobodys_roots() {
 }
 
 #[test]
-fn a_client_without_roots_is_asked_nothing() {
+fn a_client_without_the_roots_capability_is_not_asked() {
     let stage = Stage::new(Sharing::Agent);
     let mut client = stage.connect(Some("a"), Route::One("puppet".into()));
     client.hello(&json!({ "sampling": {} }));

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::net::unix::pipe;
 use tokio::runtime::Runtime;
 
-/// A client whose lists wait for about a second, because it gives up soon.
+/// A client with a short list timeout: its lists wait for about a second.
 pub(crate) const IMPATIENT: &str = "openclaw-bundle-mcp";
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ impl Stage {
         Self::limited(names, change, tools, Caps::default())
     }
 
-    /// With one server, `puppet`, that is shared like this, for clients that have so long to tell their roots.
+    /// With one server, `puppet`, that is shared like this, and this time limit for `roots/list`.
     pub(crate) fn hurried(sharing: Sharing, roots: Duration) -> Self {
         let change = |server: &mut Server| server.sharing = sharing;
         let limits = SessionLimits { roots };
@@ -70,7 +70,7 @@ impl Stage {
         Self::open(state, puppets, change, tools, caps, limits)
     }
 
-    /// Another gateway after this one, which knows what this one has learned.
+    /// A successor of this gateway, with its catalog.
     pub(crate) fn restart(self, change: impl Fn(&mut Server)) -> Self {
         let Self { router, puppets, runtime, state } = self;
         drop((router, runtime));
@@ -118,12 +118,12 @@ impl Stage {
         self.puppets.values().next().expect("a server").next()
     }
 
-    /// Nobody was started since the last one that was asked for.
+    /// Asserts that no server was started since the last [`Self::puppet`].
     pub(crate) fn assert_nothing_started(&self) {
         assert!(self.puppets.values().all(Puppets::is_idle));
     }
 
-    /// The catalog has this list of some server.
+    /// Waits until the catalog has this list.
     pub(crate) fn wait_listed(&self, method: &str) {
         let catalog = self.state.path().join("catalog");
         wait_until("the list is known", PATIENCE, || {
@@ -148,7 +148,7 @@ impl Stage {
         self.admit(SessionSpec::new(agent.map(ToOwned::to_owned), route))
     }
 
-    /// All that is kept on disk of what servers have said.
+    /// The whole catalog on disk, as text.
     pub(crate) fn catalog(&self) -> String {
         let files = std::fs::read_dir(self.state.path().join("catalog")).into_iter().flatten();
         let texts = files.flatten().filter_map(|file| std::fs::read_to_string(file.path()).ok());

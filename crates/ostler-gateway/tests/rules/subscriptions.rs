@@ -24,7 +24,7 @@ fn enter(stage: &Stage) -> (Client, ostler_testkit::Puppet) {
     let server = stage.server(&json!({}));
     client.welcome();
     client.ready();
-    // So that it has an instance.
+    // Starts an instance for the client.
     (client, server)
 }
 
@@ -36,7 +36,7 @@ fn warm(client: &mut Client, server: &mut ostler_testkit::Puppet) {
 }
 
 #[test]
-fn u1_the_first_one_subscribes_and_the_last_one_unsubscribes() {
+fn u1_the_first_subscriber_subscribes_and_the_last_one_unsubscribes() {
     let stage = Stage::new(Sharing::All);
     let (mut one, mut server) = enter(&stage);
     let mut other = stage.client();
@@ -57,13 +57,13 @@ fn u1_the_first_one_subscribes_and_the_last_one_unsubscribes() {
     server.say(&updated("a:1"));
     other.expect("notifications/resources/updated");
     one.assert_silence();
-    // The end of a session is the end of what it wanted to hear.
+    // The subscriptions of a session end with it.
     drop(other);
     assert_eq!(server.expect(UNSUBSCRIBE)["params"]["uri"], "a:1");
 }
 
 #[test]
-fn u2_a_part_of_what_was_subscribed_to_is_told() {
+fn u2_an_update_of_a_sub_resource_reaches_the_subscriber() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
     warm(&mut client, &mut server);
@@ -92,10 +92,10 @@ fn u3_a_subscription_starts_its_server_again_and_is_renewed() {
 }
 
 #[test]
-fn u1_who_is_refused_is_told_so_and_keeps_nothing() {
+fn u1_a_refused_subscription_is_reported_and_not_kept() {
     let stage = Stage::new(Sharing::All);
     let (mut client, mut server) = enter(&stage);
-    // Without an instance of its own yet: whatever is answered comes from the server.
+    // The client has no lease yet, so the response comes from the server.
     client.request(&json!(1), SUBSCRIBE, &json!({ "uri": "a:1" }));
     let request = server.expect(SUBSCRIBE);
     let id = &request["id"];
@@ -105,7 +105,7 @@ fn u1_who_is_refused_is_told_so_and_keeps_nothing() {
     assert_eq!(client.message()["error"]["code"], -32002);
     server.say(&updated("a:1"));
     client.assert_silence();
-    // Nobody wants anything of it, so that nobody starts it again.
+    // Without a subscription the server is not started again.
     drop(server);
     let keeper = stage.router.keeper();
     wait_until("it is gone", PATIENCE, || keeper.books().live == 0);
@@ -115,7 +115,7 @@ fn u1_who_is_refused_is_told_so_and_keeps_nothing() {
 }
 
 #[test]
-fn u1_who_comes_while_the_first_one_waits_hears_what_the_server_says() {
+fn u1_a_second_subscriber_gets_the_response_of_the_server() {
     let stage = Stage::new(Sharing::All);
     let (mut one, mut server) = enter(&stage);
     let mut other = stage.client();

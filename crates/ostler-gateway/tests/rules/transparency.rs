@@ -1,4 +1,4 @@
-//! What a client hears through the gateway is what the server itself would have told it.
+//! Transparency: a client gets the same messages as from the server itself.
 
 use ostler::keeper::Sharing;
 use ostler_testkit::Puppet;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Client, Stage};
 
-/// Plays a server's part of the handshake with these members in its answer.
+/// Completes the server's part of the handshake with these members in its result.
 fn greet(server: &mut Puppet, said: &Value) {
     let initialize = server.expect("initialize");
     let mut result = json!({
@@ -20,7 +20,7 @@ fn greet(server: &mut Puppet, said: &Value) {
     server.expect("notifications/initialized");
 }
 
-/// A client of the only server, which says this in its handshake.
+/// A client of the only server, which returns these members in its handshake.
 fn enter(stage: &Stage, said: &Value) -> (Client, Puppet) {
     let mut client = stage.client();
     client.hello(&json!({}));
@@ -40,7 +40,7 @@ fn code(client: &mut Client, method: &str, params: &Value) -> Value {
 }
 
 #[test]
-fn a_task_of_all_servers_is_asked_for_where_it_runs() {
+fn a_task_request_goes_to_the_server_that_runs_the_task() {
     let stage = Stage::with(&["a", "b"], |server| server.sharing = Sharing::Session);
     let mut client = stage.client_of_all();
     client.enter();
@@ -69,7 +69,7 @@ fn a_task_of_all_servers_is_asked_for_where_it_runs() {
 }
 
 #[test]
-fn a_dead_server_is_told_to_clients_of_all_like_to_its_own() {
+fn clients_of_all_servers_get_the_same_error_for_a_dead_server() {
     let stage = Stage::with(&["broken"], |server| {
         server.spec_mut().unwrap().program = "no-such-program".into();
     });
@@ -104,7 +104,7 @@ fn instructions_of_all_servers_are_passed_on() {
 }
 
 #[test]
-fn who_has_no_log_has_no_level() {
+fn a_server_without_logging_refuses_set_level() {
     let level = json!({ "level": "info" });
     let stage = Stage::new(Sharing::Session);
     let (mut client, _server) = enter(&stage, &json!({}));
@@ -121,7 +121,7 @@ fn who_has_no_log_has_no_level() {
 }
 
 #[test]
-fn a_server_is_not_newer_than_it_says() {
+fn the_version_of_a_server_is_not_raised() {
     for (server_has, client_asks, agreed) in [
         ("2024-11-05", "2025-11-25", "2024-11-05"),
         ("2025-06-18", "2025-11-25", "2025-06-18"),
@@ -131,7 +131,7 @@ fn a_server_is_not_newer_than_it_says() {
         let stage = Stage::new(Sharing::All);
         let params = json!({ "protocolVersion": client_asks, "capabilities": {},
             "clientInfo": { "name": "test", "version": "1" } });
-        // The first answer comes from the server, the second from what is known of it.
+        // The first response comes from the server, the second from the catalog.
         let mut first = stage.client();
         first.request(&json!(0), "initialize", &params);
         let mut server = stage.puppet();

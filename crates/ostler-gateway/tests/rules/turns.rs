@@ -1,4 +1,4 @@
-//! Calls that wait for their turn at a server which takes only so many at a time.
+//! Calls that wait for a server with `maxConcurrency`.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! All servers as one: whose a name or a URI is, whoever else claims it.
+//! The endpoint of all servers: ownership of names and URIs.
 
 use ostler::keeper::Sharing;
 use ostler_testkit::Puppet;
@@ -9,7 +9,7 @@ use crate::stage::{Client, IMPATIENT, Stage};
 const UPDATED: &str = "notifications/resources/updated";
 const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#;
 
-/// What a server has.
+/// Resources of a server.
 #[derive(Clone, Copy, Default)]
 struct Has<'a> {
     uris: &'a [&'a str],
@@ -20,7 +20,7 @@ fn resources(uris: &[&str]) -> Value {
     json!({ "resources": uris.iter().map(|uri| json!({ "uri": uri, "name": "r" })).collect::<Vec<_>>() })
 }
 
-/// Starts a server that has these resources, and says when they change.
+/// Starts a server with these resources and `listChanged`.
 fn play(stage: &Stage, name: &str, has: Has<'_>) -> Puppet {
     let mut puppet = stage.puppets[name].next();
     puppet.greet(&json!({ "resources": { "listChanged": true, "subscribe": true } }));
@@ -71,7 +71,7 @@ fn templates(client: &mut Client) -> Vec<String> {
     list(client, "resources/templates/list", "resourceTemplates", "uriTemplate")
 }
 
-/// Reading this reaches that server under its own URI.
+/// Expects that a read of this URI reaches that server under its own URI.
 fn assert_reads(client: &mut Client, uri: &str, server: &mut Puppet, own: &str) {
     client.request(&json!(uri), "resources/read", &json!({ "uri": uri }));
     let read = server.expect("resources/read");
@@ -91,7 +91,7 @@ fn assert_unknown(client: &mut Client, uri: &str) {
     assert_eq!(refused["error"]["code"], -32602, "{uri}: {refused}");
 }
 
-/// The server's list is another one now, and its client has heard of it.
+/// Changes the server's list, and waits for the notification.
 fn change(client: &mut Client, server: &mut Puppet, now: &[&str]) {
     client.ready();
     server.say(CHANGED);
@@ -113,7 +113,7 @@ fn the_first_server_that_listed_a_uri_keeps_it() {
     change(&mut client, &mut puppets[0], &["x:1", "x:2"]);
     let expected = ["ostler:a/x:1", "x:1", "x:2"];
     assert_eq!(uris(&mut client), expected);
-    // Also for clients that come later.
+    // The same applies to later clients.
     let mut later = stage.client_of_all();
     later.enter();
     assert_eq!(uris(&mut later), expected);
@@ -139,7 +139,7 @@ fn a_uri_that_was_listed_stays_with_its_server_while_that_does_not_list_it() {
 }
 
 #[test]
-fn changes_of_what_a_later_server_claims_carry_the_uri_that_its_client_knows() {
+fn updates_of_a_qualified_uri_carry_the_qualified_uri() {
     let stage = stage();
     let has = Has { uris: &["x:1"], ..Has::default() };
     let (mut client, mut puppets) = enter(&stage, &[("a", has), ("b", has)]);
@@ -160,7 +160,7 @@ fn changes_of_what_a_later_server_claims_carry_the_uri_that_its_client_knows() {
         (0, "x:1/part", "x:1/part"),
         (1, "x:1", "ostler:b/x:1"),
         (1, "x:1/part", "ostler:b/x:1/part"),
-        // Nobody has asked for that: it is told, but not as if another server had said it.
+        // An update without a subscription is forwarded under a URI that no other server can claim.
         (0, "y:1", "ostler:a/y:1"),
     ] {
         puppets[server].say(&updated(said));
@@ -171,7 +171,7 @@ fn changes_of_what_a_later_server_claims_carry_the_uri_that_its_client_knows() {
 }
 
 #[test]
-fn a_uri_that_looks_like_ours_leads_nowhere_else() {
+fn a_uri_that_looks_qualified_reaches_no_other_server() {
     let stage = stage();
     let a_has =
         Has { uris: &["ostler:b/x:1", "OSTLER:b/x:2", "x:3"], templates: &["ostler:b/{x}"] };
@@ -190,7 +190,7 @@ fn a_uri_that_looks_like_ours_leads_nowhere_else() {
 }
 
 #[test]
-fn a_template_takes_nothing_from_others() {
+fn a_template_takes_no_uri_from_another_server() {
     let stage = stage();
     let a_has = Has { uris: &[], templates: &["{+any}", "b:x/{id}", "b:{id}", "a:{x}"] };
     let b_has = Has { uris: &["b:listed"], templates: &["b:x/{id}", "b:y/{id}{?q}"] };
@@ -222,7 +222,7 @@ fn a_template_takes_nothing_from_others() {
 }
 
 #[test]
-fn what_nobody_lists_goes_to_the_only_server_that_has_resources_if_that_is_known() {
+fn an_unlisted_uri_goes_to_the_only_server_with_resources() {
     let stage = stage();
     let mut client = stage.client_of_all();
     client.enter();
@@ -234,7 +234,7 @@ fn what_nobody_lists_goes_to_the_only_server_that_has_resources_if_that_is_known
         a.answer(&list, &json!({ "tools": [], "resources": [], "resourceTemplates": [] }));
     }
     assert_eq!(client.message()["error"]["code"], -32602);
-    // `b` has not said what it has: it may be its own.
+    // The resources of `b` are unknown, so the URI may belong to it.
     assert_unknown(&mut client, "b:1");
     client.request(&json!(2), "tools/call", &json!({ "name": "b__t" }));
     let mut b = stage.puppets["b"].next();
@@ -246,7 +246,7 @@ fn what_nobody_lists_goes_to_the_only_server_that_has_resources_if_that_is_known
 }
 
 #[test]
-fn a_tool_has_one_name_whatever_else_is_there() {
+fn the_name_of_a_tool_does_not_depend_on_other_servers() {
     let stage = Stage::with(&["git", "git__hub", "git_"], |server| server.sharing = Sharing::All);
     let mut client = stage.client_of_all();
     client.enter();

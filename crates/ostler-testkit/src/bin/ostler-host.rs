@@ -1,4 +1,4 @@
-//! A host that embeds the library, with every way to end badly. Obeys one command per line of stdin.
+//! A host that embeds the library and can end in every bad way. Executes one command per line of stdin.
 #![expect(
     clippy::expect_used,
     clippy::print_stdout,
@@ -19,19 +19,19 @@ use rustix::process::WaitOptions;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Holds servers in fences, and does what stdin says.
+/// Hold servers in fences, and execute the commands on stdin
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The server's program
     #[arg(long)]
     program: PathBuf,
-    /// Its switches, separated by blanks; may be repeated, and the servers take turns
+    /// Its switches, separated by blanks; if repeated, assigned to the servers in turn
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     server: Vec<String>,
     /// How many servers
     #[arg(long, default_value_t = 1)]
     count: usize,
-    /// How many owners, among which the servers are dealt out
+    /// How many owners; servers are assigned to them in turn
     #[arg(long, default_value_t = 1)]
     owners: usize,
     /// The grace in milliseconds
@@ -40,10 +40,10 @@ struct Arguments {
     /// Start each from a thread that ends at once
     #[arg(long)]
     from_thread: bool,
-    /// Wait for any child all the time, as a careless host does
+    /// Reap any child in a loop, as a careless host does
     #[arg(long)]
     steal_children: bool,
-    /// Touch that much memory first
+    /// Allocate and touch that much memory first
     #[arg(long, default_value_t = 0)]
     heap_mb: usize,
 }
@@ -64,7 +64,7 @@ fn main() {
     let new_owner = |_| Owner::new(Places::of_user(), "ostler-host").expect("an owner");
     let mut owners: Vec<Owner> = (0..arguments.owners).map(new_owner).collect();
     let mut servers = start_all(&owners, &arguments);
-    // Later than the servers: their start may not depend on it either way.
+    // After the servers, whose start must not depend on it.
     if arguments.steal_children {
         std::thread::Builder::new().spawn(steal_children).expect("a thread");
     }
@@ -145,12 +145,12 @@ fn learn(server: &mut Server) {
         match server.instance.wait_event(PATIENCE) {
             Ok(Some(Event::Exited(status))) => println!("learned: {status}"),
             Ok(Some(Event::Empty(_))) => return println!("learned: empty"),
-            other => panic!("nobody has ended it: {other:?}"),
+            other => panic!("unexpected event: {other:?}"),
         }
     }
 }
 
-/// All at once, then waits for each; says how many are proven gone and how long it took.
+/// Stops all at once, waits for each, and prints how many are proven gone and the time it took.
 fn stop(servers: Vec<Server>) {
     let begin = Instant::now();
     let instances: Vec<Instance> = servers.into_iter().map(|server| server.instance).collect();

@@ -1,4 +1,4 @@
-//! Plays real agent hosts and writes docs/hosts.md. Started by `scripts/hosts`, which installs the hosts first.
+//! Runs real agent hosts and writes docs/hosts.md. `scripts/hosts` installs the hosts and starts this program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use ostler_testkit::hosts::book::{Book, PageError};
 use ostler_testkit::hosts::facts::Facts;
 use ostler_testkit::hosts::{Cell, End, Host, Way};
 
-/// Play agent hosts against a fake model
+/// Run agent hosts against a fake model
 #[derive(Debug, Parser)]
 #[command(name = "ostler-hosts")]
 struct Cli {
@@ -19,7 +19,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// End hosts and count what is left; all of a kind if none is named
+    /// End hosts and count the remaining processes; all of a kind if none is named
     Play {
         #[arg(long)]
         host: Option<Host>,
@@ -28,7 +28,7 @@ enum What {
         #[arg(long)]
         end: Option<End>,
     },
-    /// Measure what hosts give to their servers and how long they wait for them
+    /// Measure the environment that hosts give to their servers, and their timeouts
     Facts {
         #[arg(long)]
         host: Option<Host>,
@@ -46,7 +46,7 @@ fn main() -> Result<ExitCode, PageError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Hosts run one at a time, because they are slow; they are watched at the same time, because that is waiting.
+/// Hosts run one at a time, because they load the machine. Ended hosts are watched in parallel, because watching is waiting.
 fn play(host: Option<Host>, way: Option<Way>, end: Option<End>) {
     let book = &Book::open();
     thread::scope(|scope| {
@@ -71,7 +71,7 @@ fn facts(host: Host) {
     Book::open().keep_facts(&facts);
 }
 
-/// Whether it is the one that is wanted, if any is.
+/// Whether it matches the filter; without a filter everything matches.
 fn is<T: PartialEq + Copy>(wanted: Option<T>) -> impl Fn(&T) -> bool {
     move |one| wanted.is_none_or(|wanted| wanted == *one)
 }

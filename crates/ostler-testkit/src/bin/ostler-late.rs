@@ -1,4 +1,4 @@
-//! A program that becomes a guardian too late: it has a thread already.
+//! A program that calls the guardian's entry point too late: it has a second thread already.
 #![expect(clippy::expect_used, reason = "a test program")]
 
 fn main() {

@@ -7,14 +7,14 @@ use std::os::unix::net::UnixStream;
 
 fn main() {
     let path = std::env::args_os().nth(1).expect("a socket");
-    let mut strings = UnixStream::connect(path).expect("somebody who plays it");
+    let mut strings = UnixStream::connect(path).expect("a listening test");
     let mut heard = strings.try_clone().expect("a second end");
     let hear = move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut heard);
         let _ = heard.shutdown(std::net::Shutdown::Write);
     };
     std::thread::Builder::new().spawn(hear).expect("a thread");
-    // Line by line: a buffered half of an answer would be no answer.
+    // Flushes each line, because a test waits for complete lines.
     let mut stdout = io::stdout().lock();
     let mut buffer = vec![0; 65536];
     while let Ok(read @ 1..) = io::Read::read(&mut strings, &mut buffer) {

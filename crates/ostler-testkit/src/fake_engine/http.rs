@@ -1,4 +1,4 @@
-//! As much of HTTP as the fake needs: one request for each connection.
+//! The part of HTTP that the fake needs: one request per connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// `None` if the other side has said nothing.
+    /// `None` if the peer sent nothing.
     pub(super) fn read(stream: &mut UnixStream) -> io::Result<Option<Self>> {
         let mut reader = BufReader::new(stream);
         let mut lines = reader.by_ref().lines();
@@ -58,7 +58,7 @@ impl Answer<'_> {
         self.stream.write_all(body.as_bytes())
     }
 
-    /// Promises all and sends half.
+    /// Announces the full length and sends half of it.
     pub(super) fn half(&mut self, status: u16, body: &Value) -> io::Result<()> {
         let (head, body) = self.text(status, body);
         let whole = format!("{head}{body}");

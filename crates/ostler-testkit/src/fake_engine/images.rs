@@ -1,4 +1,4 @@
-//! The images of a fake engine, of which only their labels matter.
+//! The images of a fake engine; only their labels matter.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::{FakeEngine, container};
 
-/// The id of an image without labels, which every container is made from that is not made from another.
+/// The id of an image without labels, the default image of containers.
 pub(super) const PLAIN: &str = "image";
 
-/// Labels by image, and what the engine says of containers' platforms.
+/// Labels by image, and the platform that the engine reports for containers.
 #[derive(Debug, Default)]
 pub(super) struct Images {
     marked: BTreeMap<String, Value>,
@@ -17,13 +17,13 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// What the engine says of a container.
+    /// The engine's `inspect` of a container.
     pub(super) fn details(&self) -> Value {
         let platform = self.platform.as_ref().map(|name| json!({"architecture": name}));
         json!({"Config": {}, "ImageManifestDescriptor": {"platform": platform}})
     }
 
-    /// What it says of an image: for the platform that the query names, if any.
+    /// The engine's `inspect` of an image, for the platform that the query names, if any.
     pub(super) fn inspect(&self, id: &str, query: &str) -> (u16, Value) {
         let asked = self.platform.as_ref().filter(|name| query.contains(name.as_str()));
         let name = asked.map_or(id.to_owned(), |platform| format!("{id}@{platform}"));
@@ -53,7 +53,7 @@ impl FakeEngine {
         self.state().containers.retain(|one| one["Id"] != id);
     }
 
-    /// From now on it says of all containers that they are made for this platform.
+    /// From now on all containers report this platform.
     pub fn run_on(&self, platform: &str) {
         self.state().images.platform = Some(platform.to_owned());
     }

@@ -23,7 +23,7 @@ pub fn get(url: &str) -> (u16, String) {
 fn ask(url: &str) -> (String, String) {
     let rest = url.strip_prefix("http://").expect("a url in the clear");
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let mut stream = TcpStream::connect(host).expect("somebody there");
+    let mut stream = TcpStream::connect(host).expect("a listening server");
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("a listener");

@@ -21,12 +21,12 @@ const SILENCE: &str = ": silence\n\n";
 /// Longer than any host is watched.
 const SILENT_FOR: Duration = Duration::from_mins(30);
 
-/// What the model does when it has the tool's result, or when it was offered no tool.
+/// Behaviour of the model when it has the tool's result, or when it was offered no tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Afterwards {
     /// Ends the conversation, so that the host exits.
     Finish,
-    /// Says nothing, so that the host keeps its servers until something else ends it.
+    /// Stays silent, so that the host keeps its servers until the test ends it.
     Stay,
 }
 
@@ -64,7 +64,7 @@ trait Api {
     fn results(&self, request: &Value) -> String;
     /// A turn in which the model calls a tool.
     fn call(&self, tool: &Tool, arguments: &Value) -> Reply;
-    /// A turn in which the model says something and ends.
+    /// A turn in which the model returns text and ends.
     fn say(&self, text: &str) -> Reply;
 }
 

@@ -35,7 +35,7 @@ pub enum PageError {
     Io {
         /// The page.
         page: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_replaces_what_is_between_its_marks() {
+    fn a_table_replaces_the_text_between_its_marks() {
         let page = format!("a\n{}\nold\n{}\nb\n", begin("t"), end("t"));
         let new = replace(&page, "t", "new\n").unwrap();
         assert_eq!(new, format!("a\n{}\nnew\n{}\nb\n", begin("t"), end("t")));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_have_as_many_digits_as_they_deserve() {
+    fn seconds_are_rounded_to_significant_digits() {
         assert_eq!(seconds(1512), "1.5 s");
         assert_eq!(seconds(1030), "1 s");
         assert_eq!(seconds(30_231), "30 s");

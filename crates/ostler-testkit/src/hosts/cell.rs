@@ -12,20 +12,20 @@ use super::scene::Scene;
 use super::{End, Host, Left, Way};
 use crate::fake_model::Afterwards;
 
-/// The server overlooks the end of its input, and has a child in a session of its own, as a browser is.
+/// The server ignores the end of its input, and has a child in its own session, as a browser is.
 const SERVER: [&str; 2] = ["--ignore-eof", "--setsid-child"];
-/// The argument of the tool call, which the server repeats.
+/// Argument of the tool call, which the server returns.
 const MARKER: &str = "through-and-back";
-/// When survivors are counted, after the host was ended.
+/// Delays after the end of the host at which survivors are counted.
 pub const MOMENTS: [Duration; 3] =
     [Duration::from_secs(5), Duration::from_secs(15), Duration::from_secs(45)];
-/// The moment at which instances that are still there need a reason.
+/// From this moment on, remaining instances need a reason.
 const WITH_REASON: usize = 1;
 
-/// Between two looks at the process table.
+/// Interval of scans of the process table.
 const STEP: Duration = Duration::from_millis(200);
 
-/// Which host is played, and how.
+/// One combination of host, way and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cell {
     /// The host.
@@ -41,23 +41,23 @@ pub struct Cell {
 pub struct Ended {
     cell: Cell,
     scene: Scene,
-    /// Whether the answer of the server's tool reached the model.
+    /// Whether the result of the server's tool reached the model.
     pub has_called: bool,
     at: Instant,
 }
 
-/// What became of a cell.
+/// Result of a cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// The cell.
     pub cell: Cell,
     /// The version of the host.
     pub version: String,
-    /// Whether the answer of the server's tool reached the model.
+    /// Whether the result of the server's tool reached the model.
     pub has_called: bool,
-    /// What was left at each of [`MOMENTS`].
+    /// Number of survivors at each of [`MOMENTS`].
     pub left: [Left; MOMENTS.len()],
-    /// What `ostler ps` said of the instances that were there at the second moment.
+    /// Output of `ostler ps` for the instances that were left at the second moment.
     pub reasons: Vec<String>,
 }
 
@@ -79,12 +79,12 @@ impl Cell {
 }
 
 impl Ended {
-    /// What is left now.
+    /// Number of survivors now.
     pub fn left(&self) -> Left {
         Left::now(&self.scene.stage)
     }
 
-    /// Waits until nothing is left. Instances that are there at the second of [`MOMENTS`] need a reason, and none may be there
+    /// Waits until nothing is left. Instances that are left at the second of [`MOMENTS`] need a reason, and none may be left
     /// at the last.
     pub fn expect_nothing_left(&self) {
         let [_, with_reason, last] = MOMENTS;
@@ -100,13 +100,13 @@ impl Ended {
         }
     }
 
-    /// Counts what is left at each of [`MOMENTS`], and ends it.
+    /// Counts survivors at each of [`MOMENTS`], and ends them.
     pub fn watch(mut self) -> Outcome {
         let mut reasons = Vec::new();
         let mut left = [Left::default(); MOMENTS.len()];
         for (index, moment) in MOMENTS.into_iter().enumerate() {
             sleep(moment.saturating_sub(self.at.elapsed()));
-            // Reaps the host, which else counts as a process of its own for ever.
+            // Reaps the host, which would count as a survivor otherwise.
             let _ = self.scene.exit();
             left[index] = self.left();
             if index == WITH_REASON && !left[index].is_clean() {
@@ -119,7 +119,7 @@ impl Ended {
     }
 }
 
-/// Why an instance is there, as far as `ostler ps` tells.
+/// Reason why an instance still runs, according to `ostler ps`.
 fn reason(instance: &Value) -> String {
     let gateway = &instance["gateway"];
     let leases = gateway["leases"].as_array().map_or(0, Vec::len);
@@ -157,7 +157,7 @@ impl Display for Outcome {
 }
 
 impl Outcome {
-    /// What was left at each moment, in a few characters.
+    /// Number of survivors at each moment, in a few characters.
     pub fn counts(&self) -> String {
         self.left.map(|left| left.to_string()).join(" ")
     }

@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Process, Stage};
 
-/// How many processes of a cell are there, by what they belong to. A gateway is not counted: it is meant to stay for the
+/// Number of processes of a cell, by the program they belong to. A gateway is not counted: it is meant to stay for the
 /// next client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
     /// The server and its descendants.
     pub servers: usize,
-    /// ostler's own for this server or client: guardians, porters, `run` and `connect`.
+    /// Processes of ostler for this server or client: guardians, porters, `run` and `connect`.
     pub ostler: usize,
-    /// The host's.
+    /// Processes of the host.
     pub host: usize,
 }
 
@@ -37,7 +37,7 @@ impl Left {
         left
     }
 
-    /// Whether nothing of the server is there, and nothing that held it.
+    /// Whether neither the server nor a process that held it is left.
     pub fn is_clean(&self) -> bool {
         self.servers == 0 && self.ostler == 0
     }

@@ -12,14 +12,14 @@ pub(super) const NAME: &str = "ostler";
 /// The variable that holds the bearer token, in the host's environment.
 pub(super) const TOKEN_VARIABLE: &str = "OSTLER_TOKEN";
 
-/// What a host is told about a server.
+/// Configuration of a server in a host.
 #[derive(Clone, Debug)]
 pub enum Entry {
     /// A command to start.
     Command {
         /// The program and its arguments.
         words: Vec<String>,
-        /// Variables that it gets beside those that the host passes on.
+        /// Variables that it gets in addition to those that the host passes on.
         variables: BTreeMap<String, String>,
     },
     /// A server on HTTP.

@@ -14,9 +14,9 @@ use crate::{is_alive, wait_until};
 
 /// Longer than any host waits.
 const LONGEST_LIMIT: Duration = Duration::from_mins(15);
-/// In which a host that heeds it reacts to `list_changed`, with the call that has caused it still open.
+/// Time for a host to react to `list_changed`, with the call that caused it still open.
 const REACTION_MS: u64 = 3000;
-/// Variables whose fate at a host is told.
+/// Variables of which the page shows whether a host passes them on.
 const WATCHED: [&str; 9] = [
     "XDG_CONFIG_HOME",
     "XDG_STATE_HOME",
@@ -31,7 +31,7 @@ const WATCHED: [&str; 9] = [
 /// Set by shells and by the system's libraries, not by a host.
 const NOT_ITS_OWN: [&str; 5] = ["PWD", "OLDPWD", "SHLVL", "_", "HOME"];
 
-/// What was measured of a host.
+/// Measurements of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Facts {
     /// The host.
@@ -40,9 +40,9 @@ pub struct Facts {
     pub version: String,
     /// The handshake.
     pub hello: Hello,
-    /// What its servers inherit.
+    /// Environment of its servers.
     pub environment: Environment,
-    /// Whether it lists tools again as soon as it hears that they have changed.
+    /// Whether it lists tools again on `list_changed`.
     pub heeds_list_changed: bool,
     /// Its limits for `initialize`, with its default configuration.
     pub handshake: Limits,
@@ -52,7 +52,7 @@ pub struct Facts {
     pub starts_of_two_runs: usize,
 }
 
-/// What a host says first.
+/// First messages of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello {
     /// The method of its first message.
@@ -67,7 +67,7 @@ pub struct Hello {
     pub capabilities: Vec<String>,
 }
 
-/// What a host's servers inherit.
+/// Environment of a host's servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Environment {
     /// Those of the watched variables that do not reach the server.
@@ -76,7 +76,7 @@ pub struct Environment {
     pub added: Vec<String>,
     /// Directories that the host has put in front of the `PATH`.
     pub in_front_of_path: Vec<String>,
-    /// Whether the rest of the `PATH` is what the host was given.
+    /// Whether the rest of the `PATH` is the host's own.
     pub is_path_kept: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct Limits {
     pub gives_up_ms: u64,
 }
 
-/// What a host never gets an answer to.
+/// Request of a host that never gets a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
     /// `initialize`.
@@ -99,7 +99,7 @@ pub enum Unanswered {
 }
 
 impl Facts {
-    /// Measures all of them. A host that waits long makes this long.
+    /// Takes all measurements. The duration depends on the timeouts of the host.
     pub fn measure(host: Host) -> Self {
         let (hello, environment, heeds_list_changed) = conversation(host);
         Self {
@@ -115,7 +115,7 @@ impl Facts {
     }
 }
 
-/// How long the host waits for one that never answers, with its default configuration; and its `clientInfo.name`.
+/// Timeout of the host for a server that never answers, with its default configuration; and its `clientInfo.name`.
 pub fn limits(host: Host, unanswered: Unanswered) -> (String, Limits) {
     let transcript = "transcript";
     let switches: &[&str] = match unanswered {

@@ -1,4 +1,4 @@
-//! Real agent hosts, played against a fake model, with a rude server behind them.
+//! Real agent hosts, run against a fake model, with a rude server behind them.
 //!
 //! A [`Cell`] is one host that reaches its server in one [`Way`] and comes to one [`End`]. [`Cell::begin`] starts the host in a
 //! sandbox of its own, waits until its model has called the server's tool, and ends the host; [`Ended`] then counts what is left on
@@ -84,7 +84,7 @@ pub enum Tuning {
 }
 
 impl Host {
-    /// All of them, in the order of the tables.
+    /// All values, in the order of the tables.
     pub const ALL: [Self; 5] =
         [Self::Codex, Self::ClaudeCode, Self::OpenCode, Self::Gemini, Self::OpenClaw];
 
@@ -101,12 +101,12 @@ impl Host {
 }
 
 impl Way {
-    /// All of them, in the order of the tables.
+    /// All values, in the order of the tables.
     pub const ALL: [Self; 4] = [Self::Plain, Self::Run, Self::Connect, Self::Http];
 }
 
 impl End {
-    /// All of them, in the order of the tables.
+    /// All values, in the order of the tables.
     pub const ALL: [Self; 4] = [Self::Exit, Self::Term, Self::Kill, Self::HangUp];
 }
 

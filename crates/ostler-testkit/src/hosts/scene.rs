@@ -19,11 +19,11 @@ use crate::fake_model::{Afterwards, FakeModel};
 use crate::web::address_in;
 use crate::{Launched, Stage, binary, wait_until};
 
-/// For all that a host does before it ends. The slowest needs a minute on a busy machine.
+/// Bound on the work of a host before it ends. The slowest needs a minute on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_mins(5);
 /// The server's name in the gateway's configuration.
 const SERVER: &str = "stub";
-/// Without a leading directory of the user's own, as a login shell has it.
+/// `PATH` of a login shell, without a directory of the user.
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A host in a sandbox. The drop ends all of it.
@@ -213,7 +213,7 @@ impl Scene {
         running.child.try_wait().expect("wait")
     }
 
-    /// Waits until the model has heard the tool's result or is out of tools. Whether the tool's answer came through.
+    /// Waits until the model has the tool's result or was offered no tool. Returns whether the result arrived.
     pub(super) fn wait_for_call(&mut self, marker: &str) -> bool {
         wait_until("the host has called the tool", PATIENCE, || {
             let turns = self.model.turns();
@@ -244,7 +244,7 @@ impl Scene {
         self.stage.sandbox.file("output")
     }
 
-    /// What the host has written.
+    /// Output of the host.
     pub(super) fn said(&self) -> String {
         let terminal = self.running.as_ref().and_then(|running| running.terminal.as_ref());
         match terminal {
@@ -253,7 +253,7 @@ impl Scene {
         }
     }
 
-    /// What `ostler ps` knows of the instances of the gateway; nothing if there is no gateway.
+    /// Instances of the gateway according to `ostler ps`; empty without a gateway.
     pub(super) fn instances(&self) -> Vec<Value> {
         let mut command = self.command(&self.ostler(&["ps", "--json", "--socket", &self.socket()]));
         let output = command.output().expect("ostler ps");
@@ -270,12 +270,12 @@ impl Scene {
         set.collect()
     }
 
-    /// Has the server write down what it is told.
+    /// Makes the server record its input.
     pub(super) fn keep(&mut self, transcript: &str) {
         self.switch("--transcript", transcript);
     }
 
-    /// Has the server write down its environment.
+    /// Makes the server record its environment.
     pub(super) fn dump(&mut self, file: &str) {
         self.switch("--dump", file);
     }

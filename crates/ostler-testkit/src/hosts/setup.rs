@@ -70,7 +70,7 @@ fn claude_code(entry: String, tuning: Tuning, model: &FakeModel) -> Setup {
         .variable("ANTHROPIC_API_KEY", "none")
         .variable("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
         .variable("DISABLE_AUTOUPDATER", "1")
-        // Else tools of MCP servers are behind a tool that searches for them.
+        // Otherwise the host hides tools of MCP servers behind a search tool.
         .variable("ENABLE_TOOL_SEARCH", "false")
         .arguments(&["--print", TASK, "--allowedTools", &format!("mcp__{NAME}")]);
     match tuning {
@@ -117,7 +117,7 @@ fn gemini(entry: &str, model: &FakeModel) -> Setup {
         .file(".gemini/settings.json", merged(entry, &more))
         .variable("GEMINI_API_KEY", "none")
         .variable("GOOGLE_GEMINI_BASE_URL", model.url(""))
-        // Else it starts itself once more, and signals would reach a launcher.
+        // Otherwise it starts itself once more, and signals would reach a launcher.
         .variable("GEMINI_CLI_NO_RELAUNCH", "true")
         .arguments(&["--model", "gemini-2.5-flash", "--approval-mode", "yolo", "--prompt", TASK])
 }
@@ -135,7 +135,7 @@ fn openclaw(entry: &str, model: &FakeModel) -> Setup {
     let more = json!({
         "agents": { "defaults": { "model": { "primary": format!("{MODEL}/{MODEL}") } } },
         "models": { "mode": "merge", "providers": { MODEL: provider } },
-        // Else tools of MCP servers are behind a tool that searches for them.
+        // Otherwise the host hides tools of MCP servers behind a search tool.
         "tools": { "toolSearch": false },
         "update": { "checkOnStart": false },
     });

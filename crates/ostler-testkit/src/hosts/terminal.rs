@@ -31,7 +31,7 @@ impl Terminal {
         Self { ours: File::from(ours), shown: Vec::new() }
     }
 
-    /// Reads what was written to the terminal, so that its writers do not block.
+    /// Reads the output of the terminal, so that its writers do not block.
     pub(super) fn read(&mut self) {
         let mut chunk = [0; 4096];
         // Errors mean that there is nothing to read, or that the other side is closed.
@@ -40,7 +40,7 @@ impl Terminal {
         }
     }
 
-    /// All that was shown so far.
+    /// The whole output so far.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.shown).into_owned()
     }

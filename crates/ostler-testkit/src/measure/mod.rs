@@ -14,7 +14,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// What is right for this effort.
+    /// The value for this effort.
     pub fn choose<T>(self, full: T, quick: T) -> T {
         match self {
             Self::Full => full,
@@ -23,7 +23,7 @@ impl Effort {
     }
 }
 
-/// The benchmarks that the command line names out of all that there are, and with how much effort; none
+/// The benchmarks that the command line selects, and the effort; `None`
 /// if this is not a benchmark's run: `cargo test --benches` runs the same binary, and minutes of
 /// measuring are not a test.
 pub fn chosen<T: Copy>(

@@ -8,7 +8,7 @@ use super::sample::Sample;
 #[derive(Debug)]
 pub struct Table {
     title: String,
-    /// What was measured, and how.
+    /// Description of the measurement.
     what: String,
     goals: Vec<String>,
     header: Vec<&'static str>,
@@ -57,7 +57,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Three digits are more than a noisy machine can vouch for.
+/// Three digits, more than a noisy machine reproduces.
 fn number(value: f64) -> String {
     if value.abs() < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }

@@ -11,7 +11,7 @@ pub(crate) fn broken(page: &Path) -> Vec<String> {
     targets(&text).filter(is_broken).map(|target| format!("{name}: {target}")).collect()
 }
 
-/// What stands between `](` and `)`, without links to the web.
+/// Targets between `](` and `)`, without links to the web.
 fn targets(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("](").skip(1);
     after.filter_map(|rest| rest.split_once(')').map(|(target, _)| target)).filter(|target| {
@@ -45,7 +45,7 @@ fn anchors_are_made_as_web_pages_make_them() {
 }
 
 #[test]
-fn links_to_the_web_are_not_looked_at() {
+fn links_to_the_web_are_ignored() {
     let text = "[a](b.md#c), [d](https://e.invalid/f), [`g`](crate::g) [h](#i)";
     assert_eq!(targets(text).collect::<Vec<_>>(), ["b.md#c", "#i"]);
 }

@@ -50,11 +50,11 @@ pub(crate) struct Sources {
     modules: Vec<Module>,
     /// The modules directly below the root.
     top: BTreeSet<String>,
-    /// Where the names are from that the root passes on: `crate::Frame` is `crate::frame::Frame`.
+    /// Origins of re-exported names: `crate::Frame` is `crate::frame::Frame`.
     root: BTreeMap<String, Path>,
 }
 
-/// Which module imports which.
+/// Imports between modules.
 pub(crate) type Graph = BTreeMap<String, BTreeSet<String>>;
 
 impl Sources {
@@ -142,7 +142,7 @@ impl Sources {
         to: &[String],
     ) -> Result<Option<(String, String)>, String> {
         let Some((from, layer)) = table.find(from) else {
-            // Said once for the module, not for each of its imports.
+            // Reported once for the module, not for each of its imports.
             return Ok(None);
         };
         let Some(to) = self.origin(to) else {
@@ -160,7 +160,7 @@ impl Sources {
         Ok(Some((from.join("::"), to.join("::"))))
     }
 
-    /// Where a path from the root leads: to a module, if need be by a name that the root passes on.
+    /// Resolves a path from the root to a module, through re-exports if needed.
     fn origin(&self, path: &[String]) -> Option<Path> {
         let first = path.first()?;
         if self.top.contains(first) {
@@ -225,7 +225,7 @@ fn module_of(file: &File) -> Path {
     path
 }
 
-/// The modules that import each other in a circle: one list for each knot.
+/// Import cycles: one list of modules for each.
 pub(crate) fn circles(graph: &Graph) -> Vec<Vec<&str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         graph.keys().map(|from| (from.as_str(), reachable(graph, from))).collect();
@@ -240,7 +240,7 @@ pub(crate) fn circles(graph: &Graph) -> Vec<Vec<&str>> {
     circles.into_iter().collect()
 }
 
-/// All that a module imports, also by way of others.
+/// All direct and indirect imports of a module.
 pub(crate) fn reachable<'a>(graph: &'a Graph, from: &str) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut waiting = vec![from];

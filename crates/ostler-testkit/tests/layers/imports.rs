@@ -14,11 +14,11 @@ pub(crate) type Path = Vec<String>;
 pub(crate) struct Import {
     pub(crate) line: usize,
     pub(crate) path: Path,
-    /// What the path is called here: the name after `as`, or its last word.
+    /// The local name of the path: the name after `as`, or its last word.
     pub(crate) name: String,
 }
 
-/// What a source file says about modules.
+/// Module declarations and imports of a source file.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     pub(crate) imports: Vec<Import>,
@@ -65,7 +65,7 @@ impl Reader {
         }
     }
 
-    /// What follows `mod`: a name, and the module itself or a semicolon.
+    /// Reads the item after `mod`: a name, and the module itself or a semicolon.
     fn declaration(&mut self, tokens: &mut Tokens<'_>, for_tests: bool) {
         let Some(TokenTree::Ident(name)) = tokens.next() else {
             return;
@@ -83,7 +83,7 @@ impl Reader {
         self.module.pop();
     }
 
-    /// What follows `use`. In the root of a crate a path may begin with one of its modules.
+    /// Reads the path after `use`. In the root of a crate it may begin with one of its modules.
     fn used(&mut self, tokens: &mut Tokens<'_>) {
         let Some(first) = tokens.next() else { return };
         if let TokenTree::Ident(word) = first
@@ -286,7 +286,7 @@ pub(crate) fn ask(of: &crate::front::Place) -> Option<crate::quota::Rate> {
     }
 
     #[test]
-    fn what_is_compiled_for_tests_only_is_left_out() {
+    fn code_compiled_for_tests_only_is_left_out() {
         let source = "
 #[cfg(test)]
 use crate::a;

@@ -1,6 +1,6 @@
-//! The pictures in ARCHITECTURE.md: the modules of a crate in their layers, with arrows to what they import.
+//! The pictures in ARCHITECTURE.md: the modules of a crate in their layers, with arrows to their imports.
 //!
-//! An arrow that only repeats what others say is left out: if `a` imports `b` and `b` imports `c`, there is
+//! Redundant arrows are left out: if `a` imports `b` and `b` imports `c`, there is
 //! no arrow from `a` to `c`, whether or not `a` imports `c` as well.
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ fn opening(krate: &str) -> String {
 /// The line after it.
 const CLOSING: &str = "<!-- End of the drawing -->\n";
 
-/// The document with a new picture of one crate. None if it has no place for that.
+/// The document with a new picture of one crate. `None` without marks for that picture.
 pub(crate) fn put(document: &str, krate: &str, picture: &str) -> Option<String> {
     let opening = opening(krate);
     let (before, rest) = document.split_once(&opening)?;
@@ -52,7 +52,7 @@ fn draw_layer(text: &mut String, index: usize, layer: &Layer) {
     text.push_str("  end\n");
 }
 
-/// The name of a module in the picture: some names are words of mermaid.
+/// The node id of a module; plain names could be keywords of mermaid.
 fn node(module: &str) -> String {
     format!("m_{}", module.replace("::", "_"))
 }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_go_to_what_is_imported_and_repeat_nothing() {
+    fn arrows_show_direct_imports_only() {
         let document = "### Layers of `one`\n| low | `a`, `b::c` | |\n| high | `d` | low |\n";
         let table = &table::read(document).unwrap()[0];
         let graph = graph(&[("d", "b::c"), ("b::c", "a"), ("d", "a")]);

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::imports::Path;
 
-/// What begins the heading of a table.
+/// Beginning of the heading of a table.
 const HEADING: &str = "### Layers of `";
 
 /// One row: some modules, and what they may import.
@@ -106,7 +106,7 @@ fn row(line: usize, text: &str) -> Result<Layer, TableError> {
     })
 }
 
-/// What is in backticks.
+/// The words in backticks.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

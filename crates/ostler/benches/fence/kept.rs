@@ -67,7 +67,7 @@ async fn take_and_return(session: &Scope, batches: u32) -> Result<Sample> {
 pub(crate) fn idle(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
     let count: u32 = effort.choose(1000, 50);
     let what = format!(
-        "Memory and threads of a host that holds {count} instances of `cat` that nobody uses, each for a \
+        "Memory and threads of a host that holds {count} idle instances of `cat`, each for a \
          session of its own, against the same host before the first one; it has used all its threads before."
     );
     let header = ["", "KiB per instance", "threads before", "threads with all"];

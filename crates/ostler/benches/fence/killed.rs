@@ -31,7 +31,7 @@ pub(crate) fn owner(effort: Effort) -> Result<Vec<Table>> {
     let (count, rounds) = (effort.choose(50, 10), effort.choose(20, 2));
     let what = format!(
         "SIGKILL to an owner of {count} servers, {rounds} rounds. A pidfd of each process says when \
-         it ended; afterwards the testkit's oracle has to find nobody and no cgroup."
+         it ended; afterwards the testkit's oracle has to find no process and no cgroup."
     );
     let mut table = Table::new("Owner killed", what, &MILLISECONDS);
     let mut deaths: [Vec<Death>; 3] = Default::default();
@@ -70,7 +70,7 @@ fn kill_owner(count: usize, heeds: Heeds) -> Result<Death> {
     await_end(&guardians)?;
     let guardians = milliseconds(begin.elapsed());
     owner.wait_exit(PATIENCE);
-    sandbox.expect_nobody_left(PATIENCE);
+    sandbox.expect_no_survivors(PATIENCE);
     Ok(Death { servers, guardians })
 }
 

@@ -17,7 +17,7 @@ const GOAL: f64 = 1.0;
 pub(crate) fn per_start(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
     let rounds = effort.choose(2000, 100);
     let what = format!(
-        "Intent, start and end of an instance that nobody starts, with the making and \
+        "Intent, start and end of an instance that no backend starts, with the making and \
          removing of the owner's directory when it is the only one; {rounds} rounds."
     );
     let mut table = Table::new("Ledger", what, &MILLISECONDS);
@@ -34,8 +34,8 @@ pub(crate) fn per_start(owner: &Owner, effort: Effort) -> Result<Vec<Table>> {
 fn round(owner: &Owner) -> Result<f64> {
     let begin = Instant::now();
     let instance = intend(owner)?;
-    let nobody = Identity { pid: 0, start: 0 };
-    let whereabouts = Whereabouts::Process { guardian: nobody, server: nobody };
+    let none = Identity { pid: 0, start: 0 };
+    let whereabouts = Whereabouts::Process { guardian: none, server: none };
     owner.note(&Record::Started(Start { instance, whereabouts, level: Some(Level::Tree) }));
     end(owner, instance);
     Ok(milliseconds(begin.elapsed()))

@@ -60,6 +60,6 @@ fn sweep(count: usize) -> Result<f64> {
     if settled != count {
         return Err(format!("{settled} of {count} were settled").into());
     }
-    sandbox.expect_nobody_left(PATIENCE);
+    sandbox.expect_no_survivors(PATIENCE);
     Ok(time)
 }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_not_found() {
+    fn an_invisible_hierarchy_is_not_found() {
         let v1_only = "30 23 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
         assert_eq!(located(v1_only, "0::/\n"), None);
         let v2 = "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_stays_short_whatever_is_written() {
+    fn the_size_of_the_file_is_bounded() {
         let (_book, mut file) = note_file();
         for creates in 0..10_000 {
             file.write(&note(creates)).unwrap();

@@ -113,7 +113,7 @@ mod tests {
 
     /// A past backoff stays pending until it is cleared, because a waiter may still depend on its end.
     #[test]
-    fn an_end_that_nobody_has_seen_stays_pending() {
+    fn an_expired_backoff_stays_pending_until_it_is_cleared() {
         let now = Instant::now();
         let mut backoff = Backoff::default();
         backoff.fail(&LIMITS, Duration::ZERO, 0.5, now);

@@ -90,7 +90,7 @@ impl Caller {
             (_, session) => Whose::Session(session),
         };
         match (sharing, &self.who.agent) {
-            (Sharing::All, _) => Whose::Everybody,
+            (Sharing::All, _) => Whose::AllCallers,
             (Sharing::Agent, Some(agent)) => of_agent(agent),
             (Sharing::Agent, None) | (Sharing::Session, _) => own(),
             (Sharing::Call, _) => Whose::Lease(lease),
@@ -102,7 +102,7 @@ impl Caller {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Whose {
     /// All callers.
-    Everybody,
+    AllCallers,
     /// The sessions of a named agent.
     Agent {
         /// The principal that the agent belongs to.
@@ -126,7 +126,7 @@ impl Whose {
 impl fmt::Display for Whose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Everybody => f.write_str("all"),
+            Self::AllCallers => f.write_str("all"),
             Self::Agent { principal, name } => {
                 write!(f, "agent {name}")?;
                 of_principal(principal, f)

@@ -146,7 +146,7 @@ pub(crate) async fn it_can_be_ended_at_once(of: &Candidate, stage: &Stage) {
     start(of, stage, &of.stubborn).await.end(Step::Ending).await;
 }
 
-pub(crate) async fn what_cannot_be_started_is_refused(of: &Candidate, stage: &Stage) {
+pub(crate) async fn a_missing_program_is_refused(of: &Candidate, stage: &Stage) {
     if let Ok(mut started) = of.backend.start(order(of, stage, &of.missing)).await {
         let event = next(&mut *started.hold).await;
         assert!(matches!(event, Event::Refused(_)), "{event:?}");
@@ -207,14 +207,17 @@ pub(crate) async fn its_backend_knows_its_parts_by_name(of: &Candidate, stage: &
     other.end(Step::Closing).await;
 }
 
-pub(crate) async fn somebody_else_can_ask_it_to_end(of: &Candidate, stage: &Stage) {
+pub(crate) async fn another_process_can_ask_it_to_end(of: &Candidate, stage: &Stage) {
     let mut running = start(of, stage, &of.polite).await;
     assert!(of.backend.ask(&stage.books(of)[0].entries[&running.id]));
     while !matches!(next(&mut *running.hold).await, Event::Empty(_)) {}
     running.hold.part().await;
 }
 
-pub(crate) async fn what_nobody_holds_is_listed_and_ended(of: &Candidate, stage: &Stage) {
+pub(crate) async fn an_instance_without_a_holder_is_listed_and_ended(
+    of: &Candidate,
+    stage: &Stage,
+) {
     let mut running = start(of, stage, &of.stubborn).await;
     running.exchange(of.line).await;
     let Running { id, hold, stdin, stdout, whereabouts } = running;
@@ -231,7 +234,7 @@ pub(crate) async fn what_nobody_holds_is_listed_and_ended(of: &Candidate, stage:
             sleep(BETWEEN_LOOKS).await;
         }
     });
-    let listed = listed.await.expect("nobody tends to it any more");
+    let listed = listed.await.expect("the guardian is gone");
     assert_eq!(listed[&id].entry.intent.instance, id);
     let traces = &listed[&id].traces;
     assert!(!traces.lines.is_empty() && !traces.fields.is_empty(), "{traces:?}");
@@ -244,7 +247,7 @@ pub(crate) async fn what_nobody_holds_is_listed_and_ended(of: &Candidate, stage:
     stage.owner.note(&ostler::ledger::Record::Ended { instance: id, end });
 }
 
-pub(crate) async fn what_loses_its_holder_is_rescued(of: &Candidate, stage: &Stage) {
+pub(crate) async fn an_instance_that_loses_its_guardian_is_rescued(of: &Candidate, stage: &Stage) {
     let mut running = start(of, stage, &of.stubborn).await;
     running.exchange(of.line).await;
     (of.unhold)(&running.whereabouts);
@@ -305,7 +308,7 @@ macro_rules! contract {
 
             /// Catches misspelled names of clauses.
             #[test]
-            fn what_is_absent_is_a_clause() {
+            fn every_absent_name_is_a_clause() {
                 let clauses = [$(stringify!($clause)),*];
                 for (absent, reason) in super::$backend().absent {
                     assert!(clauses.contains(absent) && !reason.is_empty(), "{absent}");
@@ -318,15 +321,15 @@ macro_rules! contract {
             its_streams_carry_bytes_both_ways
             a_stubborn_one_is_ended_with_proof
             it_can_be_ended_at_once
-            what_cannot_be_started_is_refused
+            a_missing_program_is_refused
             a_target_of_another_kind_is_refused
             dropping_its_hold_ends_it
             the_end_of_one_leaves_others_alone
             its_entry_names_its_backend_until_its_end
             its_backend_knows_its_parts_by_name
-            somebody_else_can_ask_it_to_end
-            what_nobody_holds_is_listed_and_ended
-            what_loses_its_holder_is_rescued
+            another_process_can_ask_it_to_end
+            an_instance_without_a_holder_is_listed_and_ended
+            an_instance_that_loses_its_guardian_is_rescued
         }
     };
 }

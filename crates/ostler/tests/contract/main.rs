@@ -104,10 +104,7 @@ fn remote_servers() -> Candidate {
         foreign: Target::Run(spec("cat", &[])),
         unhold: Box::new(|_| {}),
         absent: &[
-            (
-                "what_cannot_be_started_is_refused",
-                "that it is not there shows when it is spoken with",
-            ),
+            ("a_missing_program_is_refused", "that it is not there shows when it is spoken with"),
             (
                 "its_entry_names_its_backend_until_its_end",
                 "its connections end with their owner: nothing is on record",
@@ -117,14 +114,14 @@ fn remote_servers() -> Candidate {
                 "nothing is on record, so that only its keeper knows it",
             ),
             (
-                "somebody_else_can_ask_it_to_end",
+                "another_process_can_ask_it_to_end",
                 "nothing is on record, so that only its owner can be asked",
             ),
             (
-                "what_nobody_holds_is_listed_and_ended",
+                "an_instance_without_a_holder_is_listed_and_ended",
                 "its connections end with their owner: nothing is left",
             ),
-            ("what_loses_its_holder_is_rescued", "its keeper itself holds it"),
+            ("an_instance_that_loses_its_guardian_is_rescued", "its keeper itself holds it"),
         ],
     }
 }
@@ -140,6 +137,6 @@ fn threads_of_this_process() -> Candidate {
         missing: thread("no-such-thread"),
         foreign: Target::Run(spec("cat", &[])),
         unhold: Box::new(|_| {}),
-        absent: &[("what_loses_its_holder_is_rescued", "its keeper itself holds it")],
+        absent: &[("an_instance_that_loses_its_guardian_is_rescued", "its keeper itself holds it")],
     }
 }

@@ -128,7 +128,7 @@ async fn entries_of_an_unknown_backend_are_shown_and_left_alone() {
         panic!("{outcomes:?}")
     };
     assert!(residue.contains("'thread'"), "{residue}");
-    assert!(inherited.directory.exists(), "somebody who knows it has to find it");
+    assert!(inherited.directory.exists(), "a host with that backend has to find it");
 }
 
 #[tokio::test]

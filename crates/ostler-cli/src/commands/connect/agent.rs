@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_no_agent_but_tells_that_the_directory_is_the_project() {
+    fn a_claude_session_makes_the_project_directory_the_agent() {
         let session = ("CLAUDE_CODE_SESSION_ID", "5f0c");
         assert_eq!(agent_of(&[session]), Some(Agent::found("project /work")));
         let project = ("CLAUDE_PROJECT_DIR", "/project");

@@ -92,7 +92,7 @@ fn reach_at(
 /// Connects; `None` if no gateway runs there.
 fn dial(socket: &GatewaySocket) -> Result<Option<GatewayConnection>, DialError> {
     match GatewayConnection::to(socket) {
-        Err(DialError::Nobody) => Ok(None),
+        Err(DialError::NoGateway) => Ok(None),
         dialled => dialled.map(Some),
     }
 }

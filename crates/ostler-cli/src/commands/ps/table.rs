@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_wide_is_cut() {
+    fn wide_cells_are_cut_to_the_width_of_the_terminal() {
         let fitted = |name: usize, client: usize| {
             let mut rows = [["x".repeat(name), "state".into(), "y".repeat(client)]];
             fit(["NAME", "STATE", "CLIENT"], &mut rows, [0, 2]);

@@ -112,10 +112,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
     })
 }
 
-/// Starts the same again out of the client's session, and leaves: so that nobody who looks for the client's
-/// children finds it.
+/// Starts the second step outside of the client's session and exits, so that a client that kills its process tree or
+/// group does not hit the gateway.
 fn step_aside() -> io::Result<ExitCode> {
-    // Who leads a group already can't, and need not.
+    // Fails if this process leads a group already; then it is outside of the client's group.
     let _ = setsid();
     let arguments = std::env::args_os().skip(1).map(|argument| {
         if argument == "--detach=first" { "--detach=second".into() } else { argument }

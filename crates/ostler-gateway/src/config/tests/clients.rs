@@ -176,7 +176,7 @@ fn codex_as_json() {
 
 /// The examples of the documentation.
 #[test]
-fn what_the_documentation_shows_is_read() {
+fn the_examples_of_the_documentation_are_valid() {
     let guide = include_str!("../../../../../docs/configuration.md");
     let examples: Vec<&str> =
         guide.split("```jsonc\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();

@@ -413,20 +413,20 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn what_nobody_would_read_is_counted() {
+fn errors_beyond_the_limit_are_counted() {
     let keys: Vec<String> = (0..1000).map(|key| format!(r#""k{key}": 1"#)).collect();
     let said = complaint(&format!("{{{}}}", keys.join(",\n")));
     assert!(said.ends_with("\nostler.json: 800 more"), "{said}");
 }
 
 #[test]
-fn no_complaint_shows_a_terminal_what_to_do() {
+fn no_error_contains_a_control_character() {
     let said = complaint("{\"\u{1b}[31m\": 1, \"mcpServers\": {\"\\u001b[2J\": {\"command\": 1}}}");
     assert!(!said.contains('\u{1b}'), "{said:?}");
 }
 
 #[test]
-fn keys_of_other_clients_are_accepted_with_a_word() {
+fn keys_of_other_clients_are_accepted_with_a_notice() {
     let file = file(
         r#"{"mcpServers": {"a": {"command": "x", "autoApprove": [], "trust": true, "timeout": 60,
             "env": {"TOKEN": "$TOKEN"}, "inheritEnv": ["HOME"]}}, "inputs": []}"#,
@@ -445,7 +445,7 @@ fn keys_of_other_clients_are_accepted_with_a_word() {
 }
 
 #[test]
-fn no_complaint_holds_a_secret() {
+fn no_error_contains_a_secret() {
     let everything = include_str!("errors.rs");
     let complaints =
         everything.split("\"# => r#\"").skip(1).filter_map(|text| text.split("\"#").next());

@@ -74,7 +74,7 @@ fn every_setting_has_its_effect() {
 }
 
 #[test]
-fn caps_are_what_they_are_unless_something_is_said() {
+fn caps_have_defaults_that_a_file_can_change() {
     assert_eq!(file("{}").caps, Caps::default());
     let caps = file(r#"{"caps": {"instances": 3, "containers": 0, "queueTimeout": "1m"}}"#).caps;
     let queue_timeout = Duration::from_mins(1);
@@ -82,7 +82,7 @@ fn caps_are_what_they_are_unless_something_is_said() {
 }
 
 #[test]
-fn null_says_nothing() {
+fn null_means_the_default() {
     assert!(server(r#"{"command": "x", "env": null, "enabled": null, "disabled": null}"#).enabled);
 }
 
@@ -118,7 +118,7 @@ fn remote(body: &str) -> super::super::Remote {
 }
 
 #[test]
-fn servers_that_are_reached_by_http_are_understood() {
+fn remote_servers_are_read() {
     for (body, carrier, headers) in [
         (r#"{"url": "https://x.invalid"}"#, Carrier::Any, ""),
         (r#"{"type": "sse", "url": "https://x.invalid"}"#, Carrier::Sse, ""),
@@ -139,7 +139,7 @@ fn servers_that_are_reached_by_http_are_understood() {
 }
 
 #[test]
-fn a_session_elsewhere_is_one_clients_own_unless_it_is_said_to_be_shared() {
+fn a_remote_server_is_shared_only_if_its_entry_says_so() {
     assert_eq!(server(r#"{"url": "https://x.invalid"}"#).share, Share::Session);
     assert_eq!(server(r#"{"url": "https://x.invalid", "share": "all"}"#).share, Share::All);
     assert_eq!(server(r#"{"command": "x"}"#).share, Share::Agent);

@@ -51,7 +51,7 @@ const XDG: &str = "xdg/ostler/ostler.json";
 const ELSE: &str = "else/ostler.json";
 
 #[test]
-fn the_first_that_is_there_is_taken() {
+fn the_first_existing_file_is_used() {
     let all = Machine::new().with(&[HERE, AT_HOME, XDG, ELSE]);
     let (home, xdg) = (all.path("home"), all.path("xdg"));
     let (home, xdg) = (home.to_str().unwrap(), xdg.to_str().unwrap());
@@ -76,7 +76,7 @@ fn the_first_that_is_there_is_taken() {
 }
 
 #[test]
-fn a_clone_of_somebody_elses_work_decides_nothing() {
+fn a_file_in_the_working_directory_does_not_configure_a_client() {
     let machine = Machine::new().with(&[HERE]);
     let error = machine.find(None, Asker::Client, &environment(&[("HOME", "/none")])).unwrap_err();
     let expected = "no configuration found; looked for /none/.config/ostler/ostler.json";
@@ -84,7 +84,7 @@ fn a_clone_of_somebody_elses_work_decides_nothing() {
 }
 
 #[test]
-fn what_is_named_has_to_be_there() {
+fn a_named_file_has_to_exist() {
     let machine = Machine::new().with(&[HERE]);
     let variable = environment(&[("OSTLER_CONFIG", "/none.json")]);
     let error = machine.find(None, Asker::Person, &variable).unwrap_err();
@@ -100,7 +100,7 @@ fn the_real_path_is_returned() {
 }
 
 #[test]
-fn what_is_no_text_or_no_file_is_refused_without_a_wait() {
+fn a_path_that_is_not_a_text_file_is_refused_without_a_wait() {
     let machine = Machine::new();
     let fifo = machine.path("fifo");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -122,7 +122,7 @@ fn what_is_no_text_or_no_file_is_refused_without_a_wait() {
 }
 
 #[test]
-fn a_mark_at_the_beginning_is_no_error() {
+fn a_byte_order_mark_is_accepted() {
     let machine = Machine::new();
     fs::write(machine.path(HERE), "\u{feff}{}").unwrap();
     assert!(load(&machine.path(HERE)).unwrap().servers.is_empty());

@@ -42,7 +42,7 @@ fn variables_are_filled_in_everywhere() {
 }
 
 #[test]
-fn little_is_inherited() {
+fn only_the_default_variables_are_inherited() {
     let variables = [
         ("HOME", "/h"),
         ("PATH", "/bin"),
@@ -68,7 +68,7 @@ fn little_is_inherited() {
 }
 
 #[test]
-fn what_lets_clients_in_is_not_inherited_but_can_be_given() {
+fn tokens_are_not_inherited_but_can_be_passed_explicitly() {
     let text = r#"{"tokens": {"ci": {"token": "${CI_TOKEN}"}}, "mcpServers": {
         "all": {"command": "x", "inheritEnv": ["*"]},
         "given": {"command": "x", "inheritEnv": ["*"], "env": {"OSTLER_TOKEN": "${OSTLER_TOKEN}"}}}}"#;
@@ -87,7 +87,7 @@ fn what_lets_clients_in_is_not_inherited_but_can_be_given() {
 }
 
 #[test]
-fn whoever_lacks_a_variable_lacks_only_that_server() {
+fn a_missing_variable_disables_only_its_server() {
     for (body, expected) in [
         (r#"{"command": "x", "enabled": false}"#, "the configuration says `enabled: false`"),
         (r#"{"command": "${A}", "env": {"X": "${NONE}"}}"#, "NONE is not set"),
@@ -106,7 +106,7 @@ fn whoever_lacks_a_variable_lacks_only_that_server() {
 }
 
 #[test]
-fn the_directory_is_the_clients_unless_the_server_is_everybodys() {
+fn a_server_runs_in_the_clients_directory_unless_all_share_it() {
     for (keys, expected) in [
         ("", Some("/work")),
         (r#", "share": "session""#, Some("/work")),
@@ -169,7 +169,7 @@ fn a_description_holds_no_secret() {
 }
 
 #[test]
-fn a_server_elsewhere_is_another_one_with_other_credentials() {
+fn a_remote_server_with_other_credentials_has_another_fingerprint() {
     let body =
         r#"{"url": "https://x.invalid/${P}", "headers": {"Authorization": "Bearer ${T:-none}"}}"#;
     let of = |variables: &[(&str, &str)]| resolved(body, variables).unwrap().fingerprint();
@@ -190,7 +190,7 @@ fn a_server_elsewhere_is_another_one_with_other_credentials() {
 }
 
 #[test]
-fn a_token_comes_from_a_file_and_nobody_sees_it() {
+fn a_token_from_a_file_is_never_shown() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ostler.json");
     let text =
@@ -209,7 +209,7 @@ fn a_token_comes_from_a_file_and_nobody_sees_it() {
 }
 
 #[test]
-fn the_identity_of_a_server_is_what_its_entry_names_and_nothing_that_it_inherits() {
+fn the_identity_of_a_server_depends_only_on_the_variables_that_its_entry_names() {
     let body = r#"{ "command": "server", "args": ["${WORD}"], "env": { "KEY": "${KEY}" } }"#;
     let entry = server(body);
     let identity = |variables: &[(&str, &str)], cwd: &str| {

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_has_been_unused_for_the_longest_gives_way_and_only_once() {
+    fn the_longest_unused_connection_is_closed_once() {
         let (all, open) = full(3);
         pass_time();
         drop(work(&open[0]));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn none_that_is_in_use_gives_way() {
+    fn a_connection_in_use_is_not_closed() {
         let (all, mut open) = full(2);
         let mut busy: Vec<_> = open.iter().map(work).collect();
         assert!(all.open(2).is_none());
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_were_told_to_end_and_stay_are_counted() {
+    fn connections_that_are_closing_still_count() {
         let (all, open) = full(LEAVING + 2);
         let mut more = Vec::new();
         for number in 0..LEAVING {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_unused_for_too_long_ends() {
+    async fn an_unused_connection_is_closed_after_the_limit() {
         let (all, open) = full(3);
         let busy = work(&open[1]);
         let limit = Duration::from_millis(20);

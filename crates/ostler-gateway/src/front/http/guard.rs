@@ -144,7 +144,7 @@ mod tests {
     const TOKEN: (&str, &str) = ("authorization", "Bearer secret");
 
     #[test]
-    fn names_that_mean_this_machine_are_let_in() {
+    fn host_names_of_this_machine_are_accepted() {
         let hosts = [
             "localhost",
             "LOCALHOST:80",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_not() {
+    fn foreign_origins_are_refused() {
         for origin in ["http://localhost:3000", "https://team.example", "http://[::1]:1"] {
             assert!(check(&[("host", "localhost"), ("origin", origin), TOKEN]).is_ok(), "{origin}");
         }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_needed_and_has_to_be_right() {
+    fn a_request_without_the_right_token_is_refused() {
         let host = ("host", "localhost");
         assert!(matches!(check(&[host]), Err(Refusal::NoToken)));
         for value in ["Basic secret", "secret", "Bearer", "Bearer "] {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_with_an_agent_is_for_no_other() {
+    fn a_token_with_an_agent_is_valid_for_that_agent_only() {
         let host = ("host", "localhost");
         let ci = ("authorization", "Bearer secret-of-ci");
         assert_eq!(check(&[host, ci]).unwrap().agent.as_deref(), Some("ci"));

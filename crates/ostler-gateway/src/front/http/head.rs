@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_read_when_all_of_it_is_there() {
+    fn a_head_is_parsed_when_it_is_complete() {
         let bytes = b"GET /mcp?x=1 HTTP/1.1\r\nHost: a\r\nX:  b \r\nx: c\r\n\r\nrest";
         for end in 0..bytes.len() - 4 {
             assert!(matches!(parse(&bytes[..end], |_| ()), Ok(None)), "{end}");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_has_an_end() {
+    fn a_head_over_the_limit_is_refused() {
         let long = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(HEAD));
         assert!(matches!(parse(long.as_bytes(), |_| ()), Err(Refusal::LargeHead)));
         let whole = long + "\r\n\r\n";
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_of_a_body_has_one_meaning() {
+    fn ambiguous_body_lengths_are_refused() {
         let body =
             |lines: &str| exchange(&format!("POST / HTTP/1.1\r\n{lines}")).map(|one| one.body);
         assert_eq!(body("X: y").unwrap(), Body::NONE);

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_head_that_grows_without_an_end_is_refused() {
+    async fn an_endless_head_is_refused() {
         let (mut client, server) = duplex(64);
         let mut wire = Wire::new(server);
         let head = async {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_connection_keeps_while_it_is_unused_is_little() {
+    async fn an_idle_connection_keeps_a_small_buffer() {
         let (mut client, server) = duplex(1 << 20);
         let mut wire = Wire::new(server);
         let text = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", 60_000);

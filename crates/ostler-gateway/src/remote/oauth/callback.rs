@@ -62,7 +62,7 @@ async fn serve(stream: &mut TcpStream, state: &str) -> io::Result<Option<Returne
             ("200 OK", "Logged in. You can close this page and go back to the terminal.")
         }
         Some(_) => ("200 OK", "Not logged in. The terminal says why."),
-        None => ("404 Not Found", "Nobody waits for this."),
+        None => ("404 Not Found", "No login is under way."),
     };
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\

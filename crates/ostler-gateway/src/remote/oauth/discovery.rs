@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remote_server_sends_nobody_to_this_machine_or_over_plain_http() {
+    fn a_remote_server_cannot_redirect_a_login_to_this_machine_or_to_plain_http() {
         let may = |server: &str, to: &str| {
             check_way(&Address::parse(server).unwrap(), &Address::parse(to).unwrap()).is_ok()
         };

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_is_what_arrives() {
+    fn a_form_round_trips() {
         let pairs = [("a b", "c&d=e+f/ä~"), ("x", "")];
         let sent = encode(&pairs);
         assert_eq!(sent, "a%20b=c%26d%3De%2Bf%2F%C3%A4~&x=");

@@ -25,7 +25,7 @@ pub(super) fn challenge(verifier: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_challenge_is_that_of_the_standard() {
+    fn a_challenge_matches_the_example_of_the_standard() {
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
         assert_eq!(super::challenge(verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
         assert_ne!(super::random().unwrap(), super::random().unwrap());

@@ -5,21 +5,21 @@ use std::io::{BufRead, Write};
 
 use serde_json::{Value, json};
 
-/// The line to the client.
+/// Connection to the client on stdio.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
-    /// What came while something else was waited for.
+    /// Messages that arrived while a response was awaited.
     waiting: VecDeque<Value>,
     asked: u64,
 }
 
 impl Line {
-    /// The next message, until there are none.
+    /// The next message; `None` at the end of input.
     pub(crate) fn next(&mut self) -> Option<Value> {
         self.waiting.pop_front().or_else(hear)
     }
 
-    /// Asks the client, and waits for its answer.
+    /// Sends a request to the client, and waits for the response.
     pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Option<Value> {
         self.asked += 1;
         let id = format!("asked-{}", self.asked);
@@ -34,13 +34,13 @@ impl Line {
     }
 }
 
-/// Says something to the client.
+/// Sends a message to the client.
 pub(crate) fn say(message: &Value) {
     // A client that no longer reads has closed stdin as well.
     let _ = writeln!(std::io::stdout(), "{message}");
 }
 
-/// Tells the client something.
+/// Sends a notification to the client.
 pub(crate) fn notify(method: &str, params: &Value) {
     say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
 }

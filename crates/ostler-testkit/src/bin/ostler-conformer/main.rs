@@ -1,4 +1,4 @@
-//! A server with all that the official conformance suite asks for, on stdio.
+//! MCP server on stdio with every feature that the official conformance suite tests.
 #![expect(clippy::disallowed_methods, reason = "a server speaks on stdout")]
 
 mod line;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use line::Line;
 
-/// A picture of one red point.
+/// PNG image of one red pixel.
 const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
 fn main() {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::PICTURE;
 use crate::line::{Line, notify};
 
-/// Between two steps of a tool that has some.
+/// Pause between two progress notifications of a tool.
 const STEP: Duration = Duration::from_millis(50);
 
 const PLAIN: [&str; 10] = [
@@ -35,7 +35,7 @@ pub(crate) fn list() -> Value {
     json!({ "tools": tools })
 }
 
-/// With words of the schema language that are easily lost.
+/// Input schema with keywords that a gateway could drop by mistake.
 fn schema_tool() -> Value {
     let address = json!({ "$anchor": "address", "type": "object", "properties": {
         "street": { "type": "string" }, "city": { "type": "string" } } });

@@ -1,4 +1,4 @@
-//! Calls, and what becomes of them.
+//! Calls and their results.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,23 +11,23 @@ use tokio::task::JoinSet;
 use crate::greet::request;
 use crate::{Answer, Work};
 
-/// What a number of calls came to.
+/// Results of a number of calls.
 #[derive(Debug, Default)]
 struct Tally {
     answered: usize,
-    /// How often which error came.
+    /// Number of occurrences of each error.
     failed: BTreeMap<String, usize>,
     slowest: Duration,
 }
 
-/// What the tool is told.
+/// Arguments of the tool call.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) arguments: Value,
     pub(crate) bulk: usize,
 }
 
-/// Calls by each of these callers, this many times.
+/// Makes this many calls by each of these callers.
 pub(crate) fn call(callers: Vec<Scope>, server: String, times: usize, told: Told) -> Work {
     Box::pin(async move {
         let mut tasks = JoinSet::new();

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::greet::Mcp;
 
-/// What is the same for all configurations of a host.
+/// Settings that all configurations of a host share.
 #[derive(Debug, Args)]
 pub(crate) struct Setting {
     /// The program of every server
@@ -70,7 +70,7 @@ struct WantedLimits {
     write_ms: Option<u64>,
     line: Option<usize>,
     backlog: Option<usize>,
-    /// First, most and sustained.
+    /// First delay, longest delay, and the uptime that resets it.
     backoff_ms: Option<[u64; 3]>,
 }
 
@@ -83,7 +83,7 @@ struct WantedCaps {
     queue_ms: Option<u64>,
 }
 
-/// Short, so that no test sits through the real one.
+/// Short, so that no test waits for the default.
 const GRACE_MS: u64 = 300;
 
 impl Setting {

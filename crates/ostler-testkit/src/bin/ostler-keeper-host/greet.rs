@@ -1,4 +1,4 @@
-//! What the keeper does not know: how a server of this protocol becomes ready, and what its messages mean.
+//! The protocol part that the host adds to the keeper: the handshake of a server, and the meaning of its messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use ostler::{Frame, Kind};
 use serde_json::{Value, json};
 
 const VERSION: &str = "2025-06-18";
-/// The keeper's limit for a start is shorter.
+/// Longer than the keeper's limit for a start.
 const LIMIT: Duration = Duration::from_mins(10);
 
 /// Counts the notifications of all servers.

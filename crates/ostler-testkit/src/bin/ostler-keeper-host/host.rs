@@ -1,4 +1,4 @@
-//! The host: its sessions, its leases, and the commands it obeys.
+//! The host: its sessions, its leases, and the commands it executes.
 
 use std::collections::HashMap;
 use std::future::{pending, ready};
@@ -17,12 +17,12 @@ use crate::greet::request;
 use crate::orders::Order;
 use crate::{Work, view};
 
-/// What work adds to when it is done.
+/// Counters that finished work adds to.
 type Shared<T> = Arc<Mutex<Vec<T>>>;
 
 pub(crate) struct Host {
     setting: Setting,
-    /// Until it is shut down, dropped or lost in a panic.
+    /// The keeper; `None` after it was shut down, dropped or lost in a panic.
     keeper: Option<Keeper>,
     events: Receiver<Event>,
     sessions: HashMap<String, Scope>,
@@ -45,7 +45,7 @@ impl Host {
         }
     }
 
-    /// Begins to do it. What has to be waited for is in the result.
+    /// Starts the command. The result holds the future that remains to be awaited.
     pub(crate) fn begin(&mut self, order: Order) -> Result<Work, String> {
         match order {
             Order::Session { name, agent, principal } => {
@@ -83,7 +83,7 @@ impl Host {
         }
     }
 
-    /// What concerns the keeper as a whole.
+    /// Commands for the keeper as a whole.
     fn manage(&mut self, order: Order) -> Result<Work, String> {
         match order {
             Order::Replace { json } => {
@@ -157,7 +157,7 @@ impl Host {
         Ok(who.into())
     }
 
-    /// A caller in a session, which can wait while the session is closed.
+    /// A caller of a session that can wait while another command closes the session.
     fn caller(&self, session: &str) -> Result<Scope, String> {
         let session = self.sessions.get(session).ok_or_else(|| format!("no session {session}"))?;
         Ok(session.nested())
@@ -241,7 +241,7 @@ fn hold(caller: Scope, server: String, holds: Shared<(Scope, Use)>) -> Work {
     })
 }
 
-/// Lists the tools in a session of its own, and drops that without a word.
+/// Lists the tools in a session of its own, and drops the session without closing it.
 fn probe(session: Scope, server: String) -> Work {
     Box::pin(async move {
         let lease = session.acquire(&server).await.map_err(|error| error.to_string())?;
@@ -250,5 +250,5 @@ fn probe(session: Scope, server: String) -> Work {
 }
 
 fn lock<T>(shared: &Shared<T>) -> std::sync::MutexGuard<'_, Vec<T>> {
-    shared.lock().expect("nobody panics with it")
+    shared.lock().expect("no panic under the lock")
 }

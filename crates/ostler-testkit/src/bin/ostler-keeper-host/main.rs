@@ -1,4 +1,4 @@
-//! A host that embeds the keeper, with every way to use it and to end badly. Obeys one command per line of stdin, and
+//! A host that embeds the keeper, uses every part of it, and can end in every bad way. Executes one command per line of stdin, and
 //! answers each with one line of JSON: `{"ok": ...}` or `{"error": ...}`.
 #![expect(
     clippy::expect_used,
@@ -28,15 +28,15 @@ use crate::config::Setting;
 use crate::host::Host;
 use crate::orders::Order;
 
-/// Threads of the runtime that have nothing to do leave soon, so that tests can count the others.
+/// Idle threads of the runtime exit soon, so that tests can count the others.
 const KEEP_THREADS: Duration = Duration::from_millis(50);
 
-/// What becomes of a command.
+/// Result of a command.
 type Answer = Result<Value, String>;
-/// A command that is being carried out.
+/// A command in progress.
 type Work = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// Keeps servers, and does what stdin says.
+/// Keep servers, and execute the commands on stdin
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(flatten)]
@@ -90,7 +90,7 @@ fn obey(
         Order::Cancel { tag } => {
             let task = wait(&tag)?;
             task.abort();
-            // What it was about to do when it was cancelled is over now.
+            // The cancelled work has ended by now.
             Ok(json!({"was_cancelled": runtime.block_on(task).is_err()}))
         }
         order => runtime.block_on(host.begin(order)?),

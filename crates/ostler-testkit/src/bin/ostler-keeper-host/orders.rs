@@ -15,24 +15,24 @@ pub(crate) enum Order {
         #[arg(long)]
         principal: Option<String>,
     },
-    /// Close a session, and wait until what was its own has gone
+    /// Close a session, and wait until its instances are gone
     Close { session: String },
     /// End an agent, likewise
     EndAgent { agent: String },
-    /// Call a tool, which repeats what it was told
+    /// Call a tool, which returns its arguments
     Call {
         session: String,
         server: String,
-        /// So many times, one after the other
+        /// Number of calls, one after the other
         #[arg(long, default_value_t = 1)]
         times: usize,
         /// By this many callers at once
         #[arg(long, default_value_t = 1)]
         callers: usize,
-        /// What the tool is told, as JSON
+        /// Arguments of the tool, as JSON
         #[arg(long, default_value = "{}")]
         arguments: String,
-        /// How much it is told beside that, in bytes
+        /// Size of additional arguments, in bytes
         #[arg(long, default_value_t = 0)]
         bulk: usize,
     },
@@ -46,26 +46,26 @@ pub(crate) enum Order {
     Hold { session: String, server: String },
     /// End all such uses
     Release,
-    /// List the tools of a server and forget about it
+    /// List the tools of a server, and drop the session
     Probe {
         server: String,
-        /// Ask only those that run already, in this session
+        /// Use only instances that run already, in this session
         #[arg(long)]
         running: Option<String>,
     },
-    /// Take over a configuration, and wait until what it ends has gone
+    /// Apply a configuration, and wait until the instances that it ends are gone
     Replace { json: Vec<String> },
     /// End a server, and wait until it has gone
     Stop { server: String },
-    /// All that the keeper has
+    /// Print the keeper's snapshot
     Snapshot,
-    /// The books, and how many notifications were heard
+    /// Print the books and the number of received notifications
     Books,
-    /// What the keeper did since this was asked last
+    /// Print the keeper's events since the last `events`
     Events,
-    /// On whose behalf a process exists
+    /// Print the instance and the callers of a process
     Why { pid: i32 },
-    /// End all, and say what the books say then
+    /// Shut the keeper down, and print the books
     Shutdown,
     /// Drop the keeper
     Drop,
@@ -77,15 +77,15 @@ pub(crate) enum Order {
     Abort,
     /// Let time pass, in microseconds
     Pause { us: u64 },
-    /// Do this while other commands are obeyed
+    /// Execute this in the background
     Later {
         tag: String,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Wait for what was begun like that
+    /// Wait for a command in the background
     Result { tag: String },
-    /// Give it up
+    /// Cancel a command in the background
     Cancel { tag: String },
 }
 

@@ -1,4 +1,4 @@
-//! What the keeper shows, as JSON.
+//! The keeper's snapshot as JSON.
 
 use ostler::backend::Whereabouts;
 use ostler::keeper::{Books, Changes, InstanceState, InstanceView, ServerView, Snapshot};

@@ -41,7 +41,7 @@ impl Display for Refused {
     }
 }
 
-/// Does what the switches ask for, in this order.
+/// Executes the acts of the switches, in this order.
 pub(crate) fn perform(args: &ServerArgs) -> Result<(), Refused> {
     if let Some(megabytes) = args.eat_memory {
         eat_memory(megabytes);
@@ -67,7 +67,7 @@ pub(crate) fn perform(args: &ServerArgs) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Fills stdout for as long as it is read.
+/// Writes to stdout until the reader stops.
 pub(crate) fn endless_line() -> ! {
     let chunk = [b'x'; 16384];
     let mut stdout = io::stdout().lock();
@@ -81,7 +81,7 @@ fn eat_memory(megabytes: usize) {
     }
 }
 
-/// Bounded by `wanted`, whatever the kernel allows. The children end with their lifetime at the latest.
+/// Starts at most `wanted` children; the kernel may allow fewer. The children end with their lifetime at the latest.
 fn fork_bomb(wanted: u32, args: &ServerArgs) {
     let mut born = 0;
     for _ in 0..wanted {

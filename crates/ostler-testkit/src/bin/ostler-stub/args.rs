@@ -38,7 +38,7 @@ pub(crate) enum Answer {
     Wrong,
     /// With a line that is not JSON
     Garbage,
-    /// With news of its progress, for ever
+    /// With progress notifications, for ever
     Progress,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct ServerArgs {
     /// Append each line that comes on stdin
     #[arg(long, value_name = "FILE")]
     pub(crate) transcript: Option<PathBuf>,
-    /// Append the pid, and to FILE.alive how many of those in FILE live then: never are there more than at a birth
+    /// Append the pid, and to FILE.alive how many of the pids in FILE are alive; the maximum is reached at some start
     #[arg(long, value_name = "FILE")]
     pub(crate) census: Option<PathBuf>,
     /// Hold an exclusive flock; exit with 3 if it is taken
@@ -98,7 +98,7 @@ pub(crate) struct ServerArgs {
     /// Never answer tools/list
     #[arg(long)]
     pub(crate) never_list: bool,
-    /// Say that the list of tools has changed once initialize was answered
+    /// Send the notification of changed tools once initialize was answered
     #[arg(long)]
     pub(crate) list_changed: bool,
     /// Exit once initialize was answered

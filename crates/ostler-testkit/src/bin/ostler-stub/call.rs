@@ -1,4 +1,4 @@
-//! What a single `tools/call` may ask for with its arguments.
+//! Behaviours that a single `tools/call` requests with its arguments.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::serve::{notification, say, write_noise};
 use crate::{acts, idle};
 
-/// Between two looks for the file of `until`.
+/// Interval of checks for the file of `until`.
 const POLL: Duration = Duration::from_millis(1);
 
-/// The arguments; others are only repeated in the answer.
+/// The recognised arguments; others are only repeated in the response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one wish")]
@@ -25,13 +25,13 @@ pub(crate) struct Wishes {
     complain: String,
     /// Write lines to stdout first that are no messages.
     noise: u32,
-    /// Say first that the list of tools has changed.
+    /// Send `list_changed` for the tools first.
     list_changed: bool,
-    /// Answer that much later.
+    /// Delay of the response, in milliseconds.
     delay_ms: u64,
-    /// Answer once this file is there.
+    /// Respond once this file exists.
     until: Option<PathBuf>,
-    /// Ask the client this first; its answer is part of ours.
+    /// Send this request to the client first; its response is part of ours.
     pub(crate) ask: Option<String>,
     /// Do not answer.
     never: bool,
@@ -41,9 +41,9 @@ pub(crate) struct Wishes {
     pub(crate) exit: bool,
     /// After the answer: that many notifications ...
     notifications: u32,
-    /// ... with so much time before each.
+    /// ... with this delay before each, in milliseconds.
     every_ms: u64,
-    /// After that, never read again.
+    /// After that, stop reading.
     deaf: bool,
 }
 
@@ -53,7 +53,7 @@ impl Wishes {
         serde_json::from_value(arguments).unwrap_or_default()
     }
 
-    /// Whether there will be an answer.
+    /// Whether the call gets a response.
     pub(crate) fn before(&self) -> bool {
         write_noise(self.stderr_bytes);
         if !self.complain.is_empty() {

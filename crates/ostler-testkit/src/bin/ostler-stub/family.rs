@@ -10,12 +10,12 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::args::{IdleArgs, ServerArgs};
 
-/// What a descendant says on its descriptor 0, the writing end of a pipe, when it is up.
+/// Byte that a descendant writes to descriptor 0, the writing end of a pipe, when it is up.
 pub(crate) const UP: &[u8] = b"up\n";
 
-/// The descendants that need something of ours to stay open.
+/// Descendants that need one of our descriptors to stay open.
 pub(crate) struct Family {
-    /// Its stdin ends with us, as that of any server whose host dies.
+    /// Its stdin ends with this process, as that of any server whose host dies.
     _nested: Option<Child>,
 }
 

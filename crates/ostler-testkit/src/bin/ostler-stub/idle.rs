@@ -1,4 +1,4 @@
-//! The life of a descendant: set up, say so, wait to be killed.
+//! The life of a descendant: set up, report readiness, wait to be killed.
 
 use std::fs::File;
 use std::io;

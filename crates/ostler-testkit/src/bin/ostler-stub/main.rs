@@ -33,7 +33,7 @@ const LOCK_TAKEN: u8 = 3;
 const REFUSED: u8 = 4;
 const SETUP_FAILED: u8 = 70;
 
-/// What a started server holds until its end.
+/// Resources that a started server holds until its end.
 struct Held {
     _lock: Option<File>,
     _family: Family,
@@ -126,7 +126,7 @@ fn ignore_term() -> io::Result<()> {
     Ok(())
 }
 
-/// Says why on stderr, which may be closed.
+/// Prints the reason on stderr, which may be closed.
 fn complain(why: &str, code: u8) -> ExitCode {
     let _ = writeln!(io::stderr(), "ostler-stub: {why}");
     ExitCode::from(code)

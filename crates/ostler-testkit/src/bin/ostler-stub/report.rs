@@ -1,4 +1,4 @@
-//! What the stub writes to files about itself.
+//! Files in which the stub reports its own state.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -27,8 +27,8 @@ pub(crate) fn append_pid(path: &Path) -> io::Result<()> {
     append(path, &std::process::id().to_string())
 }
 
-/// Says how many of those live who took part in this census so far. Whoever is born at the same time is counted by
-/// one of the two at least, because each signs before it counts.
+/// Appends how many of the stubs in this census are alive. Of two stubs that start at the same time, at least one counts
+/// the other, because each adds its pid before it counts.
 pub(crate) fn census(path: &Path) -> io::Result<()> {
     append_pid(path)?;
     let alive = pids_in(path).into_iter().filter(|pid| is_alive(*pid)).count();
@@ -40,7 +40,7 @@ pub(crate) fn append(path: &Path, line: &str) -> io::Result<()> {
     File::options().create(true).append(true).open(path)?.write_all(format!("{line}\n").as_bytes())
 }
 
-/// Says that everything is up.
+/// Creates the ready file.
 pub(crate) fn ready(path: &Path) -> io::Result<()> {
     replace(path, format!("{}\n", std::process::id()).as_bytes())
 }

@@ -1,4 +1,4 @@
-//! The protocol: just enough of MCP for a client to be content.
+//! The protocol: the part of MCP that clients need.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, StdinLock, Write};
@@ -13,10 +13,10 @@ use crate::call::Wishes;
 use crate::{idle, report};
 
 const PROTOCOL: &str = "2025-06-18";
-/// Between two messages of `--answer progress`.
+/// Interval of the notifications of `--answer progress`.
 const PROGRESS: Duration = Duration::from_millis(5);
 
-/// What a request leads to.
+/// Outcome of a request.
 enum Next {
     Say(Value),
     SayAndExit(Value),
@@ -27,14 +27,14 @@ enum Next {
 
 struct Server<'a> {
     args: &'a ServerArgs,
-    /// How many `tools/call` have come.
+    /// Number of received `tools/call`.
     calls: u64,
     stdin: StdinLock<'static>,
-    /// What came while something else was waited for.
+    /// Messages that arrived while a response was awaited.
     unread: VecDeque<Vec<u8>>,
 }
 
-/// Answers until stdin ends or a switch says otherwise.
+/// Answers until stdin ends or a switch ends it.
 pub(crate) fn serve(args: &ServerArgs) -> ExitCode {
     let (stdin, unread) = (io::stdin().lock(), VecDeque::new());
     let mut server = Server { args, calls: 0, stdin, unread };
@@ -84,13 +84,13 @@ impl Server<'_> {
             return None;
         }
         if let Some(path) = &self.args.transcript {
-            // The reader of the transcript finds a line too few.
+            // A failed write shows as a missing line of the transcript.
             let _ = report::append(path, String::from_utf8_lossy(&line).trim_end());
         }
         Some(line)
     }
 
-    /// Asks the client something, and waits for the answer.
+    /// Sends a request to the client, and waits for the response.
     fn ask(&mut self, method: &str) -> Option<Value> {
         let id = format!("ask {}", self.calls);
         say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {}}).to_string())
@@ -142,7 +142,7 @@ impl Server<'_> {
     fn initialize(&self, id: &Value) -> Next {
         write_noise(self.args.stderr_bytes);
         if let Some(path) = &self.args.init_log {
-            // A client that counts finds one too few.
+            // A failed write shows as a missing handshake in the log.
             let _ = report::append_pid(path);
         }
         let version = match self.args.answer {

@@ -61,7 +61,7 @@ fn a_file_that_the_kernel_does_not_offer_is_never_made() {
 }
 
 #[test]
-fn only_what_the_limit_has_killed_counts() {
+fn only_kills_of_the_memory_limit_are_counted() {
     let reached = Directory::with(&[("memory.events", "low 0\nmax 7\noom 1\noom_kill 2\n")]);
     let expected = Excess::Memory { limit: "64m".parse().unwrap(), killed: 2 };
     assert_eq!(reached.control(memory()).excess(), Some(expected));

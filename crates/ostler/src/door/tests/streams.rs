@@ -45,7 +45,7 @@ fn the_engine_may_end_first() {
 }
 
 #[test]
-fn what_is_sent_along_with_the_head_belongs_to_the_stream() {
+fn bytes_sent_with_the_head_belong_to_the_stream() {
     scene(async |fixture| {
         let (mut client, mut engine) = fixture.pair().await;
         client.write_all(&[ATTACH, LOOKS_LIKE_A_REQUEST].concat()).await.unwrap();

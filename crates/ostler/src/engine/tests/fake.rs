@@ -213,7 +213,7 @@ fn four_containers_are_removed_at_a_time() {
 }
 
 #[test]
-fn l19_foreign_containers_stay_whatever_the_engine_lists() {
+fn l19_foreign_containers_stay_if_the_engine_lists_them() {
     let fake = Fake::with(&["ours"]);
     let other = InstanceId::random().unwrap().to_string();
     fake.engine.add("others", (label::INSTANCE, &other));

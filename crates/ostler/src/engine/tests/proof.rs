@@ -54,7 +54,7 @@ fn a_container_that_inherited_its_label_stays_and_does_not_count() {
 }
 
 #[test]
-fn a_container_with_a_noted_id_is_removed_whatever_its_image() {
+fn a_container_with_a_noted_id_is_removed_regardless_of_its_image() {
     let fake = Fake::with(&["own", "users"]);
     fake.add("lost", "made");
     let mut removal = fake.removal();

@@ -363,7 +363,7 @@ impl Plan {
         });
         self.leave_listings(number);
         let own = |member: &Member| match &member.key.whose {
-            Whose::Everybody => false,
+            Whose::AllCallers => false,
             // Sessions carry their agent's name, but closing one does not close the agent.
             Whose::Agent { principal, name } => {
                 let is_agent = scope.parent.is_none() && scope.who.session == 0;

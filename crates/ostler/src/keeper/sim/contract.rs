@@ -42,13 +42,13 @@ fn simulated() -> Candidate {
         unhold: Box::new(unhold),
         absent: &[
             (
-                "what_cannot_be_started_is_refused",
+                "a_missing_program_is_refused",
                 "what an instance does is drawn, and not up to its target",
             ),
             ("its_entry_names_its_backend_until_its_end", "its instances are in no ledger"),
             ("its_backend_knows_its_parts_by_name", "its instances are in no ledger"),
-            ("somebody_else_can_ask_it_to_end", "its instances are in no ledger"),
-            ("what_nobody_holds_is_listed_and_ended", "its instances are in no ledger"),
+            ("another_process_can_ask_it_to_end", "its instances are in no ledger"),
+            ("an_instance_without_a_holder_is_listed_and_ended", "its instances are in no ledger"),
         ],
     }
 }

@@ -244,10 +244,10 @@ impl SimInstance {
 
 impl GuardianEvent {
     pub(super) fn event(self, program: &str) -> Event {
-        let nobody = Identity { pid: 0, start: 0 };
+        let none = Identity { pid: 0, start: 0 };
         match self {
             Self::Started => Event::Started {
-                whereabouts: Whereabouts::Process { guardian: nobody, server: nobody },
+                whereabouts: Whereabouts::Process { guardian: none, server: none },
                 level: Some(Level::Tree),
             },
             Self::Refused => Event::Refused(Refusal::NotFound { program: program.to_owned() }),

@@ -173,7 +173,7 @@ impl Closing {
             (Kind::Agent(of, own), Whose::Agent { principal, name }) => {
                 Some(of == principal && own == name)
             }
-            (_, Whose::Everybody | Whose::Agent { .. }) => Some(false),
+            (_, Whose::AllCallers | Whose::Agent { .. }) => Some(false),
             (_, Whose::Session(session)) => {
                 let own = self.shared.closed.last()?;
                 let within = self.sessions.get(session)?;

@@ -135,10 +135,10 @@ impl RunningInstance {
                 }
             }
             if let Wakeup::Phase(PhaseEvent::Greeted(Err(_))) = &wakeup
-                && let Some(fault) = writing.poll_once().await
+                && line.is_input_closed()
             {
                 // The handshake failed because the server closed its input, which explains more.
-                wakeup = Wakeup::Phase(PhaseEvent::Faulty(fault));
+                wakeup = Wakeup::Phase(PhaseEvent::Faulty(Fault::InputClosed));
             }
             let Some(event) = self.phase_event(wakeup).await else { continue };
             if self.apply(event) == Some(Effect::Greet) {

@@ -197,6 +197,11 @@ impl Line {
         })
     }
 
+    /// Whether the server has closed its input.
+    pub(super) fn is_input_closed(&self) -> bool {
+        self.outbox.is_broken()
+    }
+
     /// Waits for a permit, if the server limits concurrent calls.
     pub(super) async fn turn(&self) -> Turn {
         match &self.turns {

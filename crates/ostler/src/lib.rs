@@ -95,6 +95,7 @@ pub mod ledger;
 mod level;
 mod limits;
 pub mod logs;
+pub mod mask;
 mod notes;
 mod notice;
 mod outcome;

@@ -22,7 +22,6 @@ mod excerpt;
 mod find;
 mod form;
 mod maps;
-mod mask;
 mod problem;
 mod reader;
 mod remote;
@@ -52,8 +51,8 @@ pub use doubts::token_warnings;
 pub use entry::{File, Launch, OAuth, PinnedIssuer, Reach, Remote, ServerEntry, Tools};
 pub use env_file::EnvFileError;
 pub use find::{Asker, NotFound, Search};
-pub(crate) use mask::masked_line;
-pub use mask::{exposed_secrets, masked_command};
+pub(crate) use ostler::mask::masked_line;
+pub use ostler::mask::{exposed_secrets, masked_command};
 pub use problem::{Problem, Problems};
 pub use remote::resolve_remote;
 pub use resolve::{Disabled, Identity, Resolved, resolve};
@@ -64,6 +63,7 @@ pub use tokens::{TokenEntry, UnusableToken};
 pub use words::{Engine, Era, Hold, Share, Transport};
 
 use form::FileForm;
+pub use reader::nearest;
 use reader::{Reader, Setting};
 
 /// Largest accepted file, in bytes.

@@ -222,7 +222,7 @@ pub(super) fn name_of<'v>(property: &'v ObjectProp<'_>) -> &'v str {
 }
 
 /// The known name that is most similar to `name`, if it is similar enough.
-pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     if name.len() > LONGEST_KEY {
         return None;
     }

@@ -20,7 +20,7 @@ pub struct Entry<'a> {
     pub number: Option<u64>,
     /// Its author.
     pub source: Source,
-    /// The line, without its end. Bytes that are not UTF-8 are replaced.
+    /// The line, without its end and with secrets masked. Bytes that are not UTF-8 are replaced.
     pub text: Cow<'a, str>,
     /// Whether the end of a longer line was dropped.
     #[serde(default, skip_serializing_if = "is_false")]

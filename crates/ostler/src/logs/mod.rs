@@ -2,31 +2,32 @@
 //!
 //! All servers with the same name share one log: `NAME.log` and its older generations `NAME.log.1` and so on, in a directory
 //! that only this user can access. A [`Recorder`] turns the bytes of one instance into lines of JSON, one [`Entry`] each,
-//! and drops what comes too fast. A [`LogWriter`] appends them.
+//! and drops what comes too fast. A [`LogWriter`] appends them, a [`LogReader`] reads them again.
 //!
 //! A log may have several writers: the gateways of this user, and the guardians of `ostler run --log`. Each opens the file
 //! for every block that it appends, so no writer has to notice that another one rotated the file. The kernel keeps
 //! appended blocks whole. Only the rotation needs a lock, that of the directory, and no writer waits for it.
 //!
-//! Text is stored as the server wrote it. Commands that show it mask secrets.
+//! Secrets are masked before a line is stored.
 
 mod entry;
 mod file;
 mod name;
+mod reader;
 mod recorder;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use entry::{Entry, Source};
 pub use file::{KEPT, LARGEST, LogWriter};
+pub use reader::{LogReader, ReadError};
 pub use recorder::{LONGEST_LINE, PER_SECOND, Recorder};
 
-use crate::places::{Places, describe, make_private};
-use crate::records;
+use crate::places::{Places, describe, is_private, make_private};
 
 /// Name of the directory, in the first usable of the user's places.
 const DIRECTORY: &str = "logs";
@@ -44,9 +45,10 @@ impl Logs {
         Ok(Self(directory))
     }
 
-    /// All directories that may hold logs of this user.
+    /// All directories with logs that only this user can have written.
     pub fn all(places: &Places) -> Vec<Self> {
-        places.ours().map(|place| Self(place.join(DIRECTORY))).collect()
+        let directories = places.ours().map(|place| place.join(DIRECTORY));
+        directories.filter(|directory| is_private(directory)).map(Self).collect()
     }
 
     /// Path of a server's log.
@@ -59,15 +61,4 @@ impl Logs {
         let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
         files.filter_map(|file| name::server(file.file_name().to_str()?)).collect()
     }
-}
-
-/// The files of a log that exist, oldest first.
-pub fn generations(log: &Path) -> Vec<PathBuf> {
-    let old = (1..=KEPT).rev().map(|age| file::generation(log, age));
-    old.chain([log.to_owned()]).filter(|path| fs::symlink_metadata(path).is_ok()).collect()
-}
-
-/// Opens a file of a log for reading. Refuses links and files of other users.
-pub fn open(path: &Path) -> io::Result<File> {
-    records::open(path)
 }

@@ -1,10 +1,11 @@
-//! Turns what one instance writes into stored lines, within a rate and a length.
+//! Turns what one instance writes into stored lines: without secrets, and within a rate and a length.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
 
 use super::entry::{Entry, Source, millis};
 use crate::id::InstanceId;
+use crate::mask::masked_line;
 
 /// Longest line in bytes; the rest of a longer one is dropped.
 pub const LONGEST_LINE: usize = 8 << 10;
@@ -60,13 +61,13 @@ impl Recorder {
         }
     }
 
-    /// Appends a line of ostler's own.
+    /// Appends a line of ostler's own, after an incomplete line of the instance.
     pub fn note(&mut self, at: SystemTime, text: &str, block: &mut Vec<u8>) {
-        self.tell_dropped(millis(at), block);
+        self.finish(at, block);
         self.entry(millis(at), Source::Ostler, text.into(), false).store(block);
     }
 
-    /// Appends an incomplete line as a whole one, at the end of the stream.
+    /// Appends an incomplete line as a whole one, and the number of dropped lines.
     pub fn finish(&mut self, at: SystemTime, block: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             self.end_line(millis(at), b"", block);
@@ -103,7 +104,7 @@ impl Recorder {
     fn store(&mut self, at: u64, line: &[u8], block: &mut Vec<u8>) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let cut = line.len() > LONGEST_LINE;
-        let line = &line[..line.len().min(LONGEST_LINE)];
+        let line = if cut { whole_words(&line[..LONGEST_LINE]) } else { line };
         self.open_window(at);
         let room = self.left.min(PER_SECOND.saturating_sub(block.len()));
         if line.len() > room {
@@ -111,7 +112,8 @@ impl Recorder {
         }
         let (before, dropped) = (block.len(), self.dropped);
         self.tell_dropped(at, block);
-        self.entry(at, Source::Stderr, String::from_utf8_lossy(line), cut).store(block);
+        let text = masked_line(&String::from_utf8_lossy(line));
+        self.entry(at, Source::Stderr, text.into(), cut).store(block);
         let stored = block.len() - before;
         if stored > room {
             block.truncate(before);
@@ -146,4 +148,9 @@ impl Recorder {
     fn entry<'a>(&self, at: u64, source: Source, text: Cow<'a, str>, cut: bool) -> Entry<'a> {
         Entry { at, instance: self.instance, number: self.number, source, text, cut }
     }
+}
+
+/// A line without its last word, which was cut: half a secret would not be recognised. A single word stays.
+fn whole_words(line: &[u8]) -> &[u8] {
+    line.iter().rposition(|byte| *byte == b' ').map_or(line, |end| &line[..end])
 }

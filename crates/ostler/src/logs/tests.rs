@@ -1,4 +1,4 @@
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -22,8 +22,20 @@ fn log() -> (tempfile::TempDir, PathBuf) {
     (directory, log)
 }
 
+/// The files of a log that exist.
+fn files(log: &Path) -> Vec<PathBuf> {
+    let old = (1..10).map(|age| generation(log, age));
+    old.chain([log.to_owned()]).filter(|path| path.exists()).collect()
+}
+
 fn all_lines(log: &Path) -> Vec<String> {
-    generations(log).iter().flat_map(|path| texts(&fs::read(path).unwrap())).collect()
+    new_lines(&mut LogReader::new(log.to_owned()))
+}
+
+fn new_lines(reader: &mut LogReader) -> Vec<String> {
+    let mut lines = Vec::new();
+    reader.read(|entry| lines.push(entry.text.into_owned())).unwrap();
+    lines
 }
 
 fn line(text: &str) -> Vec<u8> {
@@ -42,7 +54,7 @@ fn lines_are_put_together_and_know_their_instance() {
     }
     recorder.note(at, "it has exited", &mut block);
     recorder.finish(at, &mut block);
-    assert_eq!(texts(&block), ["one", "two", "", "it has exited", "three"]);
+    assert_eq!(texts(&block), ["one", "two", "", "three", "it has exited"]);
     for entry in entries(&block) {
         assert_eq!((entry.at, entry.instance, entry.number), (7000, Some(id), Some(3)));
         let is_ours = entry.text == "it has exited";
@@ -104,7 +116,7 @@ fn a_log_is_rotated_bounded_and_private() {
     for number in 0..1000 {
         writer.append(&line(&format!("{number} {}", "x".repeat(8000))));
     }
-    let files = generations(&log);
+    let files = files(&log);
     assert_eq!(files.len(), KEPT + 1);
     for file in &files {
         let found = fs::metadata(file).unwrap();
@@ -201,13 +213,15 @@ fn links_and_devices_are_neither_written_nor_read() {
     writer.append(&line("x"));
     assert!(writer.is_failing());
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious\n");
-    assert!(open(&log).is_err());
+    let refusal = LogReader::new(log.clone()).read(|_| ()).unwrap_err();
+    assert_eq!(refusal.path, log);
     // A link in place of the directory is refused as well.
     let places = Places::new([directory.path().join("state")]);
     fs::create_dir_all(directory.path().join("state")).unwrap();
     symlink(directory.path(), directory.path().join("state/logs")).unwrap();
     let refusal = Logs::create(&places).unwrap_err().to_string();
     assert!(refusal.ends_with("state/logs is a symbolic link"), "{refusal}");
+    assert_eq!(Logs::all(&places), []);
 }
 
 #[test]
@@ -245,4 +259,65 @@ fn servers_with_a_log_are_listed_by_name() {
     servers.sort_unstable();
     assert_eq!(servers, ["", "../evil", "github"]);
     assert_eq!(Logs::all(&Places::new([directory.path().join("state")])), [logs]);
+}
+
+#[test]
+fn a_reader_follows_a_log_across_rotations_and_repeats_nothing() {
+    let (_directory, log) = log();
+    let (mut writer, mut reader) = (LogWriter::new(log.clone()), LogReader::new(log.clone()));
+    assert_eq!(new_lines(&mut reader), [""; 0]);
+    let mut seen = Vec::new();
+    for number in 0..1000 {
+        writer.append(&line(&format!("{number} {}", "x".repeat(8000))));
+        // Several rotations may happen between two reads.
+        if number % 200 == 0 {
+            seen.extend(new_lines(&mut reader));
+        }
+    }
+    seen.extend(new_lines(&mut reader));
+    let numbers = seen.iter().map(|line| line.split(' ').next().unwrap().parse().unwrap());
+    assert_eq!(numbers.collect::<Vec<u32>>(), (0..1000).collect::<Vec<_>>());
+    assert_eq!(new_lines(&mut reader), [""; 0]);
+}
+
+#[test]
+fn a_reader_sees_what_a_slow_writer_appends_to_a_rotated_file() {
+    let (_directory, log) = log();
+    LogWriter::new(log.clone()).append(&line("one"));
+    let mut reader = LogReader::new(log.clone());
+    assert_eq!(new_lines(&mut reader), ["one"]);
+    fs::rename(&log, generation(&log, 1)).unwrap();
+    LogWriter::new(log.clone()).append(&line("three"));
+    assert_eq!(new_lines(&mut reader), ["three"]);
+    LogWriter::new(generation(&log, 1)).append(&line("two"));
+    assert_eq!(new_lines(&mut reader), ["two"]);
+}
+
+#[test]
+fn a_reader_skips_endless_lines_and_starts_over_when_the_log_was_emptied() {
+    let (_directory, log) = log();
+    let mut writer = LogWriter::new(log.clone());
+    writer.append(&line("one"));
+    writer.append(&[b'x'; 1 << 20]);
+    writer.append(&line("two"));
+    let mut reader = LogReader::new(log.clone());
+    assert_eq!(new_lines(&mut reader), ["one", "two"]);
+    File::options().write(true).open(&log).unwrap().set_len(0).unwrap();
+    assert_eq!(new_lines(&mut reader), [""; 0]);
+    writer.append(&line("three"));
+    assert_eq!(new_lines(&mut reader), ["three"]);
+}
+
+#[test]
+fn secrets_are_masked_before_they_are_stored() {
+    let (mut recorder, mut block) = (Recorder::new(None), Vec::new());
+    let long = "word ".repeat(LONGEST_LINE / 5 - 1);
+    for text in ["API_TOKEN=s3cret\n", "Authorization: Bearer s3c", "ret\n", &long, "s3cret12\n"] {
+        recorder.write(SystemTime::now(), text.as_bytes(), &mut block);
+    }
+    let stored = String::from_utf8(block.clone()).unwrap();
+    assert!(!stored.contains("s3c"), "{stored}");
+    assert_eq!(texts(&block)[..2], ["API_TOKEN=…", "Authorization: Bearer …"]);
+    assert_eq!(texts(&block)[2], long.trim_end());
+    assert!(entries(&block)[2].cut);
 }

@@ -24,7 +24,7 @@ pub struct Failure {
 
 impl Failure {
     /// Returns `None` for an instance that ended for another reason than a failure.
-    pub(super) fn of(ending: &Ending) -> Option<Self> {
+    pub(crate) fn of(ending: &Ending) -> Option<Self> {
         ending.cause.is_failure().then(|| Self {
             cause: variant::readable(&ending.cause.to_string()).into_owned(),
             status: ending.status.map(|status| status.to_string()),

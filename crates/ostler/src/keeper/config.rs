@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::ambient::Ambient;
 use super::backoff::BackoffLimits;
 use super::key::Sharing;
-use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
+use super::line::{Handshake, Listener, NoHandshake, RefuseRequests, StderrSinks};
 use crate::backend::{Remote, Target};
 use crate::fingerprint::Fingerprint;
 use crate::spec::ServerSpec;
@@ -55,6 +55,8 @@ pub struct Server {
     pub handshake: Arc<dyn Handshake>,
     /// Receives its notifications and requests.
     pub listener: Arc<dyn Listener>,
+    /// Keeps its stderr; without it only the last bytes are kept, for messages to callers.
+    pub stderr: Option<Arc<dyn StderrSinks>>,
 }
 
 /// Which side reads and writes a server's pipes.
@@ -171,6 +173,7 @@ impl Server {
             speech: Speech::default(),
             handshake: Arc::new(NoHandshake),
             listener: Arc::new(RefuseRequests),
+            stderr: None,
         }
     }
 

@@ -76,6 +76,7 @@ impl Driver {
     pub(super) async fn drive(self) {
         let mut guard =
             LossGuard { shell: Arc::clone(&self.shell), number: self.number, told: false };
+        let line = Arc::clone(&self.line);
         let phase = Phase::launching(&self.server.limits, now());
         match self.shell.start(&self.server).await {
             Ok(started) => self.running(phase).run(started).await,
@@ -87,6 +88,7 @@ impl Driver {
                 self.running(phase).give_up(reason);
             }
         }
+        line.close_stderr();
         guard.told = true;
     }
 
@@ -102,6 +104,7 @@ impl RunningInstance {
         line.open(stdin);
         self.hold = Some(hold);
         self.driver.shell.recorded(self.driver.number, id);
+        line.identify(id);
         self.id = Some(id);
         let talk = Talk::new(Arc::clone(&line), self.driver.key.clone(), self.driver.number);
         let mut reading = match server.speech {
@@ -133,6 +136,10 @@ impl RunningInstance {
                     reading.poll_once().await;
                     draining.poll_once().await;
                 }
+            }
+            if let Wakeup::Event(Event::Empty(_)) = &wakeup {
+                // No process of it can write any more, so the host's sink gets the rest now.
+                let _ = timeout(line.limits().last_output, draining.finish()).await;
             }
             if let Wakeup::Phase(PhaseEvent::Greeted(Err(_))) = &wakeup
                 && line.is_input_closed()
@@ -307,6 +314,9 @@ impl RunningInstance {
     fn settle(&mut self, outcome: Option<&Outcome>) {
         // If it has not begun to stop here, another process stopped it, for an unknown reason.
         self.begin_end(Cause::Operator);
+        if !matches!(outcome, Some(Outcome::Unverified(_))) {
+            self.driver.line.close_stderr();
+        }
         if let Some(ending) = &self.ending {
             let number = self.driver.number;
             self.driver.shell.with(|plan, now| plan.settled(number, ending, outcome, now));

@@ -16,6 +16,7 @@ use crate::commands::down::DownArguments;
 use crate::commands::events::EventsArguments;
 use crate::commands::example_server::ExampleServerArguments;
 use crate::commands::login::{LoginArguments, LogoutArguments};
+use crate::commands::logs::LogsArguments;
 use crate::commands::ps::PsArguments;
 use crate::commands::reap::ReapArguments;
 use crate::commands::reload::ReloadArguments;
@@ -34,7 +35,7 @@ const WIDEST: usize = 100;
 /// The commands by purpose, in the order of `ostler --help`.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start servers", &["run", "serve", "connect", "warm"]),
-    ("See what runs", &["ps", "status", "sessions", "events", "why"]),
+    ("See what runs", &["ps", "status", "sessions", "logs", "events", "why"]),
     ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
     ("Configure", &["check", "schema", "login", "logout"]),
     ("Learn and install", &["demo", "completions", "man"]),
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     Down(DownArguments),
     /// List connected clients and the servers they hold
     Sessions(SessionsArguments),
+    /// Show what a server wrote to stderr
+    Logs(LogsArguments),
     /// Show what the gateway did, and why servers failed
     Events(EventsArguments),
     /// Audit this machine, and find what other hosts left behind

@@ -9,8 +9,10 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal as _, StdoutLock, Write};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ostler::visible::{Visible, is_hidden};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::exit;
@@ -100,6 +102,15 @@ impl Screen {
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value).map_err(io::Error::other)?;
         self.write(&escaped_json(&text))
+    }
+
+    /// Waits, and returns early with `true` if the reader of stdout is gone.
+    pub(crate) fn is_closed_within(limit: Duration) -> bool {
+        let stdout = stdout();
+        // Errors and hang-ups are reported without being asked for.
+        let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+        let limit = Timespec::try_from(limit).ok();
+        matches!(poll(&mut fds, limit.as_ref()), Ok(1..))
     }
 
     fn write(&mut self, line: &str) -> io::Result<()> {

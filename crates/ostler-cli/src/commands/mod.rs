@@ -9,6 +9,7 @@ pub(crate) mod down;
 pub(crate) mod events;
 pub(crate) mod example_server;
 pub(crate) mod login;
+pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod reap;

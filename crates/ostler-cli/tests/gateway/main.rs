@@ -14,6 +14,7 @@ mod hostile;
 mod http;
 mod inside;
 mod listing;
+mod logs;
 mod operators;
 mod owners;
 mod principals;

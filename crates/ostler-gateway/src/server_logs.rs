@@ -75,8 +75,9 @@ impl ServerLogs {
         let queues = Arc::clone(&self.queues);
         let flushed = spawn_blocking(move || {
             let waiting: Vec<Arc<Queue>> = lock(&queues).values().cloned().collect();
-            waiting.iter().for_each(|queue| queue.flush());
-            drop(waiting);
+            for queue in waiting {
+                queue.flush();
+            }
             lock(&queues).retain(|_, queue| Arc::strong_count(queue) > 1 || queue.is_unsettled());
         });
         // Fails only if the runtime shuts down.

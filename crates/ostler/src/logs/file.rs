@@ -49,7 +49,7 @@ impl LogWriter {
         };
         let before = self.failed.take().map_or(0, |(lines, _)| lines);
         self.failed = written.err().map(|error| {
-            let lines = block.iter().filter(|byte| **byte == b'\n').count();
+            let lines = block.split_inclusive(|byte| *byte == b'\n').count();
             (before + lines, error.to_string())
         });
     }
@@ -62,7 +62,7 @@ impl LogWriter {
 
 /// The line about lines that could not be written.
 fn lost(lines: usize, reason: &str) -> Vec<u8> {
-    let text = format!("lost {lines} lines that could not be written: {reason}").into();
+    let text = format!("lines that could not be written: {lines} ({reason})").into();
     let (at, source) = (millis(SystemTime::now()), Source::Ostler);
     let mut line = Vec::new();
     Entry { at, instance: None, number: None, source, text, cut: false }.store(&mut line);

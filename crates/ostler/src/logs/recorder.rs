@@ -140,7 +140,7 @@ impl Recorder {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
             let most = PER_SECOND >> 10;
-            let text = format!("dropped {dropped} lines: at most {most} KiB per second are kept");
+            let text = format!("lines dropped: {dropped} (at most {most} KiB per second are kept)");
             self.entry(at, Source::Ostler, text.into(), false).store(block);
         }
     }

@@ -7,7 +7,6 @@ mod absent;
 mod filter;
 mod since;
 
-use std::collections::VecDeque;
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -94,10 +93,14 @@ pub(crate) fn run(arguments: &LogsArguments) -> ExitCode {
             return absence.code();
         }
     }
-    match print(arguments, entries, readers) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(stop) => report(stop),
-    }
+    let LogsArguments { since, instance, .. } = arguments;
+    let filter = Filter { since: *since, instance: instance.clone() };
+    let mut printer = Printer { arguments, filter, screen: Screen::new() };
+    let end = match printer.print(entries) {
+        Ok(()) if arguments.follow => printer.follow(readers),
+        end => end,
+    };
+    end.map_or_else(report, |()| ExitCode::SUCCESS)
 }
 
 fn report(stop: Stop) -> ExitCode {
@@ -130,48 +133,70 @@ fn read(readers: &mut [LogReader]) -> Result<Vec<Entry<'static>>, ReadError> {
     Ok(entries)
 }
 
-fn print(
-    arguments: &LogsArguments,
-    entries: Vec<Entry<'static>>,
-    mut readers: Vec<LogReader>,
-) -> Result<(), Stop> {
-    let LogsArguments { server, follow, lines, since, instance, .. } = arguments;
-    let filter = Filter { since: *since, instance: instance.clone() };
-    let mut wanted: VecDeque<_> = entries.into_iter().filter(|it| filter.wants(it)).collect();
-    let surplus = wanted.len().saturating_sub(lines.unwrap_or(usize::MAX));
-    wanted.drain(..surplus);
-    let mut screen = Screen::new();
-    let mut show = |entry: &Entry<'_>| show(&mut screen, arguments, entry);
-    wanted.iter().try_for_each(&mut show).map_err(Stop::Unwritten)?;
-    while *follow {
-        if Screen::is_closed_within(LOOK_EVERY) {
-            return Ok(());
-        }
-        if !readers.iter().any(LogReader::exists) {
-            // The directory may not have existed.
-            readers = self::readers(server);
-        }
-        for entry in read(&mut readers).map_err(Stop::Unreadable)? {
-            if filter.wants(&entry) {
-                show(&entry).map_err(Stop::Unwritten)?;
-            }
-        }
-    }
-    Ok(())
+/// Prints entries that the user wants.
+struct Printer<'a> {
+    arguments: &'a LogsArguments,
+    filter: Filter,
+    screen: Screen,
 }
 
-fn show(screen: &mut Screen, arguments: &LogsArguments, entry: &Entry<'_>) -> io::Result<()> {
-    let Entry { at, instance, number, source, text, cut } = entry;
-    let (at, number, source, cut) = (*at, *number, *source, *cut);
-    if arguments.json {
-        let (at, server) = (render::rfc3339(at), &*arguments.server);
-        return screen.json(&Line { at, server, instance: *instance, number, source, text, cut });
+impl Printer<'_> {
+    /// Prints what is stored, at most the last lines that the user asked for.
+    fn print(&mut self, entries: Vec<Entry<'static>>) -> Result<(), Stop> {
+        let wanted: Vec<_> = entries.into_iter().filter(|it| self.filter.wants(it)).collect();
+        let surplus = wanted.len().saturating_sub(self.arguments.lines.unwrap_or(usize::MAX));
+        wanted[surplus..].iter().try_for_each(|entry| self.show(entry))
     }
-    let name = filter::name(number, *instance);
-    let mark = match source {
+
+    /// Prints new entries until the reader of stdout is gone.
+    fn follow(&mut self, mut readers: Vec<LogReader>) -> Result<(), Stop> {
+        while !Screen::is_closed_within(LOOK_EVERY) {
+            if !readers.iter().any(LogReader::exists) {
+                // The directory may not have existed.
+                readers = self::readers(&self.arguments.server);
+            }
+            for entry in read(&mut readers).map_err(Stop::Unreadable)? {
+                if self.filter.wants(&entry) {
+                    self.show(&entry)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, entry: &Entry<'_>) -> Result<(), Stop> {
+        let server = &*self.arguments.server;
+        let written = if self.arguments.json {
+            self.screen.json(&Line::of(server, entry))
+        } else {
+            self.screen.line(text(entry))
+        };
+        written.map_err(Stop::Unwritten)
+    }
+}
+
+impl<'a> Line<'a> {
+    fn of(server: &'a str, entry: &'a Entry<'_>) -> Self {
+        let Entry { at, instance, number, source, text, cut } = entry;
+        Self {
+            at: render::rfc3339(*at),
+            server,
+            instance: *instance,
+            number: *number,
+            source: *source,
+            text,
+            cut: *cut,
+        }
+    }
+}
+
+/// A line for people.
+fn text(entry: &Entry<'_>) -> String {
+    let name = filter::name(entry.number, entry.instance);
+    let mark = match entry.source {
         Source::Stderr => '|',
         Source::Ostler => '*',
     };
-    let end = if cut { " …" } else { "" };
-    screen.line(format_args!("{}  {name} {mark} {text}{end}", render::clock(at)))
+    let end = if entry.cut { " …" } else { "" };
+    format!("{}  {name} {mark} {}{end}", render::clock(entry.at), entry.text)
 }

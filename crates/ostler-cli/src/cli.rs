@@ -9,6 +9,7 @@ use clap::builder::StyledStr;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::call::CallArguments;
 use crate::commands::check::CheckArguments;
 use crate::commands::connect::ConnectArguments;
 use crate::commands::doctor::DoctorArguments;
@@ -26,6 +27,7 @@ use crate::commands::serve::ServeArguments;
 use crate::commands::sessions::SessionsArguments;
 use crate::commands::status::StatusArguments;
 use crate::commands::stop::StopArguments;
+use crate::commands::tools::ToolsArguments;
 use crate::commands::warm::WarmArguments;
 use crate::commands::why::WhyArguments;
 
@@ -33,9 +35,10 @@ use crate::commands::why::WhyArguments;
 const WIDEST: usize = 100;
 
 /// The commands by purpose, in the order of `ostler --help`.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Start servers", &["run", "serve", "connect", "warm"]),
     ("See what runs", &["ps", "status", "sessions", "logs", "events", "why"]),
+    ("Use tools", &["tools", "call"]),
     ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
     ("Configure", &["check", "schema", "login", "logout"]),
     ("Learn and install", &["demo", "completions", "man"]),
@@ -43,7 +46,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 
 /// Start and share MCP servers so that nothing they cause outlives them
 #[derive(Debug, Parser)]
-#[command(name = "ostler", version, arg_required_else_help = true)]
+#[command(name = "ostler", version, long_version = env!("OSTLER_VERSION"), arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -90,6 +93,10 @@ pub(crate) enum Command {
     ExampleServer(ExampleServerArguments),
     /// Start each server once, so that listing its tools needs no start
     Warm(WarmArguments),
+    /// List the tools of servers; starts nothing
+    Tools(ToolsArguments),
+    /// Call a tool of a server, and show its result
+    Call(CallArguments),
     /// List running servers with their processes, memory and clients
     Ps(PsArguments),
     /// Show gateways and all configured servers

@@ -4,16 +4,19 @@
 //! lists something. The configuration search for `serve`, `connect` and `warm` is here as well, because the path of the
 //! configuration determines the default socket.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use ostler::instances_around;
+use ostler_gateway::Agent;
 use ostler_gateway::admin::{Overview, Reply, Request};
-use ostler_gateway::config::{Asker, Environment, NotFound, Search};
+use ostler_gateway::config::{Asker, Environment, Names, NotFound, Search, nearest};
 use ostler_gateway::front::{
-    DialError, GatewayConnection, GatewaySocket, Hello, LineError, SocketError, last_configuration,
+    ClientHello, DialError, GatewayConnection, GatewaySocket, Hello, LineError, SocketError,
+    last_configuration,
 };
 
 use crate::exit;
@@ -71,12 +74,23 @@ pub(crate) fn configuration_or_example(given: Option<&Path>) -> Result<Option<Pa
     }
 }
 
-/// Like [`configuration`], for a client. Without a configuration it uses the one that was served last, and says so: the host
-/// of the client may have stripped the variables that lead to it.
+/// Like [`configuration`], for a client, and says why if it uses another one than the client's own.
 pub(crate) fn configuration_to_follow(given: Option<&Path>) -> Result<Option<PathBuf>, NotFound> {
+    let (path, remark) = followed_configuration(given)?;
+    if let Some(remark) = remark {
+        say(remark);
+    }
+    Ok(path)
+}
+
+/// Like [`configuration`], for a client. Without a configuration it is the one that was served last, with a remark: the
+/// host of the client may have stripped the variables that lead to it.
+pub(crate) fn followed_configuration(
+    given: Option<&Path>,
+) -> Result<(Option<PathBuf>, Option<String>), NotFound> {
     let error = match search(given, Asker::Client) {
         Err(error @ NotFound::Anywhere { .. }) => error,
-        found => return found.map(Some),
+        found => return Ok((Some(found?), None)),
     };
     let (path, what) = match last_configuration() {
         Ok(Some(path)) => {
@@ -86,8 +100,7 @@ pub(crate) fn configuration_to_follow(given: Option<&Path>) -> Result<Option<Pat
         Ok(None) => (None, EXAMPLE.to_owned()),
         Err(reason) => (None, format!("{}; {EXAMPLE}", chain(&reason))),
     };
-    say(format_args!("{error}; {what}"));
-    Ok(path)
+    Ok((path, Some(format!("{error}; {what}"))))
 }
 
 /// Reason why a gateway started by a client finds no configuration, if it finds none.
@@ -116,7 +129,7 @@ pub(crate) enum AskError {
     #[error("no answer from the gateway")]
     Gone(#[source] LineError),
     #[error("cannot send to the gateway")]
-    Untold(#[source] std::io::Error),
+    Untold(#[source] io::Error),
     #[error("unexpected answer of the gateway; is it another version of ostler?")]
     Strange,
     #[error("there is no server '{0}'; `ostler status` lists them")]
@@ -124,7 +137,7 @@ pub(crate) enum AskError {
     #[error("the gateway stopped its servers, but its process {pid} still runs after {limit:?}")]
     StillThere { pid: u32, limit: Duration },
     #[error("cannot create a runtime")]
-    Backends(#[source] std::io::Error),
+    Backends(#[source] io::Error),
     #[error("{0}")]
     Failed(String),
 }
@@ -193,6 +206,29 @@ pub(crate) fn ask(gateway: &GatewayConnection, request: Request) -> Result<Reply
         Reply::NotFound(name) => Err(AskError::NotFound(name)),
         Reply::Failed(reason) => Err(AskError::Failed(reason)),
         answer => Ok(answer),
+    }
+}
+
+/// First line of a client in this directory, with the variables that the gateway wants to know.
+pub(crate) fn client_hello(
+    gateway: &GatewayConnection,
+    server: Option<String>,
+    agent: Option<Agent>,
+) -> io::Result<ClientHello> {
+    let wanted: Names = gateway.greeting.variables.iter().collect();
+    Ok(ClientHello {
+        server,
+        agent,
+        cwd: std::env::current_dir()?.into_os_string(),
+        variables: Environment::of_process().asked_for(&wanted).into_iter().collect(),
+    })
+}
+
+/// Says that there is no such thing, and which known name is most similar.
+pub(crate) fn no_such(what: &str, name: &str, known: &[&str], lists: &str) -> String {
+    match nearest(name, known) {
+        Some(near) => format!("there is no {what} '{name}'; did you mean '{near}'?"),
+        None => format!("there is no {what} '{name}'; `{lists}` lists them"),
     }
 }
 

@@ -8,10 +8,16 @@ mod commands;
 mod doctor;
 mod exit;
 mod gateways;
+mod json_text;
+mod mcp;
+mod offers;
 mod out;
 mod page;
+mod parents;
 mod render;
 mod requests;
+#[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+mod resolver;
 mod states;
 mod sweep;
 
@@ -23,6 +29,8 @@ use cli::Command;
 
 fn main() -> ExitCode {
     ostler::guardian::run_if_asked();
+    #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
+    resolver::use_linked_services();
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),
@@ -33,6 +41,8 @@ fn main() -> ExitCode {
         Command::Connect(arguments) => commands::connect::run(&arguments),
         Command::ExampleServer(arguments) => commands::example_server::run(arguments),
         Command::Warm(arguments) => commands::warm::run(&arguments),
+        Command::Call(arguments) => commands::call::run(&arguments),
+        Command::Tools(arguments) => commands::tools::run(&arguments),
         Command::Ps(arguments) => commands::ps::run(&arguments),
         Command::Status(arguments) => commands::status::run(&arguments),
         Command::Why(arguments) => commands::why::run(&arguments),

@@ -9,14 +9,20 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal as _, StdoutLock, Write};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ostler::visible::{Visible, is_hidden};
+use ostler::visible::Visible;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
-use crate::exit;
 use crate::page::Page;
+use crate::{exit, json_text};
+
+/// Moves to the start of the line and clears it.
+const CLEAR_LINE: &str = "\r\u{1b}[K";
+/// A status line changes at most this often.
+const SHOW_EVERY: Duration = Duration::from_millis(100);
 
 /// Prints a message on stderr. Further lines are indented, so that no part of it looks like another message. Errors are
 /// ignored: stderr may be closed.
@@ -63,8 +69,9 @@ pub(crate) fn complain(page: &Page) {
 
 /// Prints a value on stdout as JSON.
 pub(crate) fn json(value: &impl Serialize) -> ExitCode {
-    let written = serde_json::to_string_pretty(value).map_err(io::Error::other);
-    exit::written(written.and_then(|text| writeln!(stdout(), "{}", escaped_json(&text))))
+    let written = serde_json::to_string(value).map_err(io::Error::other);
+    let laid_out = written.map(|text| json_text::escaped(&json_text::pretty(&text)));
+    exit::written(laid_out.and_then(|text| writeln!(stdout(), "{text}")))
 }
 
 /// Prints bytes that come from our own source alone, such as the manual page, without escaping.
@@ -87,6 +94,39 @@ pub(crate) fn is_watched() -> bool {
     stderr().is_terminal()
 }
 
+/// Line on stderr that is replaced as work goes on, and removed at the end. Only on a terminal.
+#[derive(Debug)]
+pub(crate) struct StatusLine {
+    is_watched: bool,
+    shown_at: Option<Instant>,
+}
+
+impl StatusLine {
+    pub(crate) fn new() -> Self {
+        Self { is_watched: is_watched(), shown_at: None }
+    }
+
+    /// Replaces the line, unless it was replaced less than [`SHOW_EVERY`] ago.
+    pub(crate) fn show(&mut self, text: impl Display) {
+        let is_recent = self.shown_at.is_some_and(|at| at.elapsed() < SHOW_EVERY);
+        if self.is_watched && !is_recent {
+            let columns = tcgetwinsize(stderr()).map_or(80, |size| usize::from(size.ws_col));
+            let line: String =
+                Visible(text).to_string().chars().take(columns.saturating_sub(1)).collect();
+            let _ = write!(stderr(), "{CLEAR_LINE}{line}");
+            self.shown_at = Some(Instant::now());
+        }
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        if self.shown_at.is_some() {
+            let _ = write!(stderr(), "{CLEAR_LINE}");
+        }
+    }
+}
+
 /// Stdout for output that is printed line by line as it is produced.
 pub(crate) struct Screen(StdoutLock<'static>);
 
@@ -101,7 +141,7 @@ impl Screen {
 
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value).map_err(io::Error::other)?;
-        self.write(&escaped_json(&text))
+        self.write(&json_text::escaped(&json_text::compact(&text)))
     }
 
     /// Waits, and returns early with `true` if the reader of stdout is gone.
@@ -119,22 +159,6 @@ impl Screen {
     }
 }
 
-/// JSON with all hidden characters escaped. serde escapes those below U+0020; the remaining line breaks are formatting, and
-/// any other hidden character is inside a string.
-fn escaped_json(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_hidden(c) && c != '\n' {
-            let mut units = [0; 2];
-            let units = c.encode_utf16(&mut units).iter();
-            escaped.extend(units.map(|unit| format!("\\u{unit:04x}")));
-        } else {
-            escaped.push(c);
-        }
-    }
-    escaped
-}
-
 #[expect(clippy::disallowed_methods, reason = "this is where all output passes")]
 fn stdout() -> io::Stdout {
     io::stdout()
@@ -148,14 +172,6 @@ fn stderr() -> io::Stderr {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn escaping_does_not_change_the_meaning_of_json() {
-        let all: String = (0..=0x10_ffff).filter_map(char::from_u32).collect();
-        let escaped = escaped_json(&serde_json::to_string_pretty(&[&all]).unwrap());
-        assert!(!escaped.contains(|c| is_hidden(c) && c != '\n'));
-        assert_eq!(serde_json::from_str::<[String; 1]>(&escaped).unwrap(), [all]);
-    }
 
     #[test]
     fn no_value_in_a_message_can_imitate_another_message() {

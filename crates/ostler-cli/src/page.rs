@@ -5,6 +5,8 @@ use std::fmt::Display;
 use ostler::visible::Visible;
 use ostler_gateway::config::Problems;
 
+use crate::json_text;
+
 /// Lines of text without hidden characters. Text is added as whole lines: a line break inside a name is shown as an escape.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page(String);
@@ -22,6 +24,21 @@ impl Page {
 
     pub(crate) fn line(&mut self, line: impl Display) {
         self.0.push_str(&Visible(line).to_string());
+        self.0.push('\n');
+    }
+
+    /// Adds a text of several lines. Line breaks and tabs are kept, all other hidden characters are escaped.
+    pub(crate) fn text_block(&mut self, text: &str) {
+        for line in text.lines() {
+            let pieces = line.split('\t').map(|piece| Visible(piece).to_string());
+            self.0.push_str(&pieces.collect::<Vec<_>>().join("\t"));
+            self.0.push('\n');
+        }
+    }
+
+    /// Adds JSON that was laid out by [`json_text::pretty`].
+    pub(crate) fn json(&mut self, json: &str) {
+        self.0.push_str(&json_text::escaped(json));
         self.0.push('\n');
     }
 
@@ -63,6 +80,14 @@ pub(crate) fn cell(text: &String) -> String {
         }
     }
     cell
+}
+
+/// A text of at most `width` characters; a longer one ends with an ellipsis.
+pub(crate) fn shortened(text: String, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text;
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 fn is_numeric<const N: usize>(rows: &[[String; N]], column: usize) -> bool {

@@ -38,7 +38,7 @@ pub(crate) struct ServerLogs {
 /// Lines of one server that wait to be written.
 #[derive(Debug)]
 struct Queue {
-    /// At most `ostler::logs::PER_SECOND` bytes, and a few lines of ostler itself.
+    /// At most `ostler::logs::MOST_WAITING` bytes, and a few more lines.
     block: Mutex<Vec<u8>>,
     /// Locked while it writes, which may take long; never by tasks that read instances.
     writer: Mutex<LogWriter>,

@@ -37,6 +37,17 @@ impl AvailableServer {
     pub fn new(server: Server, tools: Tools) -> Self {
         Self { identity: Identity::of(&server), server, tools }
     }
+
+    /// Catalog key of the server for clients of this principal with this profile.
+    pub(crate) fn catalog_name(&self, principal: &Principal, profile: Arc<str>) -> Name {
+        catalog_name(&self.identity, principal, profile)
+    }
+}
+
+fn catalog_name(identity: &Identity, principal: &Principal, profile: Arc<str>) -> Name {
+    let directory = identity.directory.as_deref().map(Arc::from);
+    let subject = Subject { principal: principal.clone(), identity: identity.fingerprint };
+    Name { subject, view: View { profile, directory } }
 }
 
 /// For each server the client's variant, or the reason why the client can't use it.
@@ -195,8 +206,6 @@ impl ServerSummary {
 
     /// Catalog key of the server for clients of this principal with this profile.
     pub(crate) fn catalog_name(&self, principal: &Principal, profile: Arc<str>) -> Name {
-        let directory = self.identity.directory.as_deref().map(Arc::from);
-        let subject = Subject { principal: principal.clone(), identity: self.identity.fingerprint };
-        Name { subject, view: View { profile, directory } }
+        catalog_name(&self.identity, principal, profile)
     }
 }

@@ -201,7 +201,9 @@ fn key(quoted: &[u8]) -> Option<Cow<'_, str>> {
 
     let bare = &quoted[1..quoted.len() - 1];
     if memchr(b'\\', bare).is_none() {
-        return Some(String::from_utf8_lossy(bare));
+        // Faster than `from_utf8_lossy` where nothing has to be replaced.
+        let valid = std::str::from_utf8(bare).map(Cow::Borrowed);
+        return Some(valid.unwrap_or_else(|_| String::from_utf8_lossy(bare)));
     }
     // As bytes, because a lone surrogate can be decoded only that way.
     serde_json::Deserializer::from_slice(quoted).deserialize_bytes(Text).ok().map(Cow::Owned)

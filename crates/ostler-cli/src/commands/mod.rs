@@ -1,5 +1,6 @@
 //! One module per command.
 
+pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod connect;
@@ -21,5 +22,6 @@ pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod tools;
 pub(crate) mod warm;
 pub(crate) mod why;

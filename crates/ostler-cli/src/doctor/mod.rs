@@ -34,6 +34,7 @@ use crate::render;
 
 pub(crate) use find::{Certainty, Find, FindId, Kind};
 pub(crate) use machine::Machine;
+pub(crate) use names::is_wrapper;
 pub(crate) use report::{Report, describe};
 
 use containers::containers;

@@ -9,7 +9,7 @@ use ostler_testkit::{Stage, is_alive, rows, threads_of, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::test_gateway::{PATIENCE, TestGateway};
+use crate::test_gateway::{Client, PATIENCE, TestGateway};
 
 const NONBLOCKING: u32 = 0o4000;
 
@@ -17,6 +17,22 @@ rows! {
     fn l38_a_killed_client_ends_its_session_at_once(stage) {
         let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
         let mut client = test_gateway.client(&["a"]);
+        client.echo();
+        let server = test_gateway.starts("a")[0];
+        client.0.signal(Signal::KILL);
+        client.0.wait_exit(PATIENCE);
+        wait_until("its server is gone", PATIENCE, || !is_alive(server));
+        test_gateway.expect_no_server();
+        test_gateway.down();
+    }
+
+    /// A shell between the client and the killed launcher lives on, and the client keeps its pipes open.
+    fn a_killed_launcher_ends_its_session_at_once(stage) {
+        let test_gateway = TestGateway::with(stage, &["a"], &json!({}));
+        let mut launcher = test_gateway.command("sh");
+        launcher.args(["-c", r#"sh -c '"$@"; true' sh "$@"; true"#, "sh"]);
+        launcher.args([&test_gateway.program(), "connect", "a", "--config"]).arg(test_gateway.config());
+        let mut client = Client::start(&mut launcher);
         client.echo();
         let server = test_gateway.starts("a")[0];
         client.0.signal(Signal::KILL);

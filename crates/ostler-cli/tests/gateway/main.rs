@@ -3,6 +3,7 @@
 
 mod admin;
 mod ambient;
+mod call;
 mod catalog;
 mod clients;
 mod configuration;
@@ -28,4 +29,5 @@ mod terminal;
 mod test_gateway;
 mod tls;
 mod tokens;
+mod tools;
 mod waiting;

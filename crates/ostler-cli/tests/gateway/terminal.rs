@@ -106,6 +106,9 @@ fn an_error_shows_hostile_input_escaped() {
         &["serve", "--socket", HOSTILE, "--config", HOSTILE],
         &["connect", HOSTILE, "--config", &config],
         &["login", HOSTILE, "--config", &config],
+        &["call", HOSTILE, "x", "--config", &config],
+        &["call", "a", "echo", HOSTILE],
+        &["tools", HOSTILE, "--socket", HOSTILE],
         &["ps", "--socket", HOSTILE],
     ] {
         let said = test_gateway.try_ostler(words);

@@ -56,7 +56,7 @@ impl Scene {
             }
             self.test_gateway.calls() == id
         });
-        begun.expect("a call that was not refused")
+        begun.unwrap()
     }
 
     fn expect_cost(&self, most: u64) {

@@ -1,5 +1,6 @@
 //! Admin interface: requests of operators, and the gateway's replies.
 
+mod offer;
 mod view;
 
 use ostler::InstanceId;
@@ -8,7 +9,9 @@ use serde::{Deserialize, Serialize};
 pub use view::{InstanceLine, Missing, Overview, ServerLine, SessionLine};
 
 pub use crate::event_log::{Failure, LoggedEvent};
+use crate::gateway::ClientHello;
 pub use crate::gateway::ConfigChange;
+pub use offer::{Listed, Offer, Offering};
 
 /// A request of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,8 @@ pub enum Request {
         /// Keep sending events as they happen, without end.
         follow: bool,
     },
+    /// Send what servers offer to such a client, as the catalog knows it: one line for each [`Offer`] instead of a reply.
+    Offers(ClientHello),
 }
 
 /// A reply of the gateway.

@@ -52,6 +52,11 @@ impl Files {
         Self(directory)
     }
 
+    /// Files of a directory that another process keeps.
+    pub(super) fn reading(directory: PathBuf) -> Self {
+        Self(directory)
+    }
+
     pub(super) fn read(&self, subject: &Subject) -> Option<Entry> {
         let file = self.file(subject);
         if fs::metadata(&file).ok()?.len() > 2 * LARGEST as u64 {

@@ -120,6 +120,11 @@ impl Catalog {
         Self { files, entries, edition, changed: Notify::new() }
     }
 
+    /// A catalog that reads files of this directory and deletes none.
+    pub(crate) fn reading(directory: Option<PathBuf>) -> Self {
+        Self { files: directory.map(Files::reading), ..Self::new(None) }
+    }
+
     /// Finds what a server listed for this principal.
     pub(crate) fn find(&self, name: &Name) -> Option<Found> {
         self.entry(&mut self.lock(), &name.subject).find(&name.view)

@@ -5,8 +5,8 @@
 //! that a transport never has to remember requests by itself. Requests that came as one batch are responded to as one:
 //! their responses are collected until the last one is there.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_hours(1);
 /// The open calls of one client, by the client's own ids.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    open: HashMap<Bytes, Call>,
+    open: BTreeMap<Bytes, Call>,
     batches: HashMap<u64, Batch>,
     last_batch: u64,
     /// A lower bound of the time limits of all calls that are with servers. Responses don't raise it.

@@ -131,10 +131,8 @@ impl Client {
 
     /// Profile that decides what a server lists to this client: its capabilities, unless all clients see the same.
     pub(crate) fn list_profile(&self, sharing: Sharing) -> Arc<str> {
-        match sharing {
-            Sharing::All => self.profile(Sharing::All),
-            Sharing::Agent | Sharing::Session | Sharing::Call => self.profile(Sharing::Agent),
-        }
+        self.initialize()
+            .map_or_else(|| Arc::from(""), |initialize| initialize.list_profile(sharing))
     }
 
     /// Profile that clients must have in common to share an instance.

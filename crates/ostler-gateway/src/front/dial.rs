@@ -13,7 +13,7 @@ use rustix::process::{PidfdFlags, getuid, pidfd_open};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::hello::{Greeting, Hello};
+use super::hello::{Greeting, Hello, LONGEST_REPLY};
 use super::line::{DESCRIPTORS, IncomingLine, LineError};
 use super::socket::GatewaySocket;
 
@@ -41,6 +41,7 @@ pub enum DialError {
 #[derive(Debug)]
 pub struct GatewayConnection {
     stream: UnixStream,
+    socket: GatewaySocket,
     /// Greeting of the gateway.
     pub greeting: Greeting,
 }
@@ -62,7 +63,7 @@ impl GatewayConnection {
             error => DialError::Silent(error),
         })?;
         stream.set_read_timeout(None)?;
-        Ok(Self { stream, greeting })
+        Ok(Self { stream, socket: socket.clone(), greeting })
     }
 
     /// Sends the first line, along with these file descriptors.
@@ -80,6 +81,11 @@ impl GatewayConnection {
     pub fn process(&self) -> Option<OwnedFd> {
         let peer = socket_peercred(&self.stream).ok()?;
         pidfd_open(peer.pid, PidfdFlags::empty()).ok()
+    }
+
+    /// Socket of the gateway, for further connections to it.
+    pub fn socket(&self) -> &GatewaySocket {
+        &self.socket
     }
 
     /// Returns the underlying connection.
@@ -117,7 +123,7 @@ fn send(
 }
 
 fn receive<T: DeserializeOwned>(stream: &UnixStream) -> Result<T, LineError> {
-    let mut line = IncomingLine::default();
+    let mut line = IncomingLine::up_to(LONGEST_REPLY);
     loop {
         if let Some(value) = line.parse() {
             return value;

@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::admin::Request;
 use crate::gateway::ClientHello;
 
-/// Longest line in bytes.
+/// Longest line of a peer, in bytes.
 pub(super) const LONGEST: usize = 4 << 20;
+/// Longest line of the gateway, in bytes: what one server listed, which the catalog limits to 16 MiB.
+pub(super) const LONGEST_REPLY: usize = 32 << 20;
 
 /// First line of the gateway.
 #[derive(Clone, Debug, Serialize, Deserialize)]

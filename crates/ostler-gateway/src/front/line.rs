@@ -22,8 +22,8 @@ pub enum LineError {
     #[error("the connection was closed")]
     Closed,
     /// The line exceeds the limit.
-    #[error("a line of more than {LONGEST} bytes")]
-    Long,
+    #[error("a line of more than {0} bytes")]
+    Long(usize),
     /// The line is not the expected JSON.
     #[error("it is not understood")]
     Strange(#[from] serde_json::Error),
@@ -33,17 +33,25 @@ pub enum LineError {
 }
 
 /// Line that arrives in pieces.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct IncomingLine {
     text: Vec<u8>,
+    /// Limit on its length, in bytes.
+    longest: usize,
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
 impl IncomingLine {
+    /// A line of at most this many bytes.
+    pub(super) fn up_to(longest: usize) -> Self {
+        Self { text: Vec::new(), longest, descriptors: Vec::new() }
+    }
+
     /// Parses the line; `None` until all of it has arrived.
     pub(super) fn parse<T: DeserializeOwned>(&self) -> Option<Result<T, LineError>> {
-        let end = memchr::memchr(b'\n', &self.text)?;
-        Some(serde_json::from_slice(&self.text[..end]).map_err(Into::into))
+        // Nothing is read behind the end of the line.
+        let line = self.text.strip_suffix(b"\n")?;
+        Some(serde_json::from_slice(line).map_err(Into::into))
     }
 
     /// Reads the bytes that have arrived, up to the end of the line: the bytes behind it belong to the session.
@@ -62,7 +70,7 @@ impl IncomingLine {
             }
         }
         self.text.extend_from_slice(&bytes[..received.bytes]);
-        if self.text.len() > LONGEST { Err(LineError::Long) } else { Ok(()) }
+        if self.text.len() > self.longest { Err(LineError::Long(self.longest)) } else { Ok(()) }
     }
 }
 
@@ -85,7 +93,7 @@ fn error(errno: Errno) -> LineError {
 pub(super) async fn receive<T: DeserializeOwned>(
     from: &UnixStream,
 ) -> Result<(T, Vec<OwnedFd>), LineError> {
-    let mut line = IncomingLine::default();
+    let mut line = IncomingLine::up_to(LONGEST);
     loop {
         if let Some(value) = line.parse() {
             return Ok((value?, line.descriptors));

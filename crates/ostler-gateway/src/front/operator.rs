@@ -8,17 +8,20 @@ use tokio::net::UnixStream;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::{hung_up, say};
-use crate::admin::{InstanceLine, Overview, Reloaded, Reply, Request, SessionLine};
-use crate::gateway::{Gateway, is_same};
+use crate::admin::{InstanceLine, Offer, Overview, Reloaded, Reply, Request, SessionLine};
+use crate::gateway::{ClientHello, Gateway, is_same};
 use crate::variant;
 
 /// Answers one request, then closes the connection.
 pub(super) async fn answer(mut stream: UnixStream, request: Request, gateway: &Arc<Gateway>) {
-    if let Request::Events { follow } = request {
-        return tell_events(stream, follow, gateway).await;
+    match request {
+        Request::Events { follow } => tell_events(stream, follow, gateway).await,
+        Request::Offers(client) => tell_offers(stream, client, gateway).await,
+        request => {
+            let answer = answer_to(request, gateway).await;
+            say(&mut stream, &answer).await;
+        }
     }
-    let answer = answer_to(request, gateway).await;
-    say(&mut stream, &answer).await;
 }
 
 async fn answer_to(request: Request, gateway: &Arc<Gateway>) -> Reply {
@@ -29,7 +32,7 @@ async fn answer_to(request: Request, gateway: &Arc<Gateway>) -> Reply {
         Request::Restart(server) => restart(server, gateway).await,
         Request::Reload => reload(gateway),
         Request::Down => down(gateway).await,
-        Request::Events { .. } => Reply::Failed("events are no answer".into()),
+        Request::Events { .. } | Request::Offers(_) => Reply::Failed("not a single reply".into()),
     }
 }
 
@@ -83,6 +86,14 @@ async fn down(gateway: &Gateway) -> Reply {
     gateway.close();
     gateway.closed().cancelled().await;
     Reply::Ended { count, left: InstanceLine::all(gateway.left(), gateway) }
+}
+
+async fn tell_offers(mut stream: UnixStream, client: ClientHello, gateway: &Gateway) {
+    for offer in Offer::all_of(gateway, client) {
+        if !say(&mut stream, &offer).await {
+            return;
+        }
+    }
 }
 
 async fn tell_events(mut stream: UnixStream, follow: bool, gateway: &Gateway) {

@@ -34,6 +34,7 @@ use crate::mutex::lock;
 use crate::reason::why;
 use crate::route::Route;
 use crate::router::{Router, SessionSpec};
+use crate::server_set::AvailableServers;
 use crate::storage::Storage;
 
 /// A router with its configuration, its clients and its shutdown.
@@ -56,7 +57,7 @@ pub struct Gateway {
 }
 
 /// A local client's request for a session.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientHello {
     /// Server that the client wants; `None` for all.
     pub server: Option<String>,
@@ -275,6 +276,13 @@ impl Gateway {
             server_set: Some(server_set),
             pid,
         })
+    }
+
+    /// The servers that such a client may use, and the names of the disabled ones. Opens no session and starts no server.
+    pub(crate) fn servers_for(&self, client: ClientHello) -> (AvailableServers, Vec<String>) {
+        let variables = client.variables.into_iter().collect();
+        let context = ClientContext::new(variables, client.cwd.into(), None);
+        (self.server_sets.servers_for(&context), self.server_sets.off())
     }
 
     /// Admits a client that has only a token: its variables and its directory are the gateway's.

@@ -85,10 +85,7 @@ impl ServerSets {
 
     /// Names of all disabled servers.
     pub(crate) fn off(&self) -> Vec<String> {
-        let state = lock(&self.state);
-        let ServerSource::File(file) = &state.source else { return Vec::new() };
-        let off = file.servers.iter().filter(|(_, entry)| !entry.enabled);
-        off.map(|(name, _)| name.clone()).collect()
+        lock(&self.state).source.off()
     }
 
     /// Whether a server is configured and disabled.
@@ -157,6 +154,11 @@ impl ServerSets {
         (changes, router.replace_server_sets(server_sets, state.source.caps()))
     }
 
+    /// The servers that such a client may use. Unlike `admit`, this adds no client.
+    pub(crate) fn servers_for(&self, context: &ClientContext) -> AvailableServers {
+        self.available(&lock(&self.state).source, context)
+    }
+
     /// Servers that are unavailable to a present client, with the reasons.
     pub(crate) fn unavailable(&self) -> BTreeSet<(Arc<str>, Arc<str>)> {
         let state = lock(&self.state);
@@ -218,7 +220,15 @@ impl ServerSource {
             .collect()
     }
 
-    fn available(&self, environment: &Environment, cwd: &Path) -> AvailableServers {
+    /// Names of all disabled servers.
+    pub(crate) fn off(&self) -> Vec<String> {
+        let Self::File(file) = self else { return Vec::new() };
+        let off = file.servers.iter().filter(|(_, entry)| !entry.enabled);
+        off.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The servers that a client with this environment and directory may use.
+    pub(crate) fn available(&self, environment: &Environment, cwd: &Path) -> AvailableServers {
         match self {
             Self::Fixed(available) => available
                 .iter()

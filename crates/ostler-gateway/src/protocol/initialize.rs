@@ -88,6 +88,20 @@ impl Initialize {
         Self { version, capabilities, info, of_agent, of_session }
     }
 
+    /// A client without capabilities.
+    pub(crate) fn plain() -> Self {
+        let empty = Bytes::from_static(b"{}");
+        Self::new(String::new(), empty.clone(), empty)
+    }
+
+    /// Profile that decides what a server lists to this client: its capabilities, unless all clients see the same.
+    pub(crate) fn list_profile(&self, sharing: Sharing) -> Arc<str> {
+        match sharing {
+            Sharing::All => self.profile(Sharing::All),
+            Sharing::Agent | Sharing::Session | Sharing::Call => self.profile(Sharing::Agent),
+        }
+    }
+
     /// Name of the client.
     pub(crate) fn client_name(&self) -> Option<String> {
         message::text_at(std::str::from_utf8(&self.info).ok()?, &["name"])

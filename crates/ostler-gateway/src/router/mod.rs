@@ -335,6 +335,11 @@ impl Router {
         }
     }
 
+    /// What servers have listed.
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.upstreams.catalog
+    }
+
     /// URI owners for the clients of one principal.
     fn uri_owners(&self, principal: &Principal) -> Arc<Mutex<UriOwners>> {
         Arc::clone(lock(&self.uri_owners).entry(principal.clone()).or_default())

@@ -12,9 +12,8 @@ use tokio::task::JoinSet;
 
 use super::Router;
 use crate::catalog::LARGEST;
-use crate::protocol::lists::LIST_LIMIT;
+use crate::protocol::lists::{LIST_LIMIT, field_of, items};
 use crate::protocol::message;
-use crate::session::{field_of, items};
 use crate::upstream::Upstream;
 
 /// Delay before stale lists are fetched, so that changes in quick succession are fetched once.

@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 
 use super::Session;
 use super::servers::json_text;
-use super::snapshot::{ServerView, field_of, items, resources_of};
+use super::snapshot::{ServerView, resources_of};
 use super::uri_owners::UriOwners;
 use crate::mutex::lock;
+use crate::protocol::lists::{field_of, items};
 use crate::protocol::message;
 use crate::protocol::uris;
 

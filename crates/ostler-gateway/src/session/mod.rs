@@ -31,7 +31,7 @@ mod subscriptions;
 mod turns;
 mod uri_owners;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -46,7 +46,6 @@ use self::links::{Link, TaskOutput};
 pub use self::list_limits::{LIST_LIMITS, ListLimit};
 pub(crate) use self::presence::Presence;
 use self::servers::Servers;
-pub(crate) use self::snapshot::{field_of, items};
 pub(crate) use self::uri_owners::UriOwners;
 use crate::client::{Client, InFlight};
 use crate::protocol::message::{self, code};
@@ -77,7 +76,7 @@ pub(crate) struct Session {
     /// What the client may use, and what is known about it.
     servers: Servers,
     /// Access to each server that the client has used, by name.
-    links: HashMap<Arc<str>, Link>,
+    links: BTreeMap<Arc<str>, Link>,
     /// Tasks that wait on behalf of the session.
     tasks: JoinSet<TaskOutput>,
     /// Last number given to a queued request or an aggregation.
@@ -114,7 +113,7 @@ impl Session {
             budget,
             _presence: presence,
             servers,
-            links: HashMap::new(),
+            links: BTreeMap::new(),
             tasks: JoinSet::new(),
             last_number: 0,
             aggregations: Aggregations::default(),

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ostler::keeper::Sharing;
-use serde_json::value::RawValue;
 
 use crate::catalog::{Found, Known};
+use crate::protocol::lists::{field_of, items};
 use crate::protocol::message;
 use crate::protocol::names::{self, Names};
 use crate::server_set::{Availability, ServerSummary};
@@ -216,22 +216,6 @@ impl ServerView {
         let items = items(&list, "tools");
         items.iter().flat_map(|item| resources_of(item.get())).map(|(_, uri)| uri).collect()
     }
-}
-
-/// Field of a list's result that has the items.
-pub(crate) fn field_of(method: &str) -> &'static str {
-    match method {
-        "tools/list" => "tools",
-        "prompts/list" => "prompts",
-        "resources/list" => "resources",
-        _ => "resourceTemplates",
-    }
-}
-
-/// Items of a list.
-pub(crate) fn items<'a>(list: &'a [u8], field: &str) -> Vec<&'a RawValue> {
-    let edges = message::find(list, 0..list.len(), &[field]);
-    edges.and_then(|edges| serde_json::from_slice(&list[edges]).ok()).unwrap_or_default()
 }
 
 /// URI of the resource that a tool is displayed with (MCP Apps), in both notations, and its position.

@@ -7,7 +7,7 @@ use ostler_gateway::{Route, SessionSpec, Tools};
 use ostler_testkit::{Puppet, wait_until};
 use serde_json::{Value, json};
 
-use crate::stage::{Client, IMPATIENT, Stage};
+use crate::stage::{Client, Stage};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const SHARINGS: [Sharing; 4] = [Sharing::All, Sharing::Agent, Sharing::Session, Sharing::Call];
@@ -208,7 +208,7 @@ fn row_6_no_list_crosses_from_one_principal_to_another() {
         play(&mut puppet, "of-ann");
         assert_eq!(answered(&ann).0, ["puppet__of-ann"]);
         let mut bob = stage.admit(of("bob"));
-        bob.enter_as(IMPATIENT);
+        bob.enter();
         list(&mut bob);
         if sharing == Sharing::All {
             // All clients share the instance and its lists, so it is not started again.

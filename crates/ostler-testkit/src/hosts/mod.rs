@@ -15,7 +15,6 @@ pub mod facts;
 mod install;
 mod scene;
 mod setup;
-mod terminal;
 
 use std::fmt::{self, Display, Formatter};
 

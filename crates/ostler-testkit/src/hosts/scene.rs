@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::entry::TOKEN_VARIABLE;
 use super::setup::Setup;
-use super::terminal::Terminal;
 use super::{Entry, Host, Tuning, Way, install};
 use crate::fake_model::{Afterwards, FakeModel};
+use crate::terminal::Terminal;
 use crate::web::address_in;
 use crate::{Launched, Stage, binary, wait_until};
 

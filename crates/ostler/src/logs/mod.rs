@@ -25,7 +25,7 @@ use std::path::PathBuf;
 pub use entry::{Entry, Source};
 pub use file::{KEPT, LARGEST, LogWriter};
 pub use reader::{LogReader, ReadError};
-pub use recorder::{LONGEST_LINE, PER_SECOND, Recorder};
+pub use recorder::{LONGEST_LINE, MOST_WAITING, PER_SECOND, Recorder};
 
 use crate::places::{Places, describe, is_private, make_private};
 

@@ -9,8 +9,10 @@ use crate::mask::masked_line;
 
 /// Longest line in bytes; the rest of a longer one is dropped.
 pub const LONGEST_LINE: usize = 8 << 10;
-/// Most bytes that are stored per instance and second, and most that wait to be written; lines beyond are dropped and counted.
+/// Most bytes that are stored per instance and second; lines beyond are dropped and counted.
 pub const PER_SECOND: usize = 256 << 10;
+/// Most bytes of a block that waits to be written, except for the last line; lines beyond are dropped and counted.
+pub const MOST_WAITING: usize = 4 * PER_SECOND;
 /// Length of the window that [`PER_SECOND`] applies to, in milliseconds.
 const WINDOW: u64 = 1000;
 
@@ -50,7 +52,7 @@ impl Recorder {
         self.instance = Some(instance);
     }
 
-    /// Appends the lines that `bytes` complete to `block`, which holds at most [`PER_SECOND`] bytes of them.
+    /// Appends the lines that `bytes` complete to `block`, which may also hold lines of other instances.
     pub fn write(&mut self, at: SystemTime, bytes: &[u8], block: &mut Vec<u8>) {
         let at = millis(at);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -106,25 +108,28 @@ impl Recorder {
         let cut = line.len() > LONGEST_LINE;
         let line = if cut { whole_words(&line[..LONGEST_LINE]) } else { line };
         self.open_window(at);
-        let room = self.left.min(PER_SECOND.saturating_sub(block.len()));
-        if line.len() > room {
-            return self.drop_line();
+        if line.len() > self.left {
+            return self.close_window();
+        }
+        if block.len() >= MOST_WAITING {
+            self.dropped += 1;
+            return;
         }
         let (before, dropped) = (block.len(), self.dropped);
         self.tell_dropped(at, block);
         let text = masked_line(&String::from_utf8_lossy(line));
         self.entry(at, Source::Stderr, text.into(), cut).store(block);
         let stored = block.len() - before;
-        if stored > room {
+        if stored > self.left {
             block.truncate(before);
             self.dropped = dropped;
-            return self.drop_line();
+            return self.close_window();
         }
         self.left -= stored;
     }
 
     /// Drops a line, and with it all later ones of this window, so that what is stored has few holes.
-    fn drop_line(&mut self) {
+    fn close_window(&mut self) {
         (self.left, self.dropped) = (0, self.dropped + 1);
     }
 
@@ -140,7 +145,7 @@ impl Recorder {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
             let most = PER_SECOND >> 10;
-            let text = format!("lines dropped: {dropped} (at most {most} KiB per second are kept)");
+            let text = format!("lines dropped: {dropped} (more than {most} KiB/s, or a slow disk)");
             self.entry(at, Source::Ostler, text.into(), false).store(block);
         }
     }

@@ -4,6 +4,7 @@
 //! then share servers. The id of a session never names an agent: nothing could be shared, and the servers would outlive the
 //! session for nothing.
 
+use std::io;
 use std::path::Path;
 
 use ostler_gateway::Agent;
@@ -16,8 +17,13 @@ const PROJECTS: [&str; 3] =
 /// Set by clients that start their servers in the project directory.
 const STARTED_IN_PROJECT: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "CLAUDECODE"];
 
+/// The agent of this process.
+pub(crate) fn of_process() -> io::Result<Option<Agent>> {
+    Ok(of(&Environment::of_process(), &std::env::current_dir()?))
+}
+
 /// The agent of a client with this environment and directory.
-pub(super) fn of(environment: &Environment, cwd: &Path) -> Option<Agent> {
+fn of(environment: &Environment, cwd: &Path) -> Option<Agent> {
     let value = |name: &str| {
         let value = environment.get(name)?.to_str()?.trim();
         (!value.is_empty()).then(|| value.to_owned())

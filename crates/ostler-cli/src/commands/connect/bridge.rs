@@ -7,15 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use rustix::event::{PollFd, poll};
+use rustix::io::Errno;
+
 use super::End;
 use super::hold::LAST_ANSWERS;
 use crate::out::protocol;
+use crate::parents::Parents;
 
 const CHUNK: usize = 64 << 10;
 
-/// Copies until the session ends.
-pub(super) fn copy(gateway: &UnixStream) -> io::Result<End> {
+/// Copies until the session ends, or the client dies.
+pub(super) fn copy(gateway: &UnixStream, parents: Parents) -> io::Result<End> {
     let has_input_ended = Arc::new(AtomicBool::new(false));
+    watch(parents, gateway.try_clone()?, Arc::clone(&has_input_ended))?;
     let (to, ended) = (gateway.try_clone()?, Arc::clone(&has_input_ended));
     // The thread ends with this process: nothing else interrupts a read from a terminal.
     thread::Builder::new().name("ostler-input".into()).spawn(move || {
@@ -28,6 +33,18 @@ pub(super) fn copy(gateway: &UnixStream) -> io::Result<End> {
     copy_output(gateway)?;
     let is_over = has_input_ended.load(Ordering::SeqCst);
     Ok(if is_over { End::Input } else { End::Gateway })
+}
+
+/// Closes the connection when the client dies; the thread ends with this process.
+fn watch(parents: Parents, gateway: UnixStream, ended: Arc<AtomicBool>) -> io::Result<()> {
+    thread::Builder::new().name("ostler-parents".into()).spawn(move || {
+        let mut fds: Vec<PollFd<'_>> = parents.poll_fds().collect();
+        // Without parents to watch, this waits for ever.
+        while poll(&mut fds, None) == Err(Errno::INTR) {}
+        ended.store(true, Ordering::SeqCst);
+        let _ = gateway.shutdown(Shutdown::Both);
+    })?;
+    Ok(())
 }
 
 fn copy_output(mut from: &UnixStream) -> io::Result<()> {

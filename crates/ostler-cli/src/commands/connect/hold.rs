@@ -8,17 +8,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::End;
+use crate::parents::Parents;
 
 /// Time to answer requests that were sent before stdin ended. Clients give up after 2 s.
 pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(1900);
 
-/// Waits until the session ends.
-pub(super) fn hold(gateway: &GatewayConnection) -> io::Result<End> {
+/// Waits until the session ends, or the client dies.
+pub(super) fn hold(gateway: &GatewayConnection, parents: &Parents) -> io::Result<End> {
     let stdin = io::stdin();
     let mut deadline = None;
     loop {
-        // RDHUP only, no data; and the end of stdin is reported once.
         let mut fds = vec![PollFd::new(gateway, PollFlags::IN)];
+        fds.extend(parents.poll_fds());
+        let input = fds.len();
+        // RDHUP only, no data; and the end of stdin is reported once.
         if deadline.is_none() {
             fds.push(PollFd::new(&stdin, PollFlags::RDHUP));
         }
@@ -30,14 +33,22 @@ pub(super) fn hold(gateway: &GatewayConnection) -> io::Result<End> {
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        let has_input_ended = fds.get(1).is_some_and(|stdin| !stdin.revents().is_empty());
-        if !fds[0].revents().is_empty() {
+        let has_input_ended = fds.get(input).is_some_and(has_happened);
+        if has_happened(&fds[0]) {
             return Ok(session_end(gateway, deadline.is_some() || has_input_ended));
+        }
+        // The gateway ends the session when this process exits.
+        if fds[1..input].iter().any(has_happened) {
+            return Ok(End::Input);
         }
         if has_input_ended {
             deadline = Some(Instant::now() + LAST_ANSWERS);
         }
     }
+}
+
+fn has_happened(fd: &PollFd<'_>) -> bool {
+    !fd.revents().is_empty()
 }
 
 fn session_end(gateway: &GatewayConnection, has_input_ended: bool) -> End {

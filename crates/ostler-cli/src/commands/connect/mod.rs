@@ -4,26 +4,28 @@
 //! through this process: `hold` only waits, so that each side sees the end of the other. Descriptors that cannot be passed (a
 //! terminal, a file, another namespace) are copied by `bridge` instead.
 
-mod agent;
+pub(crate) mod agent;
 mod bridge;
 mod hold;
 pub(crate) mod start;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use ostler::Ignored;
 use ostler_gateway::Agent;
-use ostler_gateway::config::{Asker, Environment, Names, NotFound};
+use ostler_gateway::config::{Asker, NotFound};
 use ostler_gateway::front::{
-    Admission, ClientHello, DialError, GatewayConnection, Hello, LineError, SocketError, is_usable,
+    Admission, ClientHello, GatewayConnection, Hello, LineError, SocketError, is_usable,
 };
 
 use crate::exit;
-use crate::gateways::{Which, configuration, configuration_to_follow};
+use crate::gateways::{Which, client_hello, configuration, configuration_to_follow};
 use crate::out::{chain, protocol, say};
+use crate::parents::Parents;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -31,7 +33,7 @@ Connects stdin and stdout to the gateway. A gateway that it starts exits after f
 
 Sessions of one agent share servers with `\"share\": \"agent\"`. --agent or OSTLER_AGENT names the agent; without a name, sessions in one project directory are one agent, where the client tells its directory.
 
-Exit status: 0 when stdin ends, 1 if the gateway cannot be reached or ends.
+Exit status: 0 when stdin ends or the client dies, 1 if the gateway cannot be reached or ends.
 
 Examples:
   ostler connect               all servers, their tools as server__tool
@@ -53,16 +55,21 @@ pub(crate) struct ConnectArguments {
     which: Which,
 }
 
+/// Why a client has no gateway.
 #[derive(Debug, thiserror::Error)]
-enum ConnectError {
+pub(crate) enum ReachError {
     #[error(transparent)]
     NotFound(#[from] NotFound),
     #[error(transparent)]
     GatewaySocket(#[from] SocketError),
     #[error(transparent)]
     Start(#[from] start::StartError),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
     #[error(transparent)]
-    Dial(#[from] DialError),
+    Reach(#[from] ReachError),
     #[error("no answer from the gateway")]
     Gone(#[from] LineError),
     #[error("cannot send to the gateway")]
@@ -76,7 +83,7 @@ enum ConnectError {
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The client closed stdin.
+    /// The client closed stdin, or died.
     Input,
     /// The gateway exited, or is shutting down.
     Gateway,
@@ -97,14 +104,8 @@ pub(crate) fn run(arguments: &ConnectArguments) -> ExitCode {
 }
 
 fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
-    let given = arguments.config.as_deref();
-    let path = match arguments.which.said()? {
-        // A running gateway has its own configuration.
-        Some(_) => configuration(given, Asker::Client)?,
-        None => configuration_to_follow(given)?,
-    };
-    let socket = arguments.which.socket(path.as_deref())?;
-    let gateway = start::reach(&socket, path.as_deref())?;
+    let parents = Parents::watch(Ignored::now()?)?;
+    let gateway = reach(&arguments.which, arguments.config.as_deref())?;
     let hello = hello(arguments, &gateway)?;
     let (stdin, stdout) = (io::stdin(), protocol());
     let both = [stdin.as_fd(), stdout.as_fd()];
@@ -112,20 +113,28 @@ fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
     let descriptors: &[BorrowedFd<'_>] = if usable { &both } else { &[] };
     gateway.say(&Hello::Client(hello), descriptors).map_err(ConnectError::Untold)?;
     match gateway.receive()? {
-        Admission::Direct => Ok(hold::hold(&gateway)?),
-        Admission::Bridge => Ok(bridge::copy(&gateway.into_stream())?),
+        Admission::Direct => Ok(hold::hold(&gateway, &parents)?),
+        Admission::Bridge => Ok(bridge::copy(&gateway.into_stream(), parents)?),
         Admission::Refused(reason) => Err(ConnectError::Refused(reason)),
     }
 }
 
 fn hello(arguments: &ConnectArguments, gateway: &GatewayConnection) -> io::Result<ClientHello> {
-    let environment = Environment::of_process();
-    let cwd = std::env::current_dir()?;
-    let wanted: Names = gateway.greeting.variables.iter().collect();
-    Ok(ClientHello {
-        server: arguments.server.clone(),
-        agent: arguments.agent.clone().map(Agent::named).or_else(|| agent::of(&environment, &cwd)),
-        cwd: cwd.into_os_string(),
-        variables: environment.asked_for(&wanted).into_iter().collect(),
-    })
+    let named = arguments.agent.clone().map(Agent::named);
+    let agent = match named {
+        Some(agent) => Some(agent),
+        None => agent::of_process()?,
+    };
+    client_hello(gateway, arguments.server.clone(), agent)
+}
+
+/// Finds the gateway of a client, and starts one if none runs.
+pub(crate) fn reach(which: &Which, given: Option<&Path>) -> Result<GatewayConnection, ReachError> {
+    let path = match which.said()? {
+        // A running gateway has its own configuration.
+        Some(_) => configuration(given, Asker::Client)?,
+        None => configuration_to_follow(given)?,
+    };
+    let socket = which.socket(path.as_deref())?;
+    Ok(start::reach(&socket, path.as_deref())?)
 }

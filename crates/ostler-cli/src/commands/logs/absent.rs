@@ -7,12 +7,11 @@ use std::process::ExitCode;
 
 use ostler::logs::Logs;
 use ostler::{Places, View};
-use ostler_gateway::config::{self, Asker, Reach, nearest};
-use ostler_gateway::front::last_configuration;
+use ostler_gateway::config::{self, Reach};
 
 use crate::backends::BlockingBackends;
 use crate::exit;
-use crate::gateways::{Which, configuration};
+use crate::gateways::{Which, followed_configuration, no_such};
 
 pub(super) struct Absence {
     server: String,
@@ -26,8 +25,8 @@ enum Why {
     Remote,
     /// `ostler run` started it for this client.
     Wrapped { pid: String, client: Option<String> },
-    /// No server has this name.
-    Unknown { nearest: Option<String> },
+    /// No server has this name, but these.
+    Unknown { known: Vec<String> },
 }
 
 impl Absence {
@@ -42,10 +41,9 @@ impl Absence {
             Some(false) => Why::Silent,
             None => wrapped().unwrap_or_else(|| {
                 let logs = Logs::all(&places);
-                let mut names: Vec<String> = logs.iter().flat_map(Logs::servers).collect();
-                names.extend(configured.into_keys().chain(views.into_iter().map(|it| it.name)));
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                Why::Unknown { nearest: nearest(server, &names).map(str::to_owned) }
+                let mut known: Vec<String> = logs.iter().flat_map(Logs::servers).collect();
+                known.extend(configured.into_keys().chain(views.into_iter().map(|it| it.name)));
+                Why::Unknown { known }
             }),
         };
         Self { server: server.to_owned(), why }
@@ -82,8 +80,7 @@ fn configured() -> BTreeMap<String, bool> {
         files.extend(overview.configuration.map(PathBuf::from));
     }
     if servers.is_empty() {
-        let next = configuration(None, Asker::Client).ok().flatten();
-        files.extend(next.or_else(|| last_configuration().ok().flatten()));
+        files.extend(followed_configuration(None).ok().and_then(|(path, _)| path));
     }
     for file in files.iter().filter_map(|path| config::load(path).ok()) {
         let is_remote = |reach: &Reach| matches!(reach, Reach::Remote(_));
@@ -109,14 +106,9 @@ impl fmt::Display for Absence {
                 write!(f, "{server}: no log: it runs under `ostler run` (pid {pid}), ")?;
                 write!(f, "so its stderr goes to {client}")
             }
-            Why::Unknown { nearest: Some(nearest) } => {
-                write!(f, "there is no server '{server}'; did you mean '{nearest}'?")
-            }
-            Why::Unknown { nearest: None } => {
-                write!(
-                    f,
-                    "there is no server '{server}'; `ostler status` and `ostler ps` list them"
-                )
+            Why::Unknown { known } => {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                f.write_str(&no_such("server", server, &known, "ostler status"))
             }
         }
     }

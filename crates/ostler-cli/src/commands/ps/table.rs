@@ -3,7 +3,7 @@
 use ostler_gateway::admin::InstanceLine;
 
 use super::{Elsewhere, Row};
-use crate::page::{self, Page};
+use crate::page::{self, Page, shortened};
 use crate::render;
 
 /// Width of the narrow table, in characters.
@@ -97,14 +97,8 @@ fn fit<const N: usize>(headers: [&str; N], rows: &mut [[String; N]], flexible: [
     let widths = [half.max(room.saturating_sub(second)), half.max(room.saturating_sub(first))];
     for (column, width) in flexible.into_iter().zip(widths) {
         for row in rows.iter_mut() {
-            shorten(&mut row[column], width);
+            row[column] = shortened(std::mem::take(&mut row[column]), width);
         }
-    }
-}
-
-fn shorten(text: &mut String, width: usize) {
-    if text.chars().count() > width {
-        *text = text.chars().take(width.saturating_sub(1)).chain(['…']).collect();
     }
 }
 

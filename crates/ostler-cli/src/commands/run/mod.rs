@@ -8,7 +8,6 @@
 mod ending;
 mod init;
 mod input;
-mod parent;
 mod watch;
 
 use std::ffi::OsString;
@@ -27,9 +26,9 @@ use ostler::{
 
 use crate::exit;
 use crate::out::{chain, handed_over, say};
+use crate::parents::Parents;
 use crate::requests::Requests;
 use input::Input;
-use parent::Parent;
 use watch::{End, Wrapper};
 
 const NOTES: &str = "\
@@ -159,14 +158,14 @@ fn start(spec: ServerSpec, terms: &Terms) -> Result<Wrapper, RunError> {
     let name = spec.name.clone();
     let ignored = Ignored::now()?;
     let requests = Requests::listen(ignored)?;
-    let parent = Parent::watch(ignored)?;
+    let parents = Parents::watch(ignored)?;
     let input = Input::watch()?;
     let (stdout, stderr) = handed_over()?;
     let stdio = ServerStdio { stdin: input.for_server()?, stdout, stderr };
     let owner = Owner::new(Places::of_user(), "ostler run")?;
     let instance = owner.start(spec, stdio, terms)?;
     input::let_go_of_stdout()?;
-    Ok(Wrapper::new(name, instance, input, parent, requests, terms.limits.grace))
+    Ok(Wrapper::new(name, instance, input, parents, requests, terms.limits.grace))
 }
 
 /// A refusal with the server's name in front, unless the refusal names the same program itself.

@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::SIGKILL;
 
 use super::input::Input;
-use super::parent::Parent;
 use crate::out::say;
+use crate::parents::Parents;
 use crate::requests::Requests;
 use crate::sweep;
 
@@ -36,7 +36,7 @@ pub(super) struct Wrapper {
     name: String,
     instance: Instance,
     input: Input,
-    parent: Parent,
+    parents: Parents,
     requests: Requests,
     grace: Duration,
     /// When this process exits without proof, not counting engines; set when the end begins.
@@ -58,12 +58,12 @@ impl Wrapper {
         name: String,
         instance: Instance,
         input: Input,
-        parent: Parent,
+        parents: Parents,
         requests: Requests,
         grace: Duration,
     ) -> Self {
         let (deadline, engine, status) = (None, None, None);
-        Self { name, instance, input, parent, requests, grace, deadline, engine, status }
+        Self { name, instance, input, parents, requests, grace, deadline, engine, status }
     }
 
     pub(super) fn watch(mut self, verbose: bool) -> End {
@@ -111,7 +111,7 @@ impl Wrapper {
             self.stop(Step::Closing);
         }
         if woken.orphaned {
-            self.parent.forget();
+            self.parents.forget();
             self.stop(if self.input.hangs_up() { Step::Closing } else { Step::Asking });
         }
     }
@@ -119,7 +119,8 @@ impl Wrapper {
     fn poll(&self) -> io::Result<Woken> {
         let mut fds = vec![PollFd::new(&self.instance, PollFlags::IN), self.requests.poll_fd()];
         let input = self.input.poll_fd().map(|fd| push(&mut fds, fd));
-        let parent = self.parent.poll_fd().map(|fd| push(&mut fds, fd));
+        let parents = fds.len();
+        fds.extend(self.parents.poll_fds());
         let left = self.leave_at().map(|at| at.saturating_duration_since(Instant::now()));
         let left = left.and_then(|left| Timespec::try_from(left).ok());
         poll(&mut fds, left.as_ref())?;
@@ -127,7 +128,7 @@ impl Wrapper {
         Ok(Woken {
             requested: happened(1),
             hung_up: input.is_some_and(happened),
-            orphaned: parent.is_some_and(happened),
+            orphaned: (parents..fds.len()).any(happened),
         })
     }
 

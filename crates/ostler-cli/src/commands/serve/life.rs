@@ -99,15 +99,18 @@ fn failure_teller() -> impl FnMut(&LoggedEvent) {
     }
 }
 
-/// Directories of the gateway, beside the ledgers. Without logs it says why.
+/// Directories of the gateway. Without logs it says why.
 fn storage() -> Storage {
-    let places = Places::of_user();
-    let catalog = places.private().ok().map(|best| best.join("catalog"));
-    let logs = Logs::create(&places);
+    let logs = Logs::create(&Places::of_user());
     if let Err(error) = &logs {
         say(format_args!("warning: cannot keep logs of servers: {error}"));
     }
-    Storage { catalog, logs: logs.ok() }
+    Storage { catalog: catalog(), logs: logs.ok() }
+}
+
+/// Directory of the catalog, beside the ledgers; none if no directory can be used.
+pub(crate) fn catalog() -> Option<PathBuf> {
+    Places::of_user().private().ok().map(|best| best.join("catalog"))
 }
 
 fn announce(gateway: &Gateway, bound: &BoundSocket, is_detached: bool) -> io::Result<()> {

@@ -6,7 +6,7 @@
 
 mod example;
 mod http;
-mod life;
+pub(crate) mod life;
 mod memory;
 mod watch;
 

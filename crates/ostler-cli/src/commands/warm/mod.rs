@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler_gateway::admin::{Reply, Request, ServerLine};
-use ostler_gateway::config::NotFound;
-use ostler_gateway::front::{DialError, GatewayConnection, GatewaySocket, SocketError};
+use ostler_gateway::front::{GatewayConnection, GatewaySocket};
 use serde::Serialize;
 
-use self::session::{Offered, SessionError};
-use crate::commands::connect::start::{self, StartError};
+use self::session::Offered;
+use crate::commands::connect::{ReachError, reach};
 use crate::exit;
-use crate::gateways::{AskError, Which, ask, configuration_to_follow};
+use crate::gateways::{AskError, Which, ask};
+use crate::mcp::ClientError;
 use crate::out::{Screen, chain, say};
 
 #[derive(Debug, Args)]
@@ -47,13 +47,7 @@ pub(crate) struct WarmArguments {
 #[derive(Debug, thiserror::Error)]
 enum WarmError {
     #[error(transparent)]
-    NotFound(#[from] NotFound),
-    #[error(transparent)]
-    GatewaySocket(#[from] SocketError),
-    #[error(transparent)]
-    Start(#[from] StartError),
-    #[error(transparent)]
-    Dial(#[from] DialError),
+    Reach(#[from] ReachError),
     #[error(transparent)]
     Ask(#[from] AskError),
     #[error("there is no server '{0}'; `ostler status` lists them")]
@@ -89,14 +83,12 @@ pub(crate) fn run(arguments: &WarmArguments) -> ExitCode {
 
 /// Lists the servers. Returns whether all succeeded.
 fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
-    let path = configuration_to_follow(arguments.config.as_deref())?;
-    let socket = arguments.which.socket(path.as_deref())?;
-    let gateway = start::reach(&socket, path.as_deref())?;
+    let gateway = reach(&arguments.which, arguments.config.as_deref())?;
     let servers = servers(&gateway, &arguments.servers)?;
     if servers.is_empty() {
         say("the configuration has no enabled server");
     }
-    let rows = list_all(&socket, &servers)?;
+    let rows = list_all(gateway.socket(), &servers)?;
     let mut screen = Screen::new();
     let mut is_complete = true;
     for row in rows {
@@ -141,7 +133,7 @@ fn list_all(socket: &GatewaySocket, servers: &[String]) -> io::Result<mpsc::Rece
 }
 
 impl Row {
-    fn new(server: String, took: Duration, offered: Result<Offered, SessionError>) -> Self {
+    fn new(server: String, took: Duration, offered: Result<Offered, ClientError>) -> Self {
         let seconds = (took.as_secs_f64() * 10.0).round() / 10.0;
         match offered {
             Ok(offered) => Self { server, seconds, offered: Some(offered), error: None },

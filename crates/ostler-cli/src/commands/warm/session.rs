@@ -1,17 +1,10 @@
-//! MCP session with one server through the gateway, over pipes of our own.
+//! Lists one server through a session of its own.
 
-use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
-use std::os::fd::AsFd;
-
-use ostler_gateway::config::{Environment, Names};
-use ostler_gateway::front::{
-    Admission, ClientHello, DialError, GatewayConnection, GatewaySocket, Hello, LineError,
-};
+use ostler_gateway::front::GatewaySocket;
 use serde::Serialize;
-use serde_json::{Value, json};
 
-/// Bound on the pages of a list.
-const MOST_PAGES: usize = 1000;
+use crate::mcp::{Client, ClientError, Patience};
+use crate::offers::wait_until_kept;
 
 /// Number of items that a server lists.
 #[derive(Debug, Default, Serialize)]
@@ -21,107 +14,17 @@ pub(super) struct Offered {
     pub(super) resources: usize,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SessionError {
-    #[error(transparent)]
-    Dial(#[from] DialError),
-    #[error("the gateway has ended")]
-    Gone(#[from] LineError),
-    #[error("the connection to the gateway failed")]
-    Failed(#[from] io::Error),
-    /// Reason given by the gateway or the server.
-    #[error("{0}")]
-    Refused(String),
-    #[error("the gateway has closed the session")]
-    Closed,
-}
-
 /// Lists a server. Only `startTimeout` limits how long its start takes.
-pub(super) fn list(socket: &GatewaySocket, server: &str) -> Result<Offered, SessionError> {
-    let mut session = Session::open(socket, server)?;
-    let info = json!({ "name": "ostler-warm", "version": env!("CARGO_PKG_VERSION") });
-    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
-    let welcome = session.call("initialize", &hello)?;
-    session.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
-    let mut count = |kind: &str| match welcome["capabilities"].get(kind) {
-        Some(_) => session.count(kind),
-        None => Ok(0),
+pub(super) fn list(socket: &GatewaySocket, server: &str) -> Result<Offered, ClientError> {
+    let mut client = Client::open(socket, server, None, "ostler-warm", Patience::default())?;
+    let mut count = |kind: &str| {
+        if client.has(kind) { client.list(kind).map(|items| items.len()) } else { Ok(0) }
     };
-    Ok(Offered {
+    let offered = Offered {
         tools: count("tools")?,
         prompts: count("prompts")?,
         resources: count("resources")?,
-    })
-}
-
-struct Session {
-    input: PipeWriter,
-    output: BufReader<PipeReader>,
-    last: u64,
-    /// Keeps the session open.
-    _gateway: GatewayConnection,
-}
-
-impl Session {
-    fn open(socket: &GatewaySocket, server: &str) -> Result<Self, SessionError> {
-        let gateway = GatewayConnection::to(socket)?;
-        let wanted: Names = gateway.greeting.variables.iter().collect();
-        let hello = ClientHello {
-            server: Some(server.to_owned()),
-            agent: None,
-            cwd: std::env::current_dir()?.into_os_string(),
-            variables: Environment::of_process().asked_for(&wanted).into_iter().collect(),
-        };
-        let (theirs_in, input) = io::pipe()?;
-        let (output, theirs_out) = io::pipe()?;
-        gateway.say(&Hello::Client(hello), &[theirs_in.as_fd(), theirs_out.as_fd()])?;
-        match gateway.receive()? {
-            Admission::Direct => {}
-            Admission::Bridge => return Err(SessionError::Closed),
-            Admission::Refused(reason) => return Err(SessionError::Refused(reason)),
-        }
-        let output = BufReader::new(output);
-        Ok(Self { input, output, last: 0, _gateway: gateway })
-    }
-
-    fn say(&mut self, message: &Value) -> io::Result<()> {
-        self.input.write_all(format!("{message}\n").as_bytes())
-    }
-
-    /// Sends a request and waits for its result. Requests of the server are refused.
-    fn call(&mut self, method: &str, params: &Value) -> Result<Value, SessionError> {
-        self.last += 1;
-        let id = json!(self.last);
-        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))?;
-        loop {
-            let mut line = String::new();
-            if self.output.read_line(&mut line)? == 0 {
-                return Err(SessionError::Closed);
-            }
-            let mut answer: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
-            if answer["method"].is_string() && !answer["id"].is_null() {
-                let error = json!({ "code": -32601, "message": "ostler warm only lists" });
-                self.say(&json!({ "jsonrpc": "2.0", "id": answer["id"], "error": error }))?;
-            } else if answer["id"] == id {
-                let error = answer["error"]["message"].as_str().map(ToOwned::to_owned);
-                return error.map_or(Ok(answer["result"].take()), |error| {
-                    Err(SessionError::Refused(error))
-                });
-            }
-        }
-    }
-
-    /// Counts the items of a list, over all pages.
-    fn count(&mut self, kind: &str) -> Result<usize, SessionError> {
-        let (mut count, mut params) = (0, json!({}));
-        for _ in 0..MOST_PAGES {
-            let page = self.call(&format!("{kind}/list"), &params)?;
-            count += page[kind].as_array().map_or(0, Vec::len);
-            match &page["nextCursor"] {
-                Value::Null => break,
-                cursor => params = json!({ "cursor": cursor }),
-            }
-        }
-        Ok(count)
-    }
+    };
+    wait_until_kept(socket, server);
+    Ok(offered)
 }

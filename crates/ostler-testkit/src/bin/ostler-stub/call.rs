@@ -33,6 +33,12 @@ pub(crate) struct Wishes {
     until: Option<PathBuf>,
     /// Send this request to the client first; its response is part of ours.
     pub(crate) ask: Option<String>,
+    /// Send these progress notifications first, each with the token of the call.
+    progress: Vec<Value>,
+    /// Answer with this result.
+    pub(crate) result: Option<Value>,
+    /// Answer with an error that has this message.
+    pub(crate) error: Option<String>,
     /// Do not answer.
     never: bool,
     /// Write to stdout without a newline instead of answering, until killed.
@@ -54,7 +60,7 @@ impl Wishes {
     }
 
     /// Whether the call gets a response.
-    pub(crate) fn before(&self) -> bool {
+    pub(crate) fn before(&self, token: &Value) -> bool {
         write_noise(self.stderr_bytes);
         if !self.complain.is_empty() {
             let _ = writeln!(io::stderr(), "{}", self.complain);
@@ -64,6 +70,13 @@ impl Wishes {
         }
         if self.list_changed {
             let _ = say(&notification("notifications/tools/list_changed").to_string());
+        }
+        for progress in &self.progress {
+            let mut params = progress.clone();
+            params["progressToken"] = token.clone();
+            let mut progress = notification("notifications/progress");
+            progress["params"] = params;
+            let _ = say(&progress.to_string());
         }
         sleep(Duration::from_millis(self.delay_ms));
         while self.until.as_ref().is_some_and(|path| !path.exists()) {

@@ -177,11 +177,18 @@ impl Server<'_> {
             return Next::Exit;
         }
         let wishes = Wishes::of(params);
-        if !wishes.before() {
+        if !wishes.before(&params["_meta"]["progressToken"]) {
             return Next::Nothing;
         }
         if wishes.exit {
             return Next::Exit;
+        }
+        if let Some(message) = &wishes.error {
+            let error = json!({"code": -32602, "message": message});
+            return Next::Say(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        }
+        if let Some(wished) = &wishes.result {
+            return Next::Say(result(id, wished));
         }
         let mut params = params.clone();
         if let Some(method) = &wishes.ask {

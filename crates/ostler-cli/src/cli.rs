@@ -21,6 +21,7 @@ use crate::commands::example_server::ExampleServerArguments;
 use crate::commands::import::ImportArguments;
 use crate::commands::link::LinkArguments;
 use crate::commands::login::{LoginArguments, LogoutArguments};
+use crate::commands::logs::LogsArguments;
 use crate::commands::ps::PsArguments;
 use crate::commands::reap::ReapArguments;
 use crate::commands::reload::ReloadArguments;
@@ -44,7 +45,7 @@ const WIDEST: usize = 100;
 /// The commands by purpose, in the order of `ostler --help`.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start servers", &["run", "serve", "connect", "warm"]),
-    ("See what runs", &["ps", "top", "status", "sessions", "events", "why"]),
+    ("See what runs", &["ps", "top", "status", "sessions", "logs", "events", "why"]),
     ("Use tools", &["tools", "call"]),
     ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
     (
@@ -128,6 +129,8 @@ pub(crate) enum Command {
     Down(DownArguments),
     /// List connected clients and the servers they hold
     Sessions(SessionsArguments),
+    /// Show what a server wrote to stderr
+    Logs(LogsArguments),
     /// Show what the gateway did, and why servers failed
     Events(EventsArguments),
     /// Audit this machine, and find what other hosts left behind

@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::Reload(arguments) => commands::reload::run(&arguments),
         Command::Down(arguments) => commands::down::run(&arguments),
         Command::Sessions(arguments) => commands::sessions::run(&arguments),
+        Command::Logs(arguments) => commands::logs::run(&arguments),
         Command::Events(arguments) => commands::events::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Reap(arguments) => commands::reap::run(&arguments),

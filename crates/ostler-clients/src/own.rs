@@ -16,8 +16,13 @@ const GATEWAY: &str = ":8639/";
 pub enum Own {
     /// `ostler connect`: all servers, or one.
     Connect(Option<String>),
-    /// `ostler run -- COMMAND...`, with the command.
-    Wrap(Vec<String>),
+    /// `ostler run [OPTIONS] -- COMMAND...`.
+    Wrap {
+        /// What is before `--`.
+        options: Vec<String>,
+        /// What is after it.
+        command: Vec<String>,
+    },
     /// The address of the gateway.
     Gateway,
     /// Another command of ostler.
@@ -32,7 +37,9 @@ impl Own {
         Some(match first.as_str() {
             "connect" => Self::Connect(positional(rest)),
             "run" => match rest.iter().position(|word| word == "--") {
-                Some(at) => Self::Wrap(rest[at + 1..].to_vec()),
+                Some(at) => {
+                    Self::Wrap { options: rest[..at].to_vec(), command: rest[at + 1..].to_vec() }
+                }
                 None => Self::Other,
             },
             _ => Self::Other,
@@ -76,6 +83,8 @@ fn positional(words: &[String]) -> Option<String> {
     while let Some(word) = words.next() {
         if ["--config", "--agent", "--socket"].contains(&word.as_str()) {
             words.next();
+        } else if word == "--" {
+            return words.next().cloned();
         } else if !word.starts_with('-') {
             return Some(word.clone());
         }
@@ -99,8 +108,13 @@ mod tests {
         assert_eq!(own("/opt/bin/ostler connect --config /a/b github"), one);
         assert_eq!(own("/opt/bin/ostler connect github --config /a/b"), one);
         assert_eq!(own("npx -y ostler-mcp@1.2 connect github"), one);
-        let inner = vec!["npx".to_owned(), "x".to_owned()];
-        assert_eq!(own("ostler run --grace 2s -- npx x"), Some(Own::Wrap(inner)));
+        assert_eq!(
+            own("ostler connect --config /a -- -x"),
+            Some(Own::Connect(Some("-x".to_owned())))
+        );
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect();
+        let wrapped = Own::Wrap { options: words("--grace 2s"), command: words("npx x") };
+        assert_eq!(own("ostler run --grace 2s -- npx x"), Some(wrapped));
         assert_eq!(own("ostler serve"), Some(Own::Other));
         for other in ["npx ostler-like", "hostler connect", "docker run ostler", "npx -y"] {
             assert_eq!(own(other), None, "{other}");

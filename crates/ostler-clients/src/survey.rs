@@ -104,7 +104,7 @@ fn count(listed: &[crate::Listed]) -> Counts {
     let mut counts = Counts::default();
     for listed in listed {
         match listed.own() {
-            Some(Own::Wrap(_)) => counts.wrapped += 1,
+            Some(Own::Wrap { .. }) => counts.wrapped += 1,
             Some(_) => counts.linked += 1,
             None => counts.direct += 1,
         }

@@ -14,6 +14,7 @@ pub(crate) mod example_server;
 pub(crate) mod import;
 pub(crate) mod link;
 pub(crate) mod login;
+pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod reap;

@@ -91,11 +91,8 @@ impl Home {
         let output = self.ostler(words);
         let (stdout, stderr) =
             (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-        let stderr: String = stderr
-            .lines()
-            .filter(|line| !line.contains(" is running; "))
-            .map(|line| format!("! {line}\n"))
-            .collect();
+        let stderr = stderr.lines().filter(|line| !line.contains(" is running; "));
+        let stderr = stderr.fold(String::new(), |text, line| text + "! " + line + "\n");
         let text = format!(
             "$ ostler {}\n{stdout}{stderr}= {}\n",
             words.join(" "),

@@ -3,4 +3,6 @@
 
 mod effects;
 mod home;
+mod real_hosts;
 mod snapshots;
+mod terminal;

@@ -65,6 +65,9 @@ pub enum Unusable {
     /// ostler.json can't hold it.
     #[error("{0}")]
     Refused(String),
+    /// It runs inside `ostler run` with options.
+    #[error("it has options of `ostler run`, which link does not take over")]
+    Options,
     /// It starts no program.
     #[error("a remote server starts no program")]
     Remote,

@@ -61,9 +61,12 @@ fn recognised(entry: &Value, context: Context<'_>) -> Result<Found, Unusable> {
     let target = match (words, url) {
         (Some(words), _) if !REMOTE.contains(&kind) => match Own::of_command(&words) {
             None => reader.process(&words)?,
-            Some(Own::Wrap(inner)) if !inner.is_empty() => {
+            Some(Own::Wrap { options, command }) if !command.is_empty() => {
+                if !options.is_empty() {
+                    return Err(Unusable::Options);
+                }
                 is_wrapped = true;
-                reader.process(&inner)?
+                reader.process(&command)?
             }
             Some(own) => return Ok(Found::Own(own)),
         },

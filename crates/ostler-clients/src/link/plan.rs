@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::{Action, LinkError, Mode, Step};
+use crate::advice::{Advice, advice};
 use crate::clients::{Client, ClientFile, Machine, Scope, Section};
-use crate::configuration::{Check, Configuration};
+use crate::configuration::{Check, Configuration, Taking};
 use crate::entry::{self, Found, Taken, Unusable};
 use crate::files::Document;
 use crate::format::{Edit, Format};
@@ -43,6 +44,8 @@ pub struct Plan {
     pub after: String,
     /// What happens to each entry.
     pub steps: Vec<Step>,
+    /// What suits servers that are new in ostler.json, by their names there.
+    pub advice: Vec<(String, Advice)>,
     /// Edits to note.
     pub(crate) parts: Vec<(Vec<String>, Part)>,
 }
@@ -73,6 +76,7 @@ pub fn plan(
         edits: Vec::new(),
         steps: Vec::new(),
         parts: Vec::new(),
+        advice: Vec::new(),
     };
     opened.into_iter().map(|file| planner.file(file)).collect()
 }
@@ -95,6 +99,7 @@ struct Planner<'a> {
     edits: Vec<Edit<'static>>,
     steps: Vec<Step>,
     parts: Vec<(Vec<String>, Part)>,
+    advice: Vec<(String, Advice)>,
 }
 
 impl Planner<'_> {
@@ -112,7 +117,7 @@ impl Planner<'_> {
             self.add(&file);
         }
         let (edits, steps) = (std::mem::take(&mut self.edits), std::mem::take(&mut self.steps));
-        let parts = std::mem::take(&mut self.parts);
+        let (parts, advice) = (std::mem::take(&mut self.parts), std::mem::take(&mut self.advice));
         let Opened { document, format, .. } = file;
         let after = if edits.is_empty() {
             document.text().to_owned()
@@ -120,7 +125,7 @@ impl Planner<'_> {
             let edited = format.edit(document.text(), &edits);
             edited.map_err(|source| LinkError::Edit { path: document.path().to_owned(), source })?
         };
-        Ok(Plan { client: self.request.client, document, format, after, steps, parts })
+        Ok(Plan { client: self.request.client, document, format, after, steps, advice, parts })
     }
 
     /// Has an entry connect to its server.
@@ -139,7 +144,7 @@ impl Planner<'_> {
             return match &listed.found {
                 Found::Own(Own::Connect(Some(name))) => {
                     self.note(listed, Part::Removed, vec![Edit::Remove(listed.path.clone())]);
-                    Ok(Action::Fold(name.clone(), crate::configuration::Taking::Known))
+                    Ok(Action::Fold(name.clone(), Taking::Known))
                 }
                 _ => Ok(Action::Already),
             };
@@ -188,8 +193,14 @@ impl Planner<'_> {
         Ok(Action::Wrap)
     }
 
-    fn take(&mut self, name: &str, taken: &Taken) -> Result<(String, crate::Taking), Unusable> {
-        take_for_link(name, taken, self.request.client, self.configuration, self.check)
+    fn take(&mut self, name: &str, taken: &Taken) -> Result<(String, Taking), Unusable> {
+        let client = self.request.client;
+        let (name, taking) = take_for_link(name, taken, client, self.configuration, self.check)?;
+        if taking != Taking::Known {
+            let advice = advice(&taken.server).into_iter();
+            self.advice.extend(advice.map(|advice| (name.clone(), advice)));
+        }
+        Ok((name, taking))
     }
 
     fn note(&mut self, listed: &Listed, part: Part, edits: Vec<Edit<'static>>) {
@@ -203,9 +214,14 @@ impl Planner<'_> {
 
     fn words(&self, server: Option<&str>) -> Vec<String> {
         let path = self.configuration.document().path().display().to_string();
+        let name = server.map(str::to_owned);
+        let is_option = |name: &String| name.starts_with('-');
+        let (first, last) =
+            if name.as_ref().is_some_and(is_option) { (None, name) } else { (name, None) };
         let mut words = vec![self.program(), "connect".to_owned()];
-        words.extend(server.map(str::to_owned));
+        words.extend(first);
         words.extend(["--config".to_owned(), path]);
+        words.extend(last.into_iter().flat_map(|name| ["--".to_owned(), name]));
         words
     }
 }

@@ -181,8 +181,8 @@ impl<'a> Undoing<'a> {
     /// Undoes an edit without a record, as far as the entry shows what it was.
     fn unrecorded(&mut self, listed: &Listed) {
         match listed.own() {
-            Some(Own::Wrap(inner)) => {
-                self.edits.extend(entry::wrap(self.client, &listed.path, &listed.entry, &inner));
+            Some(Own::Wrap { command, .. }) => {
+                self.edits.extend(entry::wrap(self.client, &listed.path, &listed.entry, &command));
                 self.steps.push(Step { name: listed.name().to_owned(), action: Action::Restored });
             }
             Some(_) => self.unknown(&listed.path),

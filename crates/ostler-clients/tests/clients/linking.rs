@@ -189,3 +189,32 @@ fn wrapped_entries_can_be_linked_and_come_back() {
         assert_eq!(home.read(client), *text, "{client}");
     }
 }
+
+#[test]
+fn names_that_look_like_options_and_quotes_are_no_trouble() {
+    let names = ["-x", "--config", "a b", "ü\"'\\", "a.b", "run"];
+    let servers = names
+        .map(|name| (name, Value::object([("command", Value::from(format!("server of {name}")))])));
+    let text = Value::object([("mcpServers", Value::object(servers))]);
+    let text = Format::Json.edit("", &[ostler_clients::Edit::Set(vec![], text)]).unwrap();
+    let home = Home::with("cursor", &text);
+    let steps = home.link("cursor", Mode::Each);
+    assert_eq!(
+        crate::home::names(&steps, |action| matches!(action, Action::Connect(..))).len(),
+        names.len()
+    );
+    let again = home.plan("cursor", Mode::Each, &mut home.configuration());
+    assert!(!again.changes());
+    home.unlink("cursor");
+    assert_eq!(home.read("cursor"), text);
+}
+
+#[test]
+fn a_wrapped_entry_with_options_keeps_them() {
+    let text = r#"{"mcpServers": {"a": {"command": "ostler", "args": ["run", "--memory", "1g", "--", "x"]}}}"#;
+    let home = Home::with("cursor", text);
+    for mode in [Mode::Each, Mode::Wrap] {
+        home.link("cursor", mode);
+        assert_eq!(home.read("cursor"), text);
+    }
+}

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler_clients::{
-    Backups, Configuration, Format, LinkError, Machine, Mode, NotLasting, Plan, Request, lasting,
-    plan,
+    Advice, Backups, Configuration, Format, LinkError, Machine, Mode, NotLasting, Plan, Request,
+    lasting, plan,
 };
 use ostler_gateway::config::Asker;
 
@@ -172,6 +172,9 @@ impl Prepared {
         let mut page = Page::new();
         for plan in &self.plans {
             show_steps(&mut page, plan.client, plan.document.path(), &plan.steps);
+            for (server, Advice { setting, reason }) in &plan.advice {
+                page.line(format_args!("  consider {setting} for {server}: {reason}"));
+            }
         }
         if let Some(edited) = &self.edited {
             let document = self.configuration.document();

@@ -143,7 +143,8 @@ const NO_BACKUP: &str = "there is no backup of what it was";
 
 /// Whether an entry that is left for this reason starts a program without ostler.
 fn starts_program(reason: &Unusable) -> bool {
-    !matches!(reason, Unusable::Remote | Unusable::Disabled | Unusable::Login)
+    use Unusable::{Disabled, Login, Options, Remote};
+    !matches!(reason, Remote | Disabled | Login | Options)
 }
 
 /// Adds what happens to the entries of a file.

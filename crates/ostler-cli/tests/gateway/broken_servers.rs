@@ -41,7 +41,7 @@ fn answers(member: &str, then: &str) -> Value {
 
 /// An entry with a limited time to start.
 fn briefly(mut entry: Value) -> Value {
-    entry["startTimeout"] = json!("700ms");
+    entry["startTimeout"] = json!("1500ms");
     entry["grace"] = json!("300ms");
     entry
 }
@@ -89,6 +89,14 @@ fn exiting() -> Vec<Broken> {
             ),
         ),
         ("missing_variable", exits(1, &["Error: GITHUB_PERSONAL_ACCESS_TOKEN is not set"])),
+        ("missing_python_variable", exits(1, &["KeyError: 'MY_API_KEY'"])),
+        (
+            "no_such_python_package",
+            exits(
+                1,
+                &["error: No solution found", "  cause: x was not found in the package registry"],
+            ),
+        ),
         ("missing_python_module", exits(1, &["ModuleNotFoundError: No module named 'mcp'"])),
         ("no_such_package", exits(1, &["npm error code E404", "npm error 404 Not Found"])),
         (
@@ -128,7 +136,7 @@ fn confused(stub: &Value) -> Vec<Broken> {
                 "exec sleep 1000",
             ),
         ),
-        ("dies_after_the_handshake", answers(result, "read -r _; echo 'no luck' >&2; exit 3")),
+        ("dies_after_the_handshake", answers(result, "read -r _; read -r _; echo 'no luck' >&2; exit 3")),
     ]
 }
 
@@ -201,7 +209,10 @@ fn settled(text: &str, test_gateway: &TestGateway) -> String {
         .min()
     {
         let start = at + before.len();
-        let number = rest[start..].find(|c: char| !c.is_ascii_digit() && c != '.');
+        // The unit depends on the number.
+        let is_time = before.starts_with("ready");
+        let is_of_number = |c: char| c.is_ascii_digit() || c == '.' || (is_time && c != '\n');
+        let number = rest[start..].find(|c: char| !is_of_number(c));
         let end = number.map_or(rest.len(), |length| start + length);
         let _ = write!(settled, "{}N", &rest[..start]);
         rest = &rest[end..];

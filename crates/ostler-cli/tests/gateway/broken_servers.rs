@@ -23,6 +23,14 @@ id=$(printf '%s' "$line" | sed 's/.*"id":\([^,}]*\).*/\1/')
 printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"
 eval "$2""#;
 
+/// Answers every request with an error.
+const REFUSING: &str = r#"while read -r line; do
+  case "$line" in *'"id"'*)
+    id=$(printf '%s' "$line" | sed 's/.*"id":\([^,}]*\).*/\1/')
+    printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"the licence has expired"}}\n' "$id";;
+  esac
+done"#;
+
 fn shell(script: &str) -> Value {
     json!({ "command": "sh", "args": ["-c", script] })
 }
@@ -136,7 +144,11 @@ fn confused(stub: &Value) -> Vec<Broken> {
                 "exec sleep 1000",
             ),
         ),
-        ("dies_after_the_handshake", answers(result, "read -r _; read -r _; echo 'no luck' >&2; exit 3")),
+        ("error_to_list", answers(result, REFUSING)),
+        (
+            "dies_after_the_handshake",
+            answers(result, "read -r _; read -r _; echo 'no luck' >&2; exit 3"),
+        ),
     ]
 }
 
@@ -185,6 +197,9 @@ fn caller(test_gateway: &TestGateway, server: &str) -> String {
     let error = &answer["error"];
     if error.is_null() {
         return "no error\n".into();
+    }
+    if error["data"].is_null() {
+        return format!("{error}, which is the server's own\n");
     }
     let details = serde_json::to_string_pretty(&error["data"]["gateway"]).unwrap();
     format!("{}\n\n{details}\n", error["message"].as_str().unwrap())

@@ -51,14 +51,14 @@ pub struct Failure {
 
 impl Failure {
     /// Returns `None` for an instance that ended for another reason than a failure.
-    pub fn of(ending: &Ending) -> Option<Self> {
+    pub(crate) fn of(ending: &Ending) -> Option<Self> {
         ending.cause.is_failure().then(|| Self::from(ending))
     }
 
     /// Failure of a server that has not ended.
     pub(crate) fn without_end(server: &Server, cause: &str) -> Self {
         let (command, url) = command_or_url(&server.target_view());
-        Self { cause: bounded(cause), command, url, ..Self::default() }
+        Self { cause: bounded(&masked_line(cause)), command, url, ..Self::default() }
     }
 
     /// The cause with the exit status.

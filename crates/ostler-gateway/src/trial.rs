@@ -139,7 +139,7 @@ impl Trial {
     pub fn new(owner: Owner, available: AvailableServer) -> Self {
         let AvailableServer { server, tools, .. } = available;
         let upstreams = Arc::new(Upstreams::new(Catalog::new(None)));
-        let attended = attended(&upstreams, server.clone());
+        let attended = attended((&upstreams, None), server.clone());
         let servers = BTreeMap::from([(server.name().to_owned(), attended)]);
         let keeper = Keeper::new(owner, Config { servers, caps: Caps::default() });
         let (session, events) = (keeper.session(), keeper.events());

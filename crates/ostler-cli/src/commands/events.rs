@@ -70,7 +70,8 @@ fn as_json(event: &LoggedEvent) -> io::Result<Value> {
     Ok(line)
 }
 
-fn lines(event: &LoggedEvent) -> Vec<String> {
+/// Lines of an event: what happened, then the last lines of stderr of a server that failed.
+pub(crate) fn lines(event: &LoggedEvent) -> Vec<String> {
     let LoggedEvent { at, event, server, number, detail, failure } = event;
     let number = number.map_or(String::new(), |number| format!(" #{number}"));
     let server = server.as_deref().unwrap_or("-");

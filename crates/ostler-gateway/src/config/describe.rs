@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use ostler::keeper::{Server, Target};
+use ostler::mask::masked_command;
 use serde::Serialize;
 
 use super::doubts;
 use super::entry::{Launch, Reach, ServerEntry};
-use super::mask::masked_command;
 use super::resolve::{Disabled, resolve};
 use super::words::{Hold, Share};
 use crate::environment::Environment;

@@ -11,7 +11,7 @@ use super::ambient::Ambient;
 use super::backoff::BackoffLimits;
 use super::cause::TargetView;
 use super::key::Sharing;
-use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
+use super::line::{Handshake, Listener, NoHandshake, RefuseRequests, StderrSinks};
 use crate::backend::{Remote, Target};
 use crate::fingerprint::Fingerprint;
 use crate::spec::ServerSpec;
@@ -58,6 +58,8 @@ pub struct Server {
     pub handshake: Arc<dyn Handshake>,
     /// Receives its notifications and requests.
     pub listener: Arc<dyn Listener>,
+    /// Keeps its stderr; without it only the last bytes are kept, for messages to callers.
+    pub stderr: Option<Arc<dyn StderrSinks>>,
 }
 
 /// Which side reads and writes a server's pipes.
@@ -175,6 +177,7 @@ impl Server {
             display: None,
             handshake: Arc::new(NoHandshake),
             listener: Arc::new(RefuseRequests),
+            stderr: None,
         }
     }
 

@@ -78,6 +78,7 @@ impl Driver {
     pub(super) async fn drive(self) {
         let mut guard =
             LossGuard { shell: Arc::clone(&self.shell), number: self.number, told: false };
+        let line = Arc::clone(&self.line);
         let phase = Phase::launching(&self.server.limits, now());
         match self.shell.start(&self.server).await {
             Ok(started) => self.running(phase).run(started).await,
@@ -93,6 +94,7 @@ impl Driver {
                 self.running(phase).give_up(NotStarted::Failed(reason));
             }
         }
+        line.close_stderr();
         guard.told = true;
     }
 
@@ -116,6 +118,7 @@ impl RunningInstance {
         line.open(stdin);
         self.hold = Some(hold);
         self.driver.shell.recorded(self.driver.number, id);
+        line.identify(id);
         self.id = Some(id);
         let talk = Talk::new(Arc::clone(&line), self.driver.key.clone(), self.driver.number);
         let mut reading = match server.speech {
@@ -148,11 +151,15 @@ impl RunningInstance {
                     draining.poll_once().await;
                 }
             }
+            if let Wakeup::Event(Event::Empty(_)) = &wakeup {
+                // No process of it can write any more, so the host's sink gets the rest now.
+                let _ = timeout(line.limits().last_output, draining.finish()).await;
+            }
             if let Wakeup::Phase(PhaseEvent::Greeted(Err(_))) = &wakeup
-                && let Some(fault) = writing.poll_once().await
+                && line.is_input_closed()
             {
                 // The handshake failed because the server closed its input, which explains more.
-                wakeup = Wakeup::Phase(PhaseEvent::Faulty(fault));
+                wakeup = Wakeup::Phase(PhaseEvent::Faulty(Fault::InputClosed));
             }
             let Some(event) = self.phase_event(wakeup).await else { continue };
             if self.apply(event) == Some(Effect::Greet) {
@@ -320,6 +327,9 @@ impl RunningInstance {
     fn settle(&mut self, outcome: Option<&Outcome>) {
         // If it has not begun to stop here, another process stopped it, for an unknown reason.
         self.begin_end(Cause::Operator);
+        if !matches!(outcome, Some(Outcome::Unverified(_))) {
+            self.driver.line.close_stderr();
+        }
         if let Some(ending) = &self.ending {
             let number = self.driver.number;
             self.driver.shell.with(|plan, now| plan.settled(number, ending, outcome, now));

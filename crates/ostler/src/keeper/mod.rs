@@ -49,7 +49,10 @@ pub use config::{Caps, Config, Server, ServerLimits, Speech};
 pub use event::{Event, What};
 pub use key::{Demand, Key, Sharing, Who, Whose};
 pub use lease::{Lease, Use};
-pub use line::{CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk, Turn};
+pub use line::{
+    CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, StderrSink, StderrSinks,
+    Talk, Turn,
+};
 pub use plan::{AcquireError, Changes, Holders, Obstacle};
 pub use principal::Principal;
 pub use scope::Scope;

@@ -196,6 +196,7 @@ impl Shell {
         if let Some(line) = lost {
             // The driver is gone, so its pending calls are failed here.
             line.end(&Arc::new(line.ending(Cause::KeeperClosed)));
+            line.close_stderr();
         }
     }
 
@@ -266,7 +267,8 @@ impl ShellState {
         match action {
             Action::Start { number, server, usage } => {
                 let member = self.plan.member(number)?;
-                let line = Arc::new(Line::new(&server, usage));
+                let sink = server.stderr.as_ref().map(|sinks| sinks.open(&member.key, number));
+                let line = Arc::new(Line::new(&server, usage, sink));
                 let (sender, orders) = watch::channel(Orders { end: None, limits: server.limits });
                 let driver = Driver {
                     shell: Arc::clone(shell),

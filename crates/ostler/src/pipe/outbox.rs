@@ -141,6 +141,11 @@ impl Outbox {
         Ok(())
     }
 
+    /// Whether a write has failed, because the reader closed the pipe.
+    pub fn is_broken(&self) -> bool {
+        self.queue().is_broken
+    }
+
     /// Bytes that are queued or being written.
     pub fn waiting(&self) -> usize {
         self.queue().size

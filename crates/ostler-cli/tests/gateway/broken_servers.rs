@@ -1,4 +1,4 @@
-//! Broken servers, and what a caller and `ostler doctor SERVER` say about each, compared with `broken_servers/*.txt`.
+//! Broken servers, and what a caller, `ostler doctor SERVER` and `ostler logs SERVER` say about each, compared with `broken_servers/*.txt`.
 //!
 //! `OSTLER_WRITE_BROKEN=1` writes the files instead. Read the diff before you commit it.
 
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use ostler::visible::Visible;
 use ostler_testkit::{Certificate, FakeHttp, Heard, Launched, Part, Reply, Stage, standard};
 use serde_json::{Value, json};
 
@@ -213,6 +214,21 @@ fn doctor(test_gateway: &TestGateway, server: &str) -> String {
     format!("{}exit status {code}\n", String::from_utf8_lossy(&output.stdout))
 }
 
+/// The lines of its log, each once: the gateway may have started it more than once.
+fn logs(test_gateway: &TestGateway, server: &str) -> String {
+    let output = test_gateway.try_ostler(&["logs", server, "--json"]);
+    let mut lines: Vec<String> = Vec::new();
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let (source, text) = (entry["source"].as_str().unwrap(), entry["text"].as_str().unwrap());
+        let line = format!("{source}: {}\n", Visible(text));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat() + &String::from_utf8(output.stderr).unwrap()
+}
+
 /// Replaces what differs from run to run: the test's directory, pids, times and ports.
 fn settled(text: &str, test_gateway: &TestGateway) -> String {
     let text = text.replace(&test_gateway.sandbox.path().display().to_string(), "DIR");
@@ -238,9 +254,15 @@ fn settled(text: &str, test_gateway: &TestGateway) -> String {
 fn compare(test_gateway: &TestGateway, servers: &[Broken]) {
     test_gateway.configure(servers);
     let mut differing = Vec::new();
-    for (name, entry) in servers {
+    let said = |(name, entry): &Broken| {
         let (caller, doctor) = (caller(test_gateway, name), doctor(test_gateway, name));
-        let text = format!("{entry}\n\n== a caller\n{caller}\n== ostler doctor {name}\n{doctor}");
+        format!("{entry}\n\n== a caller\n{caller}\n== ostler doctor {name}\n{doctor}")
+    };
+    let said: Vec<String> = servers.iter().map(said).collect();
+    // A gateway that has ended has written all of its logs.
+    test_gateway.down();
+    for ((name, _), said) in servers.iter().zip(said) {
+        let text = format!("{said}\n== ostler logs {name}\n{}", logs(test_gateway, name));
         let text = settled(&text, test_gateway);
         let (_, said) = text.split_once("== a caller").unwrap();
         assert!(!said.contains("s3cret"), "{name} shows a secret: {said}");
@@ -253,7 +275,6 @@ fn compare(test_gateway: &TestGateway, servers: &[Broken]) {
         }
     }
     assert!(differing.is_empty(), "{}", differing.join("\n"));
-    test_gateway.down();
 }
 
 /// All servers, for a stage.

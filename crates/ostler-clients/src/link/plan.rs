@@ -185,7 +185,7 @@ impl Planner<'_> {
         if listed.own().is_some() {
             return Ok(Action::Already);
         }
-        let command = entry::command_words(&listed.entry).ok_or(Unusable::Remote)?;
+        let command = entry::command_words(&listed.entry)?.ok_or(Unusable::Remote)?;
         let mut words = vec![self.program(), "run".to_owned(), "--".to_owned()];
         words.extend(command);
         let edits = entry::wrap(self.request.client, &listed.path, &listed.entry, &words);

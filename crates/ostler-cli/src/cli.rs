@@ -21,6 +21,7 @@ use crate::commands::example_server::ExampleServerArguments;
 use crate::commands::import::ImportArguments;
 use crate::commands::link::LinkArguments;
 use crate::commands::login::{LoginArguments, LogoutArguments};
+use crate::commands::logs::LogsArguments;
 use crate::commands::ps::PsArguments;
 use crate::commands::reap::ReapArguments;
 use crate::commands::reload::ReloadArguments;
@@ -28,10 +29,12 @@ use crate::commands::remove::RemoveArguments;
 use crate::commands::restart::RestartArguments;
 use crate::commands::run::RunArguments;
 use crate::commands::serve::ServeArguments;
+use crate::commands::service::ServiceArguments;
 use crate::commands::sessions::SessionsArguments;
 use crate::commands::status::StatusArguments;
 use crate::commands::stop::StopArguments;
 use crate::commands::tools::ToolsArguments;
+use crate::commands::top::TopArguments;
 use crate::commands::unlink::UnlinkArguments;
 use crate::commands::warm::WarmArguments;
 use crate::commands::why::WhyArguments;
@@ -42,7 +45,7 @@ const WIDEST: usize = 100;
 /// The commands by purpose, in the order of `ostler --help`.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start servers", &["run", "serve", "connect", "warm"]),
-    ("See what runs", &["ps", "status", "sessions", "events", "why"]),
+    ("See what runs", &["ps", "top", "status", "sessions", "logs", "events", "why"]),
     ("Use tools", &["tools", "call"]),
     ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
     (
@@ -52,7 +55,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "logout",
         ],
     ),
-    ("Learn and install", &["demo", "completions", "man"]),
+    ("Learn and install", &["demo", "service", "completions", "man"]),
 ];
 
 /// Start and share MCP servers so that nothing they cause outlives them
@@ -110,6 +113,8 @@ pub(crate) enum Command {
     Call(CallArguments),
     /// List running servers with their processes, memory and clients
     Ps(PsArguments),
+    /// Show running servers live, and stop or restart them
+    Top(TopArguments),
     /// Show gateways and all configured servers
     Status(StatusArguments),
     /// Explain which server caused a process or container
@@ -124,12 +129,16 @@ pub(crate) enum Command {
     Down(DownArguments),
     /// List connected clients and the servers they hold
     Sessions(SessionsArguments),
+    /// Show what a server wrote to stderr
+    Logs(LogsArguments),
     /// Show what the gateway did, and why servers failed
     Events(EventsArguments),
     /// Audit this machine, and find what other hosts left behind
     Doctor(DoctorArguments),
     /// Find what was left behind, and end it
     Reap(ReapArguments),
+    /// Run the gateway as a service of systemd
+    Service(ServiceArguments),
     /// List MCP clients on this machine, and whether they use ostler
     Clients(ClientsArguments),
     /// Take servers over from clients into ostler.json

@@ -25,7 +25,7 @@ use crate::out::{chain, say};
 const EXAMPLE: &str = "offering an example server instead";
 const VARIABLE: &str = "OSTLER_SOCKET";
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Which {
     #[arg(help = "Use this socket of a gateway [env: OSTLER_SOCKET]")]
     #[arg(long, value_name = "PATH")]

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ostler::visible::Visible;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
@@ -86,6 +87,11 @@ pub(crate) fn protocol() -> io::Stdout {
     stdout()
 }
 
+/// Stdout for a full-screen display, which replaces hidden characters itself.
+pub(crate) fn terminal() -> io::Stdout {
+    stdout()
+}
+
 /// Duplicates of stdout and stderr, to be inherited by a server.
 pub(crate) fn handed_over() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((stdout().as_fd().try_clone_to_owned()?, stderr().as_fd().try_clone_to_owned()?))
@@ -155,6 +161,15 @@ impl Screen {
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value).map_err(io::Error::other)?;
         self.write(&json_text::escaped(&json_text::compact(&text)))
+    }
+
+    /// Waits, and returns early with `true` if the reader of stdout is gone.
+    pub(crate) fn is_closed_within(limit: Duration) -> bool {
+        let stdout = stdout();
+        // Errors and hang-ups are reported without being asked for.
+        let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+        let limit = Timespec::try_from(limit).ok();
+        matches!(poll(&mut fds, limit.as_ref()), Ok(1..))
     }
 
     fn write(&mut self, line: &str) -> io::Result<()> {

@@ -149,7 +149,7 @@ impl Document {
     }
 
     /// Removes the file if it is as it was.
-    pub(crate) fn remove(&self) -> Result<(), FileError> {
+    pub fn remove(&self) -> Result<(), FileError> {
         self.is_unchanged()?;
         fs::remove_file(&self.path)
             .map_err(|source| FileError::Unwritable { path: self.path.clone(), source })

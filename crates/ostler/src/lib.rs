@@ -94,6 +94,8 @@ mod ladder;
 pub mod ledger;
 mod level;
 mod limits;
+pub mod logs;
+pub mod mask;
 mod notes;
 mod notice;
 mod outcome;

@@ -3,6 +3,7 @@
 
 mod admin;
 mod ambient;
+mod broken_servers;
 mod call;
 mod catalog;
 mod clients;
@@ -15,6 +16,7 @@ mod hostile;
 mod http;
 mod inside;
 mod listing;
+mod logs;
 mod operators;
 mod owners;
 mod principals;
@@ -29,4 +31,6 @@ mod test_gateway;
 mod tls;
 mod tokens;
 mod tools;
+mod top;
+mod trial;
 mod waiting;

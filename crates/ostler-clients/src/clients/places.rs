@@ -51,7 +51,8 @@ impl Machine {
             .filter(|path| path.is_absolute())
     }
 
-    fn config(&self) -> PathBuf {
+    /// The directory for configurations.
+    pub fn config(&self) -> PathBuf {
         self.directory("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"))
     }
 

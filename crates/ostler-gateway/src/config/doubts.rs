@@ -10,9 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use ostler::ServerSpec;
+use ostler::mask::masked_line;
 
 use super::entry::File;
-use super::mask::masked_line;
 use crate::environment::{Environment, Names};
 
 /// Reasons why a server would not start here: its program or working directory is missing.

@@ -35,6 +35,7 @@ use crate::reason::why;
 use crate::route::Route;
 use crate::router::{Router, SessionSpec};
 use crate::server_set::AvailableServers;
+use crate::storage::Storage;
 
 /// A router with its configuration, its clients and its shutdown.
 #[derive(Debug)]
@@ -109,15 +110,14 @@ pub enum ReloadError {
 }
 
 impl Gateway {
-    /// Makes a gateway for the servers of `source`, which was read from `configuration`. It keeps its catalog in
-    /// `catalog`. No server is started.
+    /// Makes a gateway for the servers of `source`, which was read from `configuration`. No server is started.
     pub fn new(
         owner: Owner,
         source: ServerSource,
         configuration: Option<PathBuf>,
-        catalog: Option<PathBuf>,
+        storage: Storage,
     ) -> Arc<Self> {
-        let router = Router::new(owner, std::collections::BTreeMap::new(), source.caps(), catalog);
+        let router = Router::new(owner, std::collections::BTreeMap::new(), source.caps(), storage);
         router.quotas().configure(source.quotas());
         Arc::new(Self {
             server_sets: ServerSets::new(source, Environment::of_process()),
@@ -144,6 +144,7 @@ impl Gateway {
             self.router.tend(),
             self.event_log().write(self.router.keeper()),
             self.router.close_found_agents(agent_timeout),
+            self.router.write_logs(),
         );
     }
 
@@ -220,6 +221,7 @@ impl Gateway {
                 settled.await
             }
         };
+        self.router.write_last_logs().await;
         let left = self.left.get_or_init(|| left);
         self.closed.cancel();
         left

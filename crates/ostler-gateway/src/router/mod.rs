@@ -6,10 +6,10 @@
 //! set any more, and clients whose set has changed get `list_changed`. The router does its background work while
 //! `tend` is polled.
 
+mod lists;
 mod tend;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use ostler::Owner;
 use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Principal, Server, Who};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub(crate) use self::lists::{ListError, whole_list};
 use crate::agents::{Agent, AgentSession, DetectedAgents, Origin};
 use crate::catalog::{Catalog, Name};
 use crate::client::{Client, Memory};
@@ -26,10 +27,12 @@ use crate::mutex::lock;
 use crate::protocol::message;
 use crate::quota::{ByteBudget, Quotas};
 use crate::route::Route;
+use crate::server_logs::ServerLogs;
 use crate::server_set::{
     Availability, AvailableServer, AvailableServers, ClientVariables, Naming, Replaced, ServerSet,
 };
 use crate::session::{Presence, Session, SessionContext, SessionHandle, SessionLimits, UriOwners};
+use crate::storage::Storage;
 use crate::transport::pipe::{Input, Output};
 use crate::transport::{ClientSink, Priority};
 use crate::upstream::{Downstream as _, Upstreams};
@@ -62,6 +65,8 @@ impl SessionSpec {
 pub struct Router {
     keeper: Keeper,
     upstreams: Arc<Upstreams>,
+    /// Stderr of instances; `None` if it is not kept.
+    logs: Option<Arc<ServerLogs>>,
     /// Server set of clients that have none of their own.
     server_set: Arc<ServerSet>,
     connected_clients: Mutex<Vec<ConnectedClient>>,
@@ -124,15 +129,14 @@ pub struct SessionView {
 }
 
 impl Router {
-    /// Makes a router for these servers. It keeps its catalog in the directory `catalog`, if there is one, and does
-    /// its work while [`tend`](Self::tend) is polled.
+    /// Makes a router for these servers. It does its work while [`tend`](Self::tend) is polled.
     pub fn new(
         owner: Owner,
         available: BTreeMap<String, AvailableServer>,
         caps: Caps,
-        catalog: Option<PathBuf>,
+        storage: Storage,
     ) -> Arc<Self> {
-        Self::with_limits(owner, available, caps, catalog, SessionLimits::default())
+        Self::with_limits(owner, available, caps, storage, SessionLimits::default())
     }
 
     /// Makes a router with these limits for its sessions.
@@ -140,16 +144,18 @@ impl Router {
         owner: Owner,
         available: BTreeMap<String, AvailableServer>,
         caps: Caps,
-        catalog: Option<PathBuf>,
+        storage: Storage,
         limits: SessionLimits,
     ) -> Arc<Self> {
-        let upstreams = Arc::new(Upstreams::new(Catalog::new(catalog)));
+        let upstreams = Arc::new(Upstreams::new(Catalog::new(storage.catalog)));
+        let logs = storage.logs.map(|logs| Arc::new(ServerLogs::new(logs)));
         let server_set = Arc::new(ServerSet::default());
         let servers = server_set.replace(plain(available), Naming::Plain).servers;
-        let config = config_of(&upstreams, servers, caps);
+        let config = config_of((&upstreams, logs.as_ref()), servers, caps);
         Arc::new(Self {
             keeper: Keeper::new(owner, config),
             upstreams,
+            logs,
             server_set,
             connected_clients: Mutex::default(),
             detected_agents: Arc::default(),
@@ -169,7 +175,7 @@ impl Router {
     ) -> (Changes, Departure) {
         let Replaced { servers, changed } =
             self.server_set.replace(plain(available), Naming::Plain);
-        let replaced = self.keeper.replace(config_of(&self.upstreams, servers, caps));
+        let replaced = self.keeper.replace(config_of(self.attendants(), servers, caps));
         self.tell_replaced(&self.server_set, &changed);
         replaced
     }
@@ -197,7 +203,7 @@ impl Router {
             all.extend(servers);
             changes.push((server_set, changed));
         }
-        let (_, departure) = self.keeper.replace(config_of(&self.upstreams, all, caps));
+        let (_, departure) = self.keeper.replace(config_of(self.attendants(), all, caps));
         for (server_set, changed) in changes {
             self.tell_replaced(&server_set, &changed);
         }
@@ -349,6 +355,24 @@ impl Router {
         &self.quotas
     }
 
+    /// Writes stderr of instances to their logs. Never returns.
+    pub(crate) async fn write_logs(&self) {
+        if let Some(logs) = &self.logs {
+            logs.write().await;
+        }
+    }
+
+    /// Writes what is left of it when the gateway ends.
+    pub(crate) async fn write_last_logs(&self) {
+        if let Some(logs) = &self.logs {
+            logs.write_last().await;
+        }
+    }
+
+    fn attendants(&self) -> Attendants<'_> {
+        (&self.upstreams, self.logs.as_ref())
+    }
+
     fn upstreams(&self) -> &Upstreams {
         &self.upstreams
     }
@@ -372,7 +396,7 @@ impl Router {
     fn add(&self, servers: BTreeMap<Arc<str>, Server>) {
         for (id, server) in servers {
             if self.keeper.server(&id).is_none() {
-                self.keeper.add(&id, attended(&self.upstreams, server));
+                self.keeper.add(&id, attended(self.attendants(), server));
             }
         }
     }
@@ -382,18 +406,23 @@ fn plain(available: BTreeMap<String, AvailableServer>) -> AvailableServers {
     available.into_iter().map(|(name, available_server)| (name, Ok(available_server))).collect()
 }
 
+/// The parts of the gateway that the keeper calls: for messages of instances, and for their stderr.
+type Attendants<'a> = (&'a Arc<Upstreams>, Option<&'a Arc<ServerLogs>>);
+
 /// The keeper's part of a configuration.
 fn config_of(
-    upstreams: &Arc<Upstreams>,
+    attendants: Attendants<'_>,
     servers: BTreeMap<Arc<str>, Server>,
     caps: Caps,
 ) -> Config {
-    let attended = |(id, server): (Arc<str>, Server)| (id.to_string(), attended(upstreams, server));
+    let attended =
+        |(id, server): (Arc<str>, Server)| (id.to_string(), attended(attendants, server));
     Config { servers: servers.into_iter().map(attended).collect(), caps }
 }
 
-/// A server with the gateway's handshake and listener.
-fn attended(upstreams: &Arc<Upstreams>, mut server: Server) -> Server {
+/// A server with the gateway's handshake, listener and log.
+pub(crate) fn attended((upstreams, logs): Attendants<'_>, mut server: Server) -> Server {
     (server.handshake, server.listener) = (Arc::clone(upstreams) as _, Arc::clone(upstreams) as _);
+    server.stderr = logs.map(|logs| Arc::clone(logs) as _);
     server
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ostler::keeper::{Server, Sharing};
 use ostler::{GuardianProgram, Owner, Places, ServerSpec};
 use ostler_gateway::front::http::{self, Credential, Limits, Settings};
-use ostler_gateway::{AvailableServer, Gateway, ServerSource, Tools};
+use ostler_gateway::{AvailableServer, Gateway, ServerSource, Storage, Tools};
 use ostler_testkit::web::{Reply, Web, hello};
 use ostler_testkit::{Puppet, Puppets, binary};
 use serde_json::{Value, json};
@@ -49,7 +49,8 @@ impl Stage {
         let _inside = runtime.enter();
         let places = Places::new([state.path().join("ledgers")]);
         let owner = Owner::new(places, "http").expect("an owner");
-        let gateway = Gateway::new(owner, source, None, Some(state.path().join("catalog")));
+        let storage = Storage { catalog: Some(state.path().join("catalog")), logs: None };
+        let gateway = Gateway::new(owner, source, None, storage);
         let mut settings = Settings {
             credentials: vec![Credential::new("main", TOKEN.into())],
             names: Vec::new(),

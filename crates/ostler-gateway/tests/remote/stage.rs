@@ -9,7 +9,7 @@ use ostler::{Owner, Places};
 use ostler_gateway::config::{Carrier, Environment};
 use ostler_gateway::remote::oauth::{ClientSettings, Store};
 use ostler_gateway::remote::{Address, RemoteLimits, RemoteServer, RemoteSettings, Surroundings};
-use ostler_gateway::{AvailableServer, Route, Router, SessionSpec, Tools};
+use ostler_gateway::{AvailableServer, Route, Router, SessionSpec, Storage, Tools};
 use ostler_testkit::{FakeHttp, LineClient, wait_until};
 use serde_json::{Value, json};
 use tokio::net::unix::pipe;
@@ -60,7 +60,7 @@ impl Stage {
         let runtime = Runtime::new().unwrap();
         let router = runtime.block_on(async {
             let owner = Owner::new(Places::new([state.path().join("ledgers")]), "remote").unwrap();
-            Router::new(owner, available, Caps::default(), None)
+            Router::new(owner, available, Caps::default(), Storage::default())
         });
         let tended = Arc::clone(&router);
         runtime.spawn(async move { tended.tend().await });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ostler::keeper::{Caps, Server, Sharing};
 use ostler::{GuardianProgram, Owner, Places, ServerSpec};
-use ostler_gateway::{AvailableServer, Route, Router, SessionLimits, SessionSpec, Tools};
+use ostler_gateway::{AvailableServer, Route, Router, SessionLimits, SessionSpec, Storage, Tools};
 pub(crate) use ostler_testkit::LineClient as Client;
 use ostler_testkit::{Puppet, Puppets, binary, wait_until};
 use serde_json::Value;
@@ -99,7 +99,8 @@ impl Stage {
         let router = runtime.block_on(async {
             let places = Places::new([state.path().join("ledgers")]);
             let owner = Owner::new(places, "rules").expect("an owner");
-            Router::with_limits(owner, available, caps, Some(state.path().join("catalog")), limits)
+            let storage = Storage { catalog: Some(state.path().join("catalog")), logs: None };
+            Router::with_limits(owner, available, caps, storage, limits)
         });
         let tended = Arc::clone(&router);
         runtime.spawn(async move { tended.tend().await });

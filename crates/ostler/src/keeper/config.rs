@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use super::ambient::Ambient;
 use super::backoff::BackoffLimits;
+use super::cause::TargetView;
 use super::key::Sharing;
-use super::line::{Handshake, Listener, NoHandshake, RefuseRequests};
+use super::line::{Handshake, Listener, NoHandshake, RefuseRequests, StderrSinks};
 use crate::backend::{Remote, Target};
 use crate::fingerprint::Fingerprint;
 use crate::spec::ServerSpec;
@@ -51,10 +52,14 @@ pub struct Server {
     pub limits: ServerLimits,
     /// Whether the keeper or the host reads and writes its pipes.
     pub speech: Speech,
+    /// Its command for messages, without secrets; `None` shows only the program.
+    pub display: Option<Arc<str>>,
     /// Makes a new instance ready.
     pub handshake: Arc<dyn Handshake>,
     /// Receives its notifications and requests.
     pub listener: Arc<dyn Listener>,
+    /// Keeps its stderr; without it only the last bytes are kept, for messages to callers.
+    pub stderr: Option<Arc<dyn StderrSinks>>,
 }
 
 /// Which side reads and writes a server's pipes.
@@ -169,8 +174,10 @@ impl Server {
             containers: 0,
             limits: ServerLimits::default(),
             speech: Speech::default(),
+            display: None,
             handshake: Arc::new(NoHandshake),
             listener: Arc::new(RefuseRequests),
+            stderr: None,
         }
     }
 
@@ -198,6 +205,17 @@ impl Server {
         match &self.target {
             Target::Run(spec) | Target::On { spec, .. } => &spec.name,
             Target::Reach(remote) => remote.name(),
+        }
+    }
+
+    /// What it runs or reaches, for messages and without secrets.
+    pub fn target_view(&self) -> TargetView {
+        match (&self.target, &self.display) {
+            (Target::Reach(remote), _) => TargetView::Address(remote.place().into()),
+            (_, Some(command)) => TargetView::Command(Arc::clone(command)),
+            (Target::Run(spec) | Target::On { spec, .. }, None) => {
+                TargetView::Command(spec.program.to_string_lossy().into())
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::Instant;
 use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 
-use super::cause::{Cause, Ending, Fault};
+use super::cause::{Cause, Ending, Fault, NotStarted};
 use super::config::{Server, ServerLimits, Speech};
 use super::event::What;
 use super::key::Key;
@@ -26,6 +26,7 @@ use super::plan::Manner;
 use super::shell::Shell;
 use crate::backend::{Hold, Started};
 use crate::event::Event;
+use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::outcome::{Outcome, Proof};
@@ -58,6 +59,7 @@ struct RunningInstance {
     id: Option<InstanceId>,
     phase: Phase,
     status: Option<ExitStatus>,
+    was_ready: bool,
     /// How it ended, as its callers were told; set when it begins to stop.
     ending: Option<Arc<Ending>>,
 }
@@ -76,22 +78,36 @@ impl Driver {
     pub(super) async fn drive(self) {
         let mut guard =
             LossGuard { shell: Arc::clone(&self.shell), number: self.number, told: false };
+        let line = Arc::clone(&self.line);
         let phase = Phase::launching(&self.server.limits, now());
         match self.shell.start(&self.server).await {
             Ok(started) => self.running(phase).run(started).await,
+            Err(StartError::Refused(refusal)) => {
+                let reason = self.server.ambient.explain(refusal);
+                self.running(phase).give_up(reason);
+            }
             Err(error) => {
                 let reason = match std::error::Error::source(&error) {
                     Some(source) => format!("{error}: {source}"),
                     None => error.to_string(),
                 };
-                self.running(phase).give_up(reason);
+                self.running(phase).give_up(NotStarted::Failed(reason));
             }
         }
+        line.close_stderr();
         guard.told = true;
     }
 
     fn running(self, phase: Phase) -> RunningInstance {
-        RunningInstance { driver: self, hold: None, id: None, phase, status: None, ending: None }
+        RunningInstance {
+            driver: self,
+            hold: None,
+            id: None,
+            phase,
+            status: None,
+            was_ready: false,
+            ending: None,
+        }
     }
 }
 
@@ -102,6 +118,7 @@ impl RunningInstance {
         line.open(stdin);
         self.hold = Some(hold);
         self.driver.shell.recorded(self.driver.number, id);
+        line.identify(id);
         self.id = Some(id);
         let talk = Talk::new(Arc::clone(&line), self.driver.key.clone(), self.driver.number);
         let mut reading = match server.speech {
@@ -134,11 +151,15 @@ impl RunningInstance {
                     draining.poll_once().await;
                 }
             }
+            if let Wakeup::Event(Event::Empty(_)) = &wakeup {
+                // No process of it can write any more, so the host's sink gets the rest now.
+                let _ = timeout(line.limits().last_output, draining.finish()).await;
+            }
             if let Wakeup::Phase(PhaseEvent::Greeted(Err(_))) = &wakeup
-                && let Some(fault) = writing.poll_once().await
+                && line.is_input_closed()
             {
                 // The handshake failed because the server closed its input, which explains more.
-                wakeup = Wakeup::Phase(PhaseEvent::Faulty(fault));
+                wakeup = Wakeup::Phase(PhaseEvent::Faulty(Fault::InputClosed));
             }
             let Some(event) = self.phase_event(wakeup).await else { continue };
             if self.apply(event) == Some(Effect::Greet) {
@@ -200,11 +221,11 @@ impl RunningInstance {
 
     async fn on_event(&mut self, event: Event) -> Option<PhaseEvent> {
         match event {
-            Event::Started { whereabouts, .. } => {
+            Event::Started { whereabouts, level } => {
                 let (shell, number) = (&self.driver.shell, self.driver.number);
                 let what = match (whereabouts.place(), self.id) {
                     (Some(place), _) => Some(What::Reached { place: place.to_owned() }),
-                    (None, id) => id.map(|instance| What::Running { instance }),
+                    (None, id) => id.map(|instance| What::Running { instance, level }),
                 };
                 shell.whereabouts(number, whereabouts);
                 if let Some(what) = what {
@@ -214,7 +235,7 @@ impl RunningInstance {
             }
             Event::Refused(refusal) => {
                 self.part().await;
-                self.give_up(self.driver.server.ambient.explain(&refusal));
+                self.give_up(self.driver.server.ambient.explain(refusal));
                 Some(PhaseEvent::Ended)
             }
             Event::Exited(status) => {
@@ -272,6 +293,7 @@ impl RunningInstance {
         let effect = self.phase.on(event, &limits, now())?;
         match effect {
             Effect::Announce => {
+                self.was_ready = true;
                 self.driver.shell.with(|plan, now| plan.ready(self.driver.number, now));
             }
             Effect::Stop => {
@@ -289,12 +311,10 @@ impl RunningInstance {
         if self.ending.is_some() {
             return;
         }
-        let ending = Arc::new(Ending {
-            server: self.driver.server.name().to_owned(),
-            cause,
-            status: self.status,
-            stderr: self.driver.line.stderr(),
-        });
+        let ending = self.driver.line.ending(cause);
+        // Other text on stdout did not keep it from becoming ready, so it explains nothing.
+        let stray = ending.stray.clone().filter(|_| !self.was_ready);
+        let ending = Arc::new(Ending { status: self.status, stray, ..ending });
         self.ending = Some(Arc::clone(&ending));
         self.driver.shell.with(|plan, now| plan.leaving(self.driver.number, &ending, now));
         self.driver.line.end(&ending);
@@ -307,13 +327,16 @@ impl RunningInstance {
     fn settle(&mut self, outcome: Option<&Outcome>) {
         // If it has not begun to stop here, another process stopped it, for an unknown reason.
         self.begin_end(Cause::Operator);
+        if !matches!(outcome, Some(Outcome::Unverified(_))) {
+            self.driver.line.close_stderr();
+        }
         if let Some(ending) = &self.ending {
             let number = self.driver.number;
             self.driver.shell.with(|plan, now| plan.settled(number, ending, outcome, now));
         }
     }
 
-    fn give_up(&mut self, reason: String) {
+    fn give_up(&mut self, reason: NotStarted) {
         self.begin_end(Cause::NotStarted(reason));
         self.settle(None);
     }

@@ -44,12 +44,15 @@ use tokio_util::sync::CancellationToken;
 pub use ambient::{Ambient, Surroundings};
 pub use backoff::BackoffLimits;
 pub use books::Books;
-pub use cause::{Cause, Ending, Fault};
+pub use cause::{Cause, Ending, Fault, NotStarted, TargetView};
 pub use config::{Caps, Config, Server, ServerLimits, Speech};
 pub use event::{Event, What};
 pub use key::{Demand, Key, Sharing, Who, Whose};
 pub use lease::{Lease, Use};
-pub use line::{CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk, Turn};
+pub use line::{
+    CallError, Greeting, Handshake, Listener, NoHandshake, RefuseRequests, StderrSink, StderrSinks,
+    Talk, Turn,
+};
 pub use plan::{AcquireError, Changes, Holders, Obstacle};
 pub use principal::Principal;
 pub use scope::Scope;

@@ -141,6 +141,11 @@ impl Outbox {
         Ok(())
     }
 
+    /// Whether a write has failed, because the reader closed the pipe.
+    pub fn is_broken(&self) -> bool {
+        self.queue().is_broken
+    }
+
     /// Bytes that are queued or being written.
     pub fn waiting(&self) -> usize {
         self.queue().size
@@ -151,6 +156,9 @@ impl Outbox {
     pub async fn flush(&self, limit: impl Fn() -> Duration) -> Stuck {
         loop {
             self.unsent.notified().await;
+            if self.queue().is_broken {
+                return Stuck::Closed;
+            }
             // Lets other tasks queue their lines first, so that one write takes them all.
             yield_now().await;
             loop {

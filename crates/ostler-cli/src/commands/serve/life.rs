@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler::keeper::InstanceView;
+use ostler::logs::Logs;
 use ostler::{Owner, Places};
 use ostler_gateway::admin::{Failure, LoggedEvent};
 use ostler_gateway::config::Asker;
 use ostler_gateway::front::{self, BoundSocket, GatewaySocket};
-use ostler_gateway::{Gateway, ServerSource, variant};
+use ostler_gateway::{Gateway, ServerSource, Storage, variant};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::stdio::dup2_stdout;
 use tokio::io::AsyncReadExt;
@@ -22,6 +23,7 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::activation;
 use super::http::Http;
 use super::watch;
 use crate::out::{print_line, say};
@@ -46,7 +48,7 @@ pub(super) struct Plan {
 /// Serves until a signal, a request or the idle timeout. Returns the number of instances that are left.
 pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> io::Result<usize> {
     let owner = Owner::new(Places::of_user(), "ostler serve")?;
-    let gateway = Gateway::new(owner, plan.source, plan.configuration, catalog());
+    let gateway = Gateway::new(owner, plan.source, plan.configuration, storage());
     let mut asked = UnixStream::from_std(requests.into_stream())?;
     let _watcher = watch::begin(&gateway);
     if let Some(http) = &plan.http {
@@ -54,6 +56,7 @@ pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> 
         gateway.warnings().iter().for_each(say);
     }
     announce(&gateway, &bound, plan.is_detached)?;
+    activation::notify(activation::READY);
     sweep::begin();
     let mut tasks = JoinSet::new();
     let tended = Arc::clone(&gateway);
@@ -74,6 +77,7 @@ pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> 
         () = gateway.closing().cancelled() => {}
         () = idle(&gateway, plan.idle_exit) => {}
     }
+    activation::notify(activation::STOPPING);
     let left = gateway.shut_down(next(&mut asked)).await;
     serving.await.map_err(io::Error::other)??;
     tell_left(left);
@@ -96,6 +100,15 @@ fn failure_teller() -> impl FnMut(&LoggedEvent) {
         }
         last.insert(server, failure.clone());
     }
+}
+
+/// Directories of the gateway. Without logs it says why.
+fn storage() -> Storage {
+    let logs = Logs::create(&Places::of_user());
+    if let Err(error) = &logs {
+        say(format_args!("warning: cannot keep logs of servers: {error}"));
+    }
+    Storage { catalog: catalog(), logs: logs.ok() }
 }
 
 /// Directory of the catalog, beside the ledgers; none if no directory can be used.

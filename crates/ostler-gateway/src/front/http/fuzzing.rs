@@ -20,6 +20,7 @@ use super::wire::{self, NoBody, Wire};
 use super::{Credential, Http, Limits, Settings};
 use crate::gateway::{Gateway, ServerSource};
 use crate::quota::{ByteBudget, Quotas};
+use crate::storage::Storage;
 
 /// The only token that the front accepts.
 const TOKEN: &str = "0123456789abcdef";
@@ -35,7 +36,8 @@ impl Front {
     /// Creates a front with at most this many sessions.
     pub fn new(sessions: usize) -> io::Result<Self> {
         let owner = Owner::new(Places::new(["/nowhere".into()]), "fuzzing")?;
-        let gateway = Gateway::new(owner, ServerSource::Fixed(BTreeMap::new()), None, None);
+        let source = ServerSource::Fixed(BTreeMap::new());
+        let gateway = Gateway::new(owner, source, None, Storage::default());
         // Short, because the front notices only at a write that a client with a full input buffer has disconnected.
         let keep_alive = Duration::from_millis(200);
         let limits = Limits { keep_alive, sessions, ..Limits::default() };

@@ -8,6 +8,7 @@
 mod error;
 mod hear;
 mod listener;
+mod stderr;
 mod tail;
 
 use std::collections::HashMap;
@@ -24,27 +25,36 @@ use tokio::time::{Instant, timeout};
 pub use error::CallError;
 pub(super) use hear::{drain_stderr, hear};
 pub use listener::{Greeting, Handshake, Listener, NoHandshake, RefuseRequests, Talk};
+pub use stderr::{StderrSink, StderrSinks};
 
-use self::tail::Tail;
-use super::cause::{Ending, Fault};
+use self::stderr::Stderr;
+use super::cause::{Cause, Ending, Fault, TargetView};
 use super::config::{Server, ServerLimits};
 use super::usage::Usage;
 use crate::backend::{Input, Output};
 use crate::frame::{CallId, Frame, Kind};
+use crate::id::InstanceId;
 use crate::pipe::{Outbox, SendError, Stuck};
 
 /// With this many calls in flight, requests are batched: the server is busy and need not be woken for each.
 const BUSY_CALLS: usize = 16;
+/// Longest kept part of a line of stdout that is not a message, in bytes.
+const LONGEST_STRAY: usize = 1024;
 
 /// Callback of a call: receives the response, or why there is none.
 pub(super) type Reply = Box<dyn FnOnce(Result<Frame, Arc<Ending>>) + Send>;
 
 /// Connection state of one instance, shared by its leases and its driver. Owns no process.
 pub(super) struct Line {
+    /// Name of the server.
+    name: String,
+    target: TargetView,
     limits: Mutex<ServerLimits>,
     outbox: Outbox,
     calls: Mutex<Calls>,
-    stderr: Mutex<Tail>,
+    stderr: Mutex<Stderr>,
+    /// Start of the first line of stdout that is not a message.
+    stray: OnceLock<String>,
     turns: Option<Arc<Semaphore>>,
     usage: Arc<Usage>,
     ended: OnceLock<Arc<Ending>>,
@@ -54,12 +64,19 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(server: &Server, usage: Arc<Usage>) -> Self {
+    pub(super) fn new(
+        server: &Server,
+        usage: Arc<Usage>,
+        stderr: Option<Box<dyn StderrSink>>,
+    ) -> Self {
         Self {
+            name: server.name().to_owned(),
+            target: server.target_view(),
             limits: Mutex::new(server.limits),
             outbox: Outbox::default(),
             calls: Mutex::default(),
-            stderr: Mutex::default(),
+            stderr: Mutex::new(Stderr::new(stderr)),
+            stray: OnceLock::new(),
             turns: server.max_concurrency.map(|most| Arc::new(Semaphore::new(most.get()))),
             usage,
             ended: OnceLock::new(),
@@ -107,7 +124,10 @@ impl Line {
     /// The instance has ended: fails all calls in flight and refuses new ones.
     pub(super) fn end(&self, ending: &Arc<Ending>) {
         // Only the first ending counts.
-        let ending = Arc::clone(self.ended.get_or_init(|| Arc::clone(ending)));
+        let ending = Arc::clone(self.ended.get_or_init(|| {
+            lock(&self.stderr).tell(|sink| sink.end(ending));
+            Arc::clone(ending)
+        }));
         let replies = lock(&self.calls).close();
         for reply in replies {
             reply(Err(Arc::clone(&ending)));
@@ -129,12 +149,38 @@ impl Line {
         }
     }
 
-    pub(super) fn ending(&self) -> Option<&Arc<Ending>> {
+    pub(super) fn ended(&self) -> Option<&Arc<Ending>> {
         self.ended.get()
     }
 
-    pub(super) fn stderr(&self) -> String {
-        lock(&self.stderr).text()
+    /// Keeps the start of the first line of stdout that is not a message.
+    fn note_stray(&self, line: &[u8]) {
+        if self.stray.get().is_none() && !line.trim_ascii().is_empty() {
+            let start = &line[..line.len().min(LONGEST_STRAY)];
+            let _ = self.stray.set(String::from_utf8_lossy(start).into_owned());
+        }
+    }
+
+    /// How the instance ends, with its last output and without an exit status.
+    pub(super) fn ending(&self, cause: Cause) -> Ending {
+        Ending {
+            server: self.name.clone(),
+            cause,
+            status: None,
+            stderr: lock(&self.stderr).text(),
+            stray: self.stray.get().cloned(),
+            target: self.target.clone(),
+        }
+    }
+
+    /// Passes the instance's id to the host's sink of its stderr.
+    pub(super) fn identify(&self, instance: InstanceId) {
+        lock(&self.stderr).tell(|sink| sink.identify(instance));
+    }
+
+    /// Closes the host's sink of stderr: nothing more comes.
+    pub(super) fn close_stderr(&self) {
+        lock(&self.stderr).close();
     }
 
     /// Sends a request under a fresh id; `reply` receives the response under that id.
@@ -195,6 +241,11 @@ impl Line {
             SendError::Closed => CallError::Closed,
             SendError::Full(waiting) => CallError::Backlog(waiting),
         })
+    }
+
+    /// Whether the server has closed its input.
+    pub(super) fn is_input_closed(&self) -> bool {
+        self.outbox.is_broken()
     }
 
     /// Waits for a permit, if the server limits concurrent calls.

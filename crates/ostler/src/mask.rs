@@ -75,13 +75,13 @@ fn exposed(before: &str, word: &str) -> Option<String> {
 }
 
 /// Masks the words of a command.
-pub(super) fn masked(words: &[String]) -> Vec<String> {
+pub fn masked(words: &[String]) -> Vec<String> {
     let before = std::iter::once("").chain(words.iter().map(String::as_str));
     before.zip(words).map(|(before, word)| mask(before, word)).collect()
 }
 
 /// Masks the words of a line that a server wrote to stderr.
-pub(crate) fn masked_line(line: &str) -> String {
+pub fn masked_line(line: &str) -> String {
     let mut before = "";
     let mut words = Vec::new();
     for word in line.split(' ') {
@@ -99,11 +99,11 @@ fn mask_in_prose(before: &str, word: &str) -> String {
     if announced && !word.is_empty() && !is_reference(word) && !is_scheme(word) {
         return MASK.to_owned();
     }
-    if word.contains("://") {
+    if word.contains("://") || is_value_of_secret(before, word) {
         return mask(before, word);
     }
     let parts = word.split_inclusive([',', ';', '&']);
-    parts.map(|part| mask_named(part).unwrap_or_else(|| mask(before, part))).collect()
+    parts.map(|part| mask_named(part).unwrap_or_else(|| mask_alone(before, part))).collect()
 }
 
 /// Masks the value in `name:value` or `"name":"value"` if the name suggests a secret.
@@ -118,12 +118,19 @@ fn mask_named(part: &str) -> Option<String> {
 }
 
 fn mask(before: &str, word: &str) -> String {
+    if is_value_of_secret(before, word) { MASK.to_owned() } else { mask_alone(before, word) }
+}
+
+/// Whether the word before is a switch that suggests a secret, and this word is its value.
+fn is_value_of_secret(before: &str, word: &str) -> bool {
+    let is_value = before.starts_with('-') && !word.starts_with('-') && !is_reference(word);
+    is_value && !before.contains('=') && tells(before)
+}
+
+/// Masks a word for its own sake, or because the one before is a switch that takes a pair.
+fn mask_alone(before: &str, word: &str) -> String {
     if is_reference(word) {
         return word.to_owned();
-    }
-    let announced = before.starts_with('-') && !before.contains('=') && tells(before);
-    if announced && !word.starts_with('-') {
-        return MASK.to_owned();
     }
     if PAIRS.contains(&before) {
         return pair(word);
@@ -258,6 +265,15 @@ mod tests {
             assert_eq!(masked_command(&words).join(" "), shown);
             assert_eq!(exposed_secrets(&words), [expected]);
         }
+    }
+
+    #[test]
+    fn masking_takes_time_in_proportion_to_the_line() {
+        let half = 256 << 10;
+        let line = format!("-{} {}", "a".repeat(half), ",".repeat(half));
+        assert_eq!(masked_line(&line), line);
+        let line = format!("--token{} {}", "a".repeat(half), ",".repeat(half));
+        assert_eq!(masked_line(&line).len(), half + 8 + MASK.len());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What `link` would write.
 
+use std::fmt;
 use std::path::Path;
 
 use super::{Action, LinkError, Mode, Step};
@@ -32,7 +33,6 @@ pub struct Request<'a> {
 }
 
 /// What `link` would write into one file.
-#[derive(Debug)]
 pub struct Plan {
     /// The client.
     pub client: &'static Client,
@@ -48,6 +48,14 @@ pub struct Plan {
     pub advice: Vec<(String, Advice)>,
     /// Edits to note.
     pub(crate) parts: Vec<(Vec<String>, Part)>,
+}
+
+impl fmt::Debug for Plan {
+    /// Shows no content: it may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Plan");
+        shown.field("document", &self.document).field("steps", &self.steps).finish_non_exhaustive()
+    }
 }
 
 impl Plan {

@@ -125,8 +125,12 @@ fn text(value: &Value) -> Result<String, Unusable> {
 
 /// A text without placeholders of Docker.
 fn plain(text: &str) -> Result<String, Unusable> {
-    match text.find("{{") {
-        Some(at) => Err(Foreign(text[at..].to_owned()).into()),
+    match text.split_once("{{") {
+        // Only the name: a secret may follow it.
+        Some((_, rest)) => {
+            let name = rest.split_once("}}").map_or("…", |(name, _)| name);
+            Err(Foreign(format!("{{{{{name}}}}}")).into())
+        }
         None => Ok(text.replace("${", "$${")),
     }
 }

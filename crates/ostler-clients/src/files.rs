@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// Largest file that is read, in bytes.
@@ -123,15 +124,28 @@ impl Document {
         let temporary = Temporary::create(directory, &self.path).map_err(unwritable)?;
         temporary.fill(text, self.mode, self.owner).map_err(unwritable)?;
         self.is_unchanged()?;
-        let flags = if self.exists() { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        match renameat_with(CWD, &temporary.path, CWD, &self.path, flags) {
+        match self.put(&temporary.path) {
             Ok(()) => {}
-            Err(rustix::io::Errno::EXIST) => return Err(FileError::Changed(self.path.clone())),
-            Err(error) => return Err(unwritable(error.into())),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(FileError::Changed(self.path.clone()));
+            }
+            Err(error) => return Err(unwritable(error)),
         }
         File::open(directory).and_then(|directory| directory.sync_all()).map_err(unwritable)?;
         let is_written = Self::read(&self.path)?.text.as_deref() == Some(text);
         is_written.then_some(()).ok_or_else(|| FileError::Overwritten(self.path.clone()))
+    }
+
+    /// Puts a file into the place of this one. A file that appeared meanwhile is not replaced.
+    fn put(&self, new: &Path) -> io::Result<()> {
+        if self.exists() {
+            return fs::rename(new, &self.path);
+        }
+        match renameat_with(CWD, new, CWD, &self.path, RenameFlags::NOREPLACE) {
+            // Some file systems do not know the flag.
+            Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(new, &self.path),
+            result => Ok(result?),
+        }
     }
 
     /// Removes the file if it is as it was.

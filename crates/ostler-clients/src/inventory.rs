@@ -29,7 +29,7 @@ impl Listed {
     pub(crate) fn own(&self) -> Option<Own> {
         match &self.found {
             Found::Own(own) => Some(own.clone()),
-            _ => Own::of_command(&entry::command_words(&self.entry)?),
+            _ => Own::of_command(&entry::command_words(&self.entry).ok()??),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Recognises entries that start ostler itself.
 
+use std::fmt;
 use std::path::Path;
 
 /// Names of the program.
@@ -12,7 +13,7 @@ const RUNNERS: &[&str] = &["npx", "bunx", "pnpx", "uvx"];
 const GATEWAY: &str = ":8639/";
 
 /// An entry that starts ostler.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Own {
     /// `ostler connect`: all servers, or one.
     Connect(Option<String>),
@@ -27,6 +28,18 @@ pub enum Own {
     Gateway,
     /// Another command of ostler.
     Other,
+}
+
+impl fmt::Debug for Own {
+    /// Shows no command: it may hold a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(server) => f.debug_tuple("Connect").field(server).finish(),
+            Self::Wrap { .. } => f.write_str("Wrap(…)"),
+            Self::Gateway => f.write_str("Gateway"),
+            Self::Other => f.write_str("Other"),
+        }
+    }
 }
 
 impl Own {

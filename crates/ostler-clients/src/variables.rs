@@ -14,7 +14,8 @@ pub struct Foreign(pub String);
 const SHARED: &[&str] = &["workspaceFolder", "userHome"];
 
 /// A value in ostler's words, and the variables in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) struct Translated {
     pub(crate) text: String,
     /// Names, each with whether a default replaces it.
@@ -78,11 +79,12 @@ impl Variables {
     }
 
     fn braces(self, inner: &str, whole: &str, result: &mut Translated) -> Result<(), Foreign> {
-        let foreign = || Foreign(whole.to_owned());
         let (name, default) = match inner.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (inner, None),
         };
+        // Without the default, which may be secret.
+        let foreign = || Foreign(format!("${{{name}}}"));
         if SHARED.contains(&name) && default.is_none() {
             result.text.push_str(whole);
             return Ok(());
@@ -162,6 +164,7 @@ mod tests {
             (Editor, "x${input:token}", "${input:token}"),
             (Editor, "${pathSeparator}", "${pathSeparator}"),
             (Braces, "${A B}", "${A B}"),
+            (Braces, "${A B:-s3cret}", "${A B}"),
             (Shell, "$(op read secret)", "$(…)"),
             (Curly, "{file:~/.token}", "{file:~/.token}"),
         ] {

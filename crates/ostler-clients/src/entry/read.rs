@@ -30,26 +30,32 @@ pub(crate) fn read(entry: &Value, context: Context<'_>) -> Found {
 }
 
 /// Program and arguments as they are written; `None` of an entry that starts no program.
-pub(crate) fn command_words(entry: &Value) -> Option<Vec<String>> {
-    let command = one(entry, COMMANDS)?;
-    let arguments =
-        |entry: &Value| entry.get("args").and_then(Value::as_strings).unwrap_or_default();
-    match command {
-        Value::String(program) => Some([vec![program.clone()], arguments(entry)].concat()),
-        Value::Array(_) => command.as_strings().filter(|words| !words.is_empty()),
-        // Older versions of Zed.
-        Value::Object(_) => {
-            let program = command.get("path")?.as_str()?.to_owned();
-            Some([vec![program], arguments(command)].concat())
+pub(crate) fn command_words(entry: &Value) -> Result<Option<Vec<String>>, Unusable> {
+    let Some(command) = one(entry, COMMANDS) else { return Ok(None) };
+    let arguments = |entry: &Value| match entry.get("args") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(args) => args.as_strings().ok_or(Unusable::Type("args", "a list of texts")),
+    };
+    let words = match command {
+        Value::String(program) => [vec![program.clone()], arguments(entry)?].concat(),
+        Value::Array(_) => {
+            command.as_strings().ok_or(Unusable::Type("command", "a list of texts"))?
         }
-        _ => None,
-    }
+        // Older versions of Zed.
+        Value::Object(_) => match command.get("path").and_then(Value::as_str) {
+            Some(program) => [vec![program.to_owned()], arguments(command)?].concat(),
+            None => return Ok(None),
+        },
+        Value::Other(_) => return Err(Unusable::Opaque("command".to_owned())),
+        _ => return Err(Unusable::Type("command", "a text")),
+    };
+    Ok(Some(words).filter(|words| !words.is_empty()))
 }
 
 fn recognised(entry: &Value, context: Context<'_>) -> Result<Found, Unusable> {
     let kind = entry.get("type").and_then(Value::as_str).unwrap_or_default();
     let url = one(entry, URLS).and_then(Value::as_str);
-    let words = command_words(entry);
+    let words = command_words(entry)?;
     if BUILT_IN.contains(&kind) || (words.is_none() && url.is_none()) {
         return Ok(Found::BuiltIn);
     }
@@ -115,10 +121,6 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn process(&mut self, words: &[String]) -> Result<Target, Unusable> {
         let entry = self.entry;
-        if entry.get("args").is_some_and(|args| *args != Value::Null && args.as_strings().is_none())
-        {
-            return Err(Unusable::Type("args", "a list of texts"));
-        }
         let nested = one(entry, COMMANDS).and_then(|command| command.get("env"));
         let env = nested.or_else(|| one(entry, ENVS));
         let env = env.map(|env| self.map(env, "env")).transpose()?.unwrap_or_default();

@@ -14,6 +14,8 @@ mod yaml;
 mod yaml_edit;
 mod yaml_text;
 
+use std::fmt;
+
 use crate::tree::{Node, Place};
 use crate::value::Value;
 
@@ -37,7 +39,7 @@ pub enum Format {
 }
 
 /// One change of a file. A path is the keys from the top of the file to the value.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Edit<'a> {
     /// Sets a value, and makes the objects on the way.
     Set(Vec<String>, Value),
@@ -72,6 +74,18 @@ pub enum EditError {
     /// The edited text would not mean what it should.
     #[error("the file is written in a way that ostler cannot edit safely")]
     Unsafe,
+}
+
+impl fmt::Debug for Edit<'_> {
+    /// Shows no value: it may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Set(..) => "Set",
+            Self::Remove(_) => "Remove",
+            Self::Copy(..) => "Copy",
+        };
+        f.debug_tuple(kind).field(&self.path()).finish()
+    }
 }
 
 impl Edit<'_> {

@@ -1,5 +1,6 @@
 //! What `link` would write.
 
+use std::fmt;
 use std::path::Path;
 
 use super::{Action, LinkError, Mode, Step};
@@ -32,7 +33,6 @@ pub struct Request<'a> {
 }
 
 /// What `link` would write into one file.
-#[derive(Debug)]
 pub struct Plan {
     /// The client.
     pub client: &'static Client,
@@ -48,6 +48,14 @@ pub struct Plan {
     pub advice: Vec<(String, Advice)>,
     /// Edits to note.
     pub(crate) parts: Vec<(Vec<String>, Part)>,
+}
+
+impl fmt::Debug for Plan {
+    /// Shows no content: it may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Plan");
+        shown.field("document", &self.document).field("steps", &self.steps).finish_non_exhaustive()
+    }
 }
 
 impl Plan {
@@ -68,16 +76,8 @@ pub fn plan(
     if opened.is_empty() && request.mode == Mode::One {
         opened.extend(usual_file(machine, request)?);
     }
-    let mut planner = Planner {
-        machine,
-        request,
-        configuration,
-        check,
-        edits: Vec::new(),
-        steps: Vec::new(),
-        parts: Vec::new(),
-        advice: Vec::new(),
-    };
+    let work = Work::default();
+    let mut planner = Planner { machine, request, configuration, check, work };
     opened.into_iter().map(|file| planner.file(file)).collect()
 }
 
@@ -96,6 +96,12 @@ struct Planner<'a> {
     request: Request<'a>,
     configuration: &'a mut Configuration,
     check: Check<'a>,
+    work: Work,
+}
+
+/// What the plan of one file is made of.
+#[derive(Default)]
+struct Work {
     edits: Vec<Edit<'static>>,
     steps: Vec<Step>,
     parts: Vec<(Vec<String>, Part)>,
@@ -111,13 +117,12 @@ impl Planner<'_> {
                 Mode::Wrap => self.wrap(listed),
             };
             let action = action.unwrap_or_else(Action::Left);
-            self.steps.push(Step { name: listed.name().to_owned(), action });
+            self.work.steps.push(Step { name: listed.name().to_owned(), action });
         }
         if self.request.mode == Mode::One {
             self.add(&file);
         }
-        let (edits, steps) = (std::mem::take(&mut self.edits), std::mem::take(&mut self.steps));
-        let (parts, advice) = (std::mem::take(&mut self.parts), std::mem::take(&mut self.advice));
+        let Work { edits, steps, parts, advice } = std::mem::take(&mut self.work);
         let Opened { document, format, .. } = file;
         let after = if edits.is_empty() {
             document.text().to_owned()
@@ -175,9 +180,11 @@ impl Planner<'_> {
         };
         let Some(mut path) = section(sections, file) else { return };
         path.push(ONE.to_owned());
-        self.edits.push(Edit::Set(path.clone(), entry::new_entry(client, ONE, &self.words(None))));
-        self.parts.push((path, Part::Added));
-        self.steps.push(Step { name: ONE.to_owned(), action: Action::Add });
+        self.work
+            .edits
+            .push(Edit::Set(path.clone(), entry::new_entry(client, ONE, &self.words(None))));
+        self.work.parts.push((path, Part::Added));
+        self.work.steps.push(Step { name: ONE.to_owned(), action: Action::Add });
     }
 
     /// Puts `ostler run --` in front of a command.
@@ -185,7 +192,7 @@ impl Planner<'_> {
         if listed.own().is_some() {
             return Ok(Action::Already);
         }
-        let command = entry::command_words(&listed.entry).ok_or(Unusable::Remote)?;
+        let command = entry::command_words(&listed.entry)?.ok_or(Unusable::Remote)?;
         let mut words = vec![self.program(), "run".to_owned(), "--".to_owned()];
         words.extend(command);
         let edits = entry::wrap(self.request.client, &listed.path, &listed.entry, &words);
@@ -198,14 +205,14 @@ impl Planner<'_> {
         let (name, taking) = take_for_link(name, taken, client, self.configuration, self.check)?;
         if taking != Taking::Known {
             let advice = advice(&taken.server).into_iter();
-            self.advice.extend(advice.map(|advice| (name.clone(), advice)));
+            self.work.advice.extend(advice.map(|advice| (name.clone(), advice)));
         }
         Ok((name, taking))
     }
 
     fn note(&mut self, listed: &Listed, part: Part, edits: Vec<Edit<'static>>) {
-        self.edits.extend(edits);
-        self.parts.push((listed.path.clone(), part));
+        self.work.edits.extend(edits);
+        self.work.parts.push((listed.path.clone(), part));
     }
 
     fn program(&self) -> String {

@@ -1,6 +1,7 @@
 //! What `unlink` would write.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::apply::{ApplyError, Backups};
@@ -16,7 +17,6 @@ use crate::source::{Opened, open};
 use crate::value::Value;
 
 /// What `unlink` would write into one file.
-#[derive(Debug)]
 pub struct Undo {
     /// The client.
     pub client: &'static Client,
@@ -30,6 +30,14 @@ pub struct Undo {
     pub is_exact: bool,
     /// What happens to each entry.
     pub steps: Vec<Step>,
+}
+
+impl fmt::Debug for Undo {
+    /// Shows no content: it may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Undo");
+        shown.field("document", &self.document).field("steps", &self.steps).finish_non_exhaustive()
+    }
 }
 
 impl Undo {

@@ -190,3 +190,20 @@ fn docker_names_its_enabled_servers_and_keeps_its_secrets() {
     assert_eq!(servers["brave"], brave);
     assert_eq!(servers["notion"], serde_json::json!({ "url": "https://example.invalid/mcp" }));
 }
+
+#[test]
+fn nothing_that_is_debugged_or_refused_shows_a_secret() {
+    let texts = [
+        r#"{"mcpServers": {"a": {"command": "ostler", "args": ["run", "--", "x", "s3cret"], "env": {"T": "s3cret"}}}}"#,
+        r#"{"mcpServers": {"a": {"command": "x", "args": ["--key", "s3cret"], "env": {"T": "${A B:-s3cret}"}}}}"#,
+        r#"{"mcpServers": {"a": {"url": "https://u:s3cret@example.invalid", "headers": {"K": "s3cret"}}}}"#,
+    ];
+    for text in texts {
+        let home = Home::with("claude-code", text);
+        let mut configuration = home.configuration();
+        let imports = home.import("claude-code", &mut configuration);
+        let plan = home.plan("claude-code", ostler_clients::Mode::Each, &mut configuration);
+        let shown = format!("{imports:?} {plan:?} {configuration:?}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}

@@ -218,3 +218,22 @@ fn a_wrapped_entry_with_options_keeps_them() {
         assert_eq!(home.read("cursor"), text);
     }
 }
+
+#[test]
+fn an_entry_that_cannot_be_understood_is_never_rewritten() {
+    for entry in [
+        r#"{"command": "x", "args": [1]}"#,
+        r#"{"command": "x", "args": "y"}"#,
+        r#"{"command": ["x", 1]}"#,
+        r#"{"command": 1}"#,
+        r#"{"command": "x", "env": {"A": ["b"]}}"#,
+    ] {
+        let text = format!("{{\"mcpServers\": {{\"a\": {entry}}}}}");
+        for mode in [Mode::Each, Mode::Wrap] {
+            let home = Home::with("cursor", &text);
+            let steps = home.link("cursor", mode);
+            let is_left = matches!(steps[0].action, Action::Left(_));
+            assert!(is_left || mode == Mode::Wrap && entry.contains("env"), "{entry}: {steps:?}");
+        }
+    }
+}

@@ -114,3 +114,47 @@ fn servers_that_are_added_and_linked_later_come_back_too() {
         home.read("cursor")
     );
 }
+
+#[test]
+fn every_way_to_write_a_table_is_linked_and_comes_back() {
+    for (client, text) in [
+        ("codex", "[mcp_servers]\na = { command = \"x\", args = [\"1\"], env = { T = \"t\" } }\n"),
+        ("codex", "mcp_servers.a.command = \"x\"\nmcp_servers.a.env.T = \"t\"\n"),
+        (
+            "codex",
+            "mcp_servers = { a = { command = \"x\" }, b = { url = \"https://example.invalid\", http_headers = { K = \"k\" } } }\n",
+        ),
+        (
+            "codex",
+            "[mcp_servers.\"a b\"]\ncommand = 'x'\n[mcp_servers.\"a b\".env]\nT = '''t'''\n[mcp_servers.c]\ncommand = \"y\"",
+        ),
+        ("goose", "extensions: {a: {type: stdio, cmd: x, args: [a], envs: {T: t}}}\n"),
+        ("goose", "extensions:\n  a: {type: stdio, cmd: x, args: [\"1\"], envs: {T: t}}\n"),
+        (
+            "goose",
+            "# top\nextensions:\n    a:\n        type: stdio\n        cmd: >-\n            x\n        args:\n            - \"1\"\n        # why\n        envs:\n            T: |\n                t\n\nlast: 1\n",
+        ),
+        ("openclaw", "{mcp:{servers:{a:{command:'x',env:{T:'t'},},},},}"),
+        (
+            "claude-code",
+            "{\"mcpServers\":{\"a\":{\"command\":\"x\"}},\"projects\":{\"/p\":{\"mcpServers\":{\"a\":{\"command\":\"y\"}}}}}",
+        ),
+    ] {
+        let format = Client::named(client).unwrap().files[0].format;
+        for mode in MODES {
+            let home = Home::with(client, text);
+            let steps = home.link(client, mode);
+            let is_left = steps.iter().any(|step| matches!(&step.action, Action::Left(reason) if *reason != ostler_clients::Unusable::Remote));
+            assert!(!is_left, "{mode:?} {text}: {steps:?}");
+            let other = Edit::Set(vec!["other".to_owned()], "written since".into());
+            home.write(client, &format.edit(&home.read(client), &[other]).unwrap());
+            home.unlink(client);
+            let back =
+                format.edit(&home.read(client), &[Edit::Remove(vec!["other".to_owned()])]).unwrap();
+            assert!(
+                sorted(&format.read(&back).unwrap()) == sorted(&format.read(text).unwrap()),
+                "{mode:?}\n{text}\n{back}"
+            );
+        }
+    }
+}

@@ -85,7 +85,7 @@ fn removed_entries_take_nothing_with_them(format: Format, document: &Document) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_entry_that_is_set_and_removed_leaves_no_trace(document in documents()) {
@@ -109,11 +109,38 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_an_editor_panic(text in "[\\[\\]{}:,#\"'a-c \n\t\\-&*!|>/=0-9\r]{0,60}") {
+    fn in_any_text_an_edit_does_what_it_says_or_is_refused(text in "([\\[\\]{}:,#\"'a-c \n\t\\-&*!|>/=0-9\r]|a: |\n  b: |\\[a\\]\n|: |\n- |# ){0,40}") {
         for format in FORMATS {
-            let _ = format.edit(&text, &[Edit::Set(Document::path(format, "x"), entry())]);
-            let _ = format.edit(&text, &[Edit::Remove(vec!["a".to_owned()])]);
-            let _ = format.edit(&text, &[Edit::Set(vec!["a".to_owned(), "b".to_owned()], "c".into())]);
+            sets_or_refuses(format, &text, &Document::path(format, "x"), &entry());
+            sets_or_refuses(format, &text, &["a", "b"].map(str::to_owned), &"c".into());
+            sets_or_refuses(format, &text, &["a"].map(str::to_owned), &"c".into());
+            removes_or_refuses(format, &text, &["a"].map(str::to_owned));
+            removes_or_refuses(format, &text, &["a", "b"].map(str::to_owned));
         }
+    }
+}
+
+/// The members at the top of a text, without one of them.
+fn others(format: Format, text: &str, key: &str) -> Vec<(String, Value)> {
+    let Ok(Value::Object(members)) = format.read(text) else { return Vec::new() };
+    members.into_iter().filter(|(name, _)| name != key).collect()
+}
+
+fn sets_or_refuses(format: Format, text: &str, path: &[String], value: &Value) {
+    if let Ok(edited) = format.edit(text, &[Edit::Set(path.to_vec(), value.clone())]) {
+        assert!(
+            format.read(&edited).unwrap().at(path) == Some(value),
+            "{text:?} became {edited:?}"
+        );
+        let is_same = others(format, &edited, &path[0]) == others(format, text, &path[0]);
+        assert!(is_same, "{text:?} became {edited:?}");
+    }
+}
+
+fn removes_or_refuses(format: Format, text: &str, path: &[String]) {
+    if let Ok(edited) = format.edit(text, &[Edit::Remove(path.to_vec())]) {
+        assert!(format.read(&edited).unwrap().at(path).is_none(), "{text:?} became {edited:?}");
+        let is_same = others(format, &edited, &path[0]) == others(format, text, &path[0]);
+        assert!(is_same, "{text:?} became {edited:?}");
     }
 }

@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use ostler_testkit::{Stage, rows};
+use ostler_testkit::rows;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Drawn by `scripts/picture`.

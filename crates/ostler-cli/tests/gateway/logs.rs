@@ -242,7 +242,9 @@ fn the_stderr_of_a_wrapped_server_goes_to_its_client_and_logs_says_so() {
     server.initialize();
     let (code, text) = failure(&test_gateway.try_ostler(&["logs", "ostler-stub"]));
     assert_eq!(code, Some(3));
-    assert!(text.contains("it runs under `ostler run` (pid "), "{text}");
+    let pid = test_gateway.sandbox.pids()[0];
+    let why = format!("pid {pid} runs under `ostler run` without --log, so its stderr goes to ");
+    assert!(text.starts_with(&format!("ostler: ostler-stub: no log: {why}")), "{text}");
     assert!(text.contains(&format!("({})", std::process::id())), "{text}");
     server.close_stdin();
     server.wait_exit(PATIENCE);

@@ -9,25 +9,33 @@ use clap::builder::StyledStr;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::add::AddArguments;
 use crate::commands::call::CallArguments;
 use crate::commands::check::CheckArguments;
+use crate::commands::clients::ClientsArguments;
 use crate::commands::connect::ConnectArguments;
 use crate::commands::doctor::DoctorArguments;
 use crate::commands::down::DownArguments;
 use crate::commands::events::EventsArguments;
 use crate::commands::example_server::ExampleServerArguments;
+use crate::commands::import::ImportArguments;
+use crate::commands::link::LinkArguments;
 use crate::commands::login::{LoginArguments, LogoutArguments};
 use crate::commands::logs::LogsArguments;
 use crate::commands::ps::PsArguments;
 use crate::commands::reap::ReapArguments;
 use crate::commands::reload::ReloadArguments;
+use crate::commands::remove::RemoveArguments;
 use crate::commands::restart::RestartArguments;
 use crate::commands::run::RunArguments;
 use crate::commands::serve::ServeArguments;
+use crate::commands::service::ServiceArguments;
 use crate::commands::sessions::SessionsArguments;
 use crate::commands::status::StatusArguments;
 use crate::commands::stop::StopArguments;
 use crate::commands::tools::ToolsArguments;
+use crate::commands::top::TopArguments;
+use crate::commands::unlink::UnlinkArguments;
 use crate::commands::warm::WarmArguments;
 use crate::commands::why::WhyArguments;
 
@@ -37,11 +45,17 @@ const WIDEST: usize = 100;
 /// The commands by purpose, in the order of `ostler --help`.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Start servers", &["run", "serve", "connect", "warm"]),
-    ("See what runs", &["ps", "status", "sessions", "logs", "events", "why"]),
+    ("See what runs", &["ps", "top", "status", "sessions", "logs", "events", "why"]),
     ("Use tools", &["tools", "call"]),
     ("Stop and clean up", &["stop", "restart", "reload", "down", "doctor", "reap"]),
-    ("Configure", &["check", "schema", "login", "logout"]),
-    ("Learn and install", &["demo", "completions", "man"]),
+    (
+        "Configure",
+        &[
+            "clients", "import", "link", "unlink", "add", "remove", "check", "schema", "login",
+            "logout",
+        ],
+    ),
+    ("Learn and install", &["demo", "service", "completions", "man"]),
 ];
 
 /// Start and share MCP servers so that nothing they cause outlives them
@@ -99,6 +113,8 @@ pub(crate) enum Command {
     Call(CallArguments),
     /// List running servers with their processes, memory and clients
     Ps(PsArguments),
+    /// Show running servers live, and stop or restart them
+    Top(TopArguments),
     /// Show gateways and all configured servers
     Status(StatusArguments),
     /// Explain which server caused a process or container
@@ -121,6 +137,20 @@ pub(crate) enum Command {
     Doctor(DoctorArguments),
     /// Find what was left behind, and end it
     Reap(ReapArguments),
+    /// Run the gateway as a service of systemd
+    Service(ServiceArguments),
+    /// List MCP clients on this machine, and whether they use ostler
+    Clients(ClientsArguments),
+    /// Take servers over from clients into ostler.json
+    Import(ImportArguments),
+    /// Put ostler into a client's configuration
+    Link(LinkArguments),
+    /// Take ostler out of a client's configuration
+    Unlink(UnlinkArguments),
+    /// Add a server to ostler.json
+    Add(AddArguments),
+    /// Remove a server from ostler.json
+    Remove(RemoveArguments),
     /// Check the configuration, and show what would run
     Check(CheckArguments),
     /// Log in to a remote server

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 /// Failed; stderr says why.
 pub(crate) const FAILED: u8 = 1;
-/// Wrong usage; the same code as for options that clap refuses.
+/// Wrong usage, with the same code as for options that clap refuses; or nothing was done for lack of consent.
 pub(crate) const USAGE: u8 = 2;
 /// No such server, process or gateway.
 pub(crate) const NOT_FOUND: u8 = 3;

@@ -2,6 +2,7 @@
 //!
 //! The same program is the guardian of every server it starts; `run_if_asked` takes over before any thread exists.
 
+mod adopt;
 mod backends;
 mod cli;
 mod commands;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Call(arguments) => commands::call::run(&arguments),
         Command::Tools(arguments) => commands::tools::run(&arguments),
         Command::Ps(arguments) => commands::ps::run(&arguments),
+        Command::Top(arguments) => commands::top::run(&arguments),
         Command::Status(arguments) => commands::status::run(&arguments),
         Command::Why(arguments) => commands::why::run(&arguments),
         Command::Stop(arguments) => commands::stop::run(&arguments),
@@ -55,6 +57,13 @@ fn main() -> ExitCode {
         Command::Events(arguments) => commands::events::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Reap(arguments) => commands::reap::run(&arguments),
+        Command::Service(arguments) => commands::service::run(&arguments),
+        Command::Clients(arguments) => commands::clients::run(&arguments),
+        Command::Import(arguments) => commands::import::run(&arguments),
+        Command::Link(arguments) => commands::link::run(&arguments),
+        Command::Unlink(arguments) => commands::unlink::run(&arguments),
+        Command::Add(arguments) => commands::add::run(arguments),
+        Command::Remove(arguments) => commands::remove::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Login(arguments) => commands::login::run(&arguments),
         Command::Logout(arguments) => commands::login::run_out(&arguments),

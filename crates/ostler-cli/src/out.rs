@@ -6,7 +6,7 @@
 //! other control character; only [`Page`] and [`Screen`] make lines.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal as _, StdoutLock, Write};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, StdoutLock, Write};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -23,6 +23,9 @@ use crate::{exit, json_text};
 const CLEAR_LINE: &str = "\r\u{1b}[K";
 /// A status line changes at most this often.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
+
+/// Longest answer to a question, in bytes.
+const LONGEST_ANSWER: u64 = 64;
 
 /// Prints a message on stderr. Further lines are indented, so that no part of it looks like another message. Errors are
 /// ignored: stderr may be closed.
@@ -84,6 +87,11 @@ pub(crate) fn protocol() -> io::Stdout {
     stdout()
 }
 
+/// Stdout for a full-screen display, which replaces hidden characters itself.
+pub(crate) fn terminal() -> io::Stdout {
+    stdout()
+}
+
 /// Duplicates of stdout and stderr, to be inherited by a server.
 pub(crate) fn handed_over() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((stdout().as_fd().try_clone_to_owned()?, stderr().as_fd().try_clone_to_owned()?))
@@ -92,6 +100,17 @@ pub(crate) fn handed_over() -> io::Result<(OwnedFd, OwnedFd)> {
 /// Whether stderr is a terminal.
 pub(crate) fn is_watched() -> bool {
     stderr().is_terminal()
+}
+
+/// Asks a question on the terminal. `None` if stdin or stderr is none.
+pub(crate) fn ask(question: &str) -> Option<bool> {
+    if !io::stdin().is_terminal() || !is_watched() {
+        return None;
+    }
+    let _ = write!(stderr(), "{} [y/N] ", Visible(question));
+    let mut answer = String::new();
+    let is_read = io::stdin().lock().take(LONGEST_ANSWER).read_line(&mut answer).is_ok();
+    Some(is_read && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 /// Line on stderr that is replaced as work goes on, and removed at the end. Only on a terminal.

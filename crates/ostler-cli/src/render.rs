@@ -46,9 +46,9 @@ fn moment(milliseconds_since_1970: u64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(milliseconds).unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
-/// Lines of a failure: the summary with the exit status, then the last lines of stderr.
+/// Lines of a failure: the summary with the exit status, then its other facts.
 pub(crate) fn failure(failure: &Failure) -> Vec<String> {
-    let lines = failure.stderr.iter().map(|line| format!("    stderr: {line}"));
+    let lines = failure.lines().into_iter().map(|line| format!("    {line}"));
     std::iter::once(failure.summary()).chain(lines).collect()
 }
 

@@ -40,6 +40,11 @@ impl Requests {
         self.socket
     }
 
+    /// A copy of the socket, for an async runtime.
+    pub(crate) fn stream(&self) -> io::Result<UnixStream> {
+        self.socket.try_clone()
+    }
+
     /// Number of signals since the last call.
     pub(crate) fn take(&self) -> usize {
         (&self.socket).read(&mut [0; 16]).unwrap_or(0)

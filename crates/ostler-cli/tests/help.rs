@@ -12,7 +12,7 @@ use ostler_testkit::Sandbox;
 
 const TERMINAL: usize = 80;
 /// Lines of a terminal that the overview may fill.
-const SCREEN: usize = 40;
+const SCREEN: usize = 48;
 /// The file with the overview of all commands.
 const OVERVIEW: &str = "ostler";
 

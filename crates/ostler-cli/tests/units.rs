@@ -6,7 +6,10 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use ostler_testkit::{Bystanders, Launched, Process, Sandbox, User, binary, wait_until};
+use serde_json::{Value, json};
 
+/// Runtime directory of the machine's user.
+const RUNTIME: &str = "/run/user/0";
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Boots systemd as pid 1 of its own namespaces, on a copy of this machine's files that only it
@@ -59,6 +62,11 @@ impl Machine {
     }
 
     fn systemctl(&self, words: &[&str]) -> Output {
+        self.command("systemctl").args(words).output().unwrap()
+    }
+
+    /// A program inside of the machine.
+    fn command(&self, program: &str) -> Command {
         let first = self.sandbox.cgroup().pids().into_iter().find(|pid| {
             Process::read(*pid).is_some_and(|p| p.ppid == self.unshare.pid() && p.comm == "systemd")
         });
@@ -66,7 +74,8 @@ impl Machine {
         let target = first.unwrap_or(0).to_string();
         let mut command = Command::new("nsenter");
         command.args(["--target", &target, "--mount", "--pid", "--cgroup", "--root", "--wd"]);
-        command.arg("systemctl").args(words).output().unwrap()
+        command.arg(program);
+        command
     }
 
     /// All processes of the service, including guardians and detached ones.
@@ -81,6 +90,71 @@ impl Drop for Machine {
         if !std::thread::panicking() {
             self.bystanders.assert_untouched();
         }
+    }
+}
+
+/// A user of the machine, with a service manager of its own.
+struct LoggedIn<'a>(&'a Machine);
+
+impl<'a> LoggedIn<'a> {
+    /// Runs the manager as systemd itself does at a login.
+    fn unit(sandbox: &Sandbox) -> (String, String) {
+        let text = format!(
+            "[Service]\n\
+             Type=notify\n\
+             Environment=HOME={} XDG_RUNTIME_DIR={RUNTIME}\n\
+             ExecStartPre=/bin/mkdir -p -m 700 {RUNTIME}\n\
+             ExecStart=/lib/systemd/systemd --user\n\
+             Delegate=yes\n",
+            sandbox.home().display()
+        );
+        ("login".to_owned(), text)
+    }
+
+    fn new(machine: &'a Machine) -> Self {
+        let started = machine.systemctl(&["start", "login"]);
+        assert!(started.status.success(), "{started:?}");
+        Self(machine)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = self.0.command(program);
+        let home = self.0.sandbox.home();
+        command.env("HOME", &home).env("XDG_STATE_HOME", home.join("state"));
+        command.env("XDG_RUNTIME_DIR", RUNTIME).env_remove("XDG_CONFIG_HOME");
+        command
+    }
+
+    fn ostler(&self, words: &[&str]) -> Output {
+        let program = self.0.sandbox.reachable(&binary("ostler"));
+        self.command(program.to_str().unwrap()).args(words).output().unwrap()
+    }
+
+    fn expect_ostler(&self, words: &[&str]) -> String {
+        let output = self.ostler(words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The state of the service.
+    fn service(&self) -> Value {
+        serde_json::from_slice(&self.ostler(&["service", "status", "--json"]).stdout).unwrap()
+    }
+
+    /// A client whose call has started the server.
+    fn client(&self) -> Launched {
+        let program = self.0.sandbox.reachable(&binary("ostler"));
+        let mut client =
+            Launched::start(self.command(program.to_str().unwrap()).args(["connect", "rude"]));
+        client.initialize();
+        let answer =
+            client.call("tools/call", &json!({ "name": "echo", "arguments": { "message": "x" } }));
+        assert!(answer["result"].is_object(), "{answer}");
+        client
+    }
+
+    fn servers(&self) -> usize {
+        self.0.processes().iter().filter(|name| *name == "ostler-stub").count()
     }
 }
 
@@ -142,5 +216,49 @@ mod alone {
         wait_until("the server is up", PATIENCE, || ready.exists());
         assert!(machine.systemctl(&["stop", "server"]).status.success());
         wait_until("nothing is left", PATIENCE, || machine.processes().is_empty());
+    }
+
+    /// The gateway as a service: systemd starts it for its first client, and nothing is left when it is killed or removed.
+    #[test]
+    fn f27_an_installed_gateway_is_killed_and_removed() {
+        let machine = Machine::boot(|sandbox| vec![LoggedIn::unit(sandbox)]);
+        let user = LoggedIn::new(&machine);
+        let home = machine.sandbox.home();
+        let stub = machine.sandbox.reachable(&binary("ostler-stub"));
+        let words = ["--ignore-eof", "--ignore-term", "--setsid-child", "--double-fork"];
+        let server = json!({ "command": stub, "args": words, "share": "all" });
+        fs::create_dir_all(home.join(".config/ostler")).unwrap();
+        let configuration = json!({ "mcpServers": { "rude": server } });
+        fs::write(home.join(".config/ostler/ostler.json"), configuration.to_string()).unwrap();
+
+        assert_eq!(user.ostler(&["service", "status"]).status.code(), Some(3));
+        let unit = home.join(".config/systemd/user/ostler.service");
+        fs::create_dir_all(unit.parent().unwrap()).unwrap();
+        fs::write(&unit, "[Service]\nExecStart=/bin/true\n").unwrap();
+        let refused = user.ostler(&["service", "install"]);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains("was not written by ostler; move it away first"), "{said}");
+        assert!(fs::read_to_string(&unit).unwrap().contains("/bin/true"));
+        fs::remove_file(&unit).unwrap();
+        user.expect_ostler(&["service", "install"]);
+        let status = user.service();
+        assert_eq!([&status["socket"], &status["service"]], ["active", "inactive"], "{status}");
+        let client = user.client();
+        assert_eq!(user.service()["service"], "active");
+        assert!(user.servers() >= 3, "{:?}", machine.processes());
+        let ended = user
+            .command("systemctl")
+            .args(["--user", "kill", "--kill-whom=main", "-sKILL", "ostler"])
+            .output();
+        assert!(ended.unwrap().status.success());
+        wait_until("no server is left", PATIENCE, || user.servers() == 0);
+        drop(client);
+
+        let client = user.client();
+        user.expect_ostler(&["service", "uninstall"]);
+        wait_until("nothing is left", PATIENCE, || machine.processes().is_empty());
+        drop(client);
+        assert!(!unit.exists());
+        assert_eq!(user.ostler(&["service", "uninstall"]).status.code(), Some(3));
     }
 }

@@ -8,6 +8,7 @@ mod client;
 pub mod config;
 mod environment;
 mod event_log;
+mod failure;
 mod file_lock;
 pub mod front;
 #[cfg(feature = "fuzzing")]
@@ -28,6 +29,7 @@ mod storage;
 mod token;
 mod tools;
 mod transport;
+pub mod trial;
 mod upstream;
 pub mod variant;
 
@@ -36,7 +38,7 @@ pub use gateway::{AdmissionError, Gateway, ReloadError, ServerSource};
 pub use quota::QuotaLimits;
 pub use route::Route;
 pub use router::{Router, SessionSpec, SessionView};
-pub use server_set::{AvailableServer, AvailableServers, ServerSet};
+pub use server_set::{AvailableServer, AvailableServers, ServerSet, Unavailable};
 pub use session::{LIST_LIMITS, ListLimit, SessionLimits};
 pub use storage::Storage;
 pub use tools::Tools;

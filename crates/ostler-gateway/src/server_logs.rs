@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use crate::event_log::Failure;
+use crate::failure::Failure;
 use crate::mutex::lock;
 use crate::variant;
 

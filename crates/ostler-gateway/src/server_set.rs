@@ -51,7 +51,16 @@ fn catalog_name(identity: &Identity, principal: &Principal, profile: Arc<str>) -
 }
 
 /// For each server the client's variant, or the reason why the client can't use it.
-pub type AvailableServers = BTreeMap<String, Result<AvailableServer, String>>;
+pub type AvailableServers = BTreeMap<String, Result<AvailableServer, Unavailable>>;
+
+/// Why a client can't use a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// The reason.
+    pub reason: Arc<str>,
+    /// What to do about it, if the reason does not say it.
+    pub advice: Option<Arc<str>>,
+}
 
 /// The servers that one client may use, each in the client's own variant.
 #[derive(Debug, Default)]
@@ -62,7 +71,7 @@ pub struct ServerSet {
 }
 
 /// Settings of a server, or the reason why the client can't use it.
-pub(crate) type Availability = Result<Arc<ServerSummary>, Arc<str>>;
+pub(crate) type Availability = Result<Arc<ServerSummary>, Unavailable>;
 
 /// Settings of a server that sessions need.
 #[derive(Debug)]
@@ -129,7 +138,7 @@ impl ServerSet {
                     servers.insert(Arc::clone(&summary.id), server);
                     Ok(Arc::new(summary))
                 }
-                Err(reason) => Err(reason.into()),
+                Err(unavailable) => Err(unavailable),
             };
             items.insert(Arc::from(name), item);
         }
@@ -170,11 +179,11 @@ impl ServerSet {
     /// Names of unavailable servers, with the reasons.
     pub(crate) fn unavailable(&self) -> Vec<(Arc<str>, Arc<str>)> {
         let items = self.all().into_iter();
-        items.filter_map(|(name, item)| Some((name, item.err()?))).collect()
+        items.filter_map(|(name, item)| Some((name, item.err()?.reason))).collect()
     }
 
     /// Why a server is unavailable, if the set contains it.
-    pub(crate) fn unavailable_reason(&self, name: &str) -> Option<Arc<str>> {
+    pub(crate) fn unavailable_reason(&self, name: &str) -> Option<Unavailable> {
         self.get(name)?.err()
     }
 

@@ -42,7 +42,7 @@ async fn a_host_that_becomes_a_guardian_too_late_is_told_so() {
     let error = keeper.session().acquire("stub").await.unwrap_err();
     let AcquireError::Failed(ending) = error else { panic!("{error}") };
     let Cause::NotStarted(reason) = &ending.cause else { panic!("{ending}") };
-    assert!(reason.contains("not below #[tokio::main]"), "{reason}");
+    assert!(reason.to_string().contains("not below #[tokio::main]"), "{reason}");
     let books = keeper.shutdown().await;
     assert_eq!((books.started, books.gone), (1, 1));
 }

@@ -14,7 +14,7 @@ use crate::{exit, render};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The gateway keeps the last thousand events. Times are local; with --json they are UTC (RFC 3339). A server that failed is shown with its exit status and the last lines of its stderr, with secrets masked.
+The gateway keeps the last thousand events. Times are local; with --json they are UTC (RFC 3339). A server that failed is shown with its exit status, its command, what to do about it and the last lines of its stderr, with secrets masked.
 
 Examples:
   ostler events
@@ -70,7 +70,8 @@ fn as_json(event: &LoggedEvent) -> io::Result<Value> {
     Ok(line)
 }
 
-fn lines(event: &LoggedEvent) -> Vec<String> {
+/// Lines of an event: what happened, then the last lines of stderr of a server that failed.
+pub(crate) fn lines(event: &LoggedEvent) -> Vec<String> {
     let LoggedEvent { at, event, server, number, detail, failure } = event;
     let number = number.map_or(String::new(), |number| format!(" #{number}"));
     let server = server.as_deref().unwrap_or("-");

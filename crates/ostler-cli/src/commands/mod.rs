@@ -1,7 +1,9 @@
 //! One module per command.
 
+pub(crate) mod add;
 pub(crate) mod call;
 pub(crate) mod check;
+pub(crate) mod clients;
 pub(crate) mod completions;
 pub(crate) mod connect;
 pub(crate) mod demo;
@@ -9,19 +11,25 @@ pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod events;
 pub(crate) mod example_server;
+pub(crate) mod import;
+pub(crate) mod link;
 pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod reap;
 pub(crate) mod reload;
+pub(crate) mod remove;
 pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod serve;
+pub(crate) mod service;
 pub(crate) mod sessions;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod tools;
+pub(crate) mod top;
+pub(crate) mod unlink;
 pub(crate) mod warm;
 pub(crate) mod why;

@@ -129,6 +129,16 @@ fn stop(arguments: &StopArguments) -> Result<ExitCode, AskError> {
     Ok(report(&targets, &idle, &left, arguments.json))
 }
 
+/// Has one instance stopped, without waiting for its end. Returns false if it is not there.
+pub(crate) fn begin(instance: InstanceId, which: &Which) -> Result<bool, AskError> {
+    let places = Places::of_user();
+    let backends = BlockingBackends::new().map_err(AskError::Backends)?;
+    let mut targets = Target::all(&backends, &places, which)?;
+    targets.retain(|one| one.instance == instance);
+    ask(&backends, &places, &targets, which)?;
+    Ok(!targets.is_empty())
+}
+
 /// Whether a gateway has this server configured.
 fn is_configured(target: &str, which: &Which) -> Result<bool, AskError> {
     let mut servers = which.overviews()?.into_iter().flat_map(|(_, overview)| overview.servers);

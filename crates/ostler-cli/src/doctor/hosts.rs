@@ -1,5 +1,12 @@
 //! Recognises agent hosts: running ones by program, and ended ones by the variables that they set for their children.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use ostler::Process;
+use rustix::process::geteuid;
+
 use super::table::Seen;
 
 /// Programs that start MCP servers, by name of the process, program or script.
@@ -31,6 +38,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("amp", "Amp"),
     ("crush", "Crush"),
     ("kiro", "Kiro"),
+    ("kiro-cli", "Kiro"),
+    ("lm-studio", "LM Studio"),
     ("kilocode", "Kilo Code"),
     ("hermes", "Hermes"),
     ("docker-mcp", "Docker's MCP gateway"),
@@ -71,25 +80,44 @@ pub(crate) fn host_of(process: &Seen) -> Option<&'static str> {
     if process.is_zombie {
         return None;
     }
-    let first = process.words.first().map(String::as_str).unwrap_or_default();
+    named(&process.name, &process.words)
+}
+
+/// Names of the hosts that this user runs.
+pub(crate) fn running() -> BTreeSet<&'static str> {
+    let uid = geteuid().as_raw();
+    let is_ours = |process: &&Process| {
+        let found = fs::metadata(format!("/proc/{}", process.pid));
+        !process.is_zombie() && found.is_ok_and(|found| found.uid() == uid)
+    };
+    let all = Process::all();
+    all.iter()
+        .filter(is_ours)
+        .filter_map(|process| named(&process.name, &process.words()))
+        .collect()
+}
+
+/// Name of the host with this name of the process and this command line.
+fn named(process: &str, words: &[String]) -> Option<&'static str> {
+    let first = words.first().map(String::as_str).unwrap_or_default();
     let known = |name: &str| {
         let name = name.rsplit('/').next().unwrap_or(name).to_lowercase();
         let name = name.split('.').next().unwrap_or_default();
         PROGRAMS.iter().find(|(program, _)| *program == name).map(|(_, host)| *host)
     };
     // `codex mcp-server` and `claude mcp serve` are servers, not hosts.
-    let serves = process.words.get(1).is_some_and(|word| word == "mcp" || word == "mcp-server");
+    let serves = words.get(1).is_some_and(|word| word == "mcp" || word == "mcp-server");
     if serves && !first.ends_with("docker-mcp") {
         return None;
     }
-    let script = process.words.get(1).filter(|word| word.contains('/') || known(word).is_some());
+    let script = words.get(1).filter(|word| word.contains('/') || known(word).is_some());
     let package = script.and_then(|path| path.split('/').rev().find_map(known));
-    known(&process.name).or_else(|| known(first)).or(package).or_else(|| docker_gateway(process))
+    known(process).or_else(|| known(first)).or(package).or_else(|| docker_gateway(words))
 }
 
 /// Recognises `docker mcp gateway run` and the plugin process that it becomes.
-fn docker_gateway(process: &Seen) -> Option<&'static str> {
-    let words = process.words.iter().map(String::as_str);
+fn docker_gateway(words: &[String]) -> Option<&'static str> {
+    let words = words.iter().map(String::as_str);
     let tail: Vec<&str> = words.skip_while(|word| *word != "mcp").take(3).collect();
     (tail == ["mcp", "gateway", "run"]).then_some("Docker's MCP gateway")
 }

@@ -33,6 +33,7 @@ use crate::backends::BlockingBackends;
 use crate::render;
 
 pub(crate) use find::{Certainty, Find, FindId, Kind};
+pub(crate) use hosts::running;
 pub(crate) use machine::Machine;
 pub(crate) use names::is_wrapper;
 pub(crate) use report::{Report, describe};

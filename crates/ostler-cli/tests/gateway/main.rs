@@ -3,6 +3,7 @@
 
 mod admin;
 mod ambient;
+mod broken_servers;
 mod call;
 mod catalog;
 mod clients;
@@ -30,4 +31,6 @@ mod test_gateway;
 mod tls;
 mod tokens;
 mod tools;
+mod top;
+mod trial;
 mod waiting;

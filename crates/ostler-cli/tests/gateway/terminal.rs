@@ -59,7 +59,10 @@ fn a_client_and_a_server_cannot_forge_lines_of_a_listing() {
     let events = test_gateway.ostler(&["events"]);
     assert_plain("events", &events);
     let is_ours = |line: &str| {
-        line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("    stderr: ")
+        let is_detail = ["    stderr: ", "    what to do: ", "    command: "]
+            .iter()
+            .any(|start| line.starts_with(start));
+        is_detail || line.starts_with(|c: char| c.is_ascii_digit())
     };
     assert!(events.lines().all(is_ours), "{events}");
     assert_plain("ps", &test_gateway.ostler(&["ps"]));

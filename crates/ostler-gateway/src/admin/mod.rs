@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 pub use view::{InstanceLine, Missing, Overview, ServerLine, SessionLine};
 
-pub use crate::event_log::{Failure, LoggedEvent};
+pub use crate::event_log::LoggedEvent;
+pub use crate::failure::Failure;
 use crate::gateway::ClientHello;
 pub use crate::gateway::ConfigChange;
 pub use offer::{Listed, Offer, Offering};

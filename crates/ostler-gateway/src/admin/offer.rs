@@ -14,7 +14,7 @@ use crate::config::Environment;
 use crate::gateway::{ClientHello, Gateway, ServerSource};
 use crate::protocol::initialize::Initialize;
 use crate::protocol::lists::{field_of, items};
-use crate::server_set::{AvailableServer, AvailableServers};
+use crate::server_set::{AvailableServer, AvailableServers, Unavailable};
 
 /// A configured server, and what it offers to clients of the local user.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -72,9 +72,9 @@ impl Offer {
 }
 
 fn all(servers: AvailableServers, off: Vec<String>, catalog: &Catalog) -> Vec<Offer> {
-    let offering = |server| match server {
+    let offering = |server: Result<AvailableServer, Unavailable>| match server {
         Ok(server) => offering_of(&server, catalog),
-        Err(reason) => Offering::Unavailable(reason),
+        Err(unavailable) => Offering::Unavailable(unavailable.reason.to_string()),
     };
     let on = servers.into_iter().map(|(name, server)| (name, offering(server)));
     let off = off.into_iter().map(|name| (name, Offering::Disabled));

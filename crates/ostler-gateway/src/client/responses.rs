@@ -10,11 +10,12 @@ use serde::Deserialize;
 
 use super::calls::{Call, Delivery};
 use super::{Client, Topic};
+use crate::failure;
 use crate::protocol::message::{self, code};
 use crate::quota::Charge;
 use crate::tools::Tools;
 use crate::transport::{Destination, Priority, ReturnAddress};
-use crate::upstream::{Attachment, Downstream as _};
+use crate::upstream::{Attachment, Downstream as _, StartFailure};
 
 /// Error text in place of a response when the clients of a principal leave too many bytes unread.
 const UNREAD: &str = "the answer is lost: too many bytes of answers wait for clients to read them";
@@ -98,6 +99,12 @@ impl Client {
         self.reply(id, message::error(id, code, message, reason));
     }
 
+    /// Responds that the server of the request is not available, with details for programs.
+    pub(crate) fn fail_to_start(&self, id: &[u8], failure: &StartFailure) {
+        let StartFailure { text, details } = failure;
+        self.reply(id, message::error_with(id, code::INTERNAL, text, Some(details.clone())));
+    }
+
     /// Responds to a request and closes its call. A response that belongs to no open call goes to the default
     /// address, which is the pipe.
     pub(crate) fn reply(&self, id: &[u8], line: Bytes) {
@@ -169,8 +176,8 @@ impl Client {
                 message::splice(answer.bytes(), edits)
             }
             Err(ending) => {
-                let text = ending.to_string();
-                message::error(id, code::INTERNAL, &text, Some("upstream_exited"))
+                let (text, details) = failure::explain(&ending, "upstream_exited");
+                message::error_with(id, code::INTERNAL, &text, Some(details))
             }
         };
         self.respond(id, &open, line);

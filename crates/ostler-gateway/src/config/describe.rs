@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ostler::keeper::{Server, Target};
-use ostler::mask::masked;
+use ostler::mask::masked_command;
 use serde::Serialize;
 
 use super::doubts;
@@ -69,7 +69,18 @@ pub fn describe(entry: &ServerEntry, environment: &Environment, cwd: &Path) -> D
 
 fn command(launch: &Launch) -> Vec<String> {
     let words = std::iter::once(&launch.command).chain(&launch.args);
-    masked(&words.map(ToString::to_string).collect::<Vec<_>>())
+    masked_command(&words.map(ToString::to_string).collect::<Vec<_>>())
+}
+
+/// The command as one line, with unfilled variables and masked secrets. Words that a shell would split or change are
+/// quoted.
+pub(super) fn command_line(launch: &Launch) -> String {
+    let is_special = |c: char| c.is_whitespace() || "'\"\\`;|&<>()*?!#~".contains(c);
+    let quoted = |word: String| {
+        let is_plain = !word.is_empty() && !word.contains(is_special);
+        if is_plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    };
+    command(launch).into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn place(server: &Server) -> Option<String> {

@@ -17,6 +17,7 @@ use ostler::keeper::{Ambient, Fingerprint, Server, Sharing};
 use ostler::{Limits, ServerSpec, Terms};
 
 use super::ambient;
+use super::describe;
 use super::entry::{Launch, Reach, ServerEntry};
 use super::env_file::{self, EnvFileError};
 use super::remote::resolve_remote;
@@ -46,7 +47,7 @@ pub enum Disabled {
         names: Vec<String>,
     },
     /// The `envFile` can't be used.
-    #[error("its envFile {}", path.display())]
+    #[error("its envFile{}", unnamed(path, source))]
     EnvFile {
         /// The file.
         path: PathBuf,
@@ -69,7 +70,7 @@ pub enum Disabled {
         name: String,
     },
     /// The file with the bearer token can't be read.
-    #[error("its bearerTokenFile {}", path.display())]
+    #[error("its bearerTokenFile")]
     TokenFile {
         /// The file.
         path: PathBuf,
@@ -79,6 +80,27 @@ pub enum Disabled {
     /// There is no directory for logins.
     #[error(transparent)]
     NoStore(#[from] NoStore),
+}
+
+impl Disabled {
+    /// What to do about it, if the message does not say it.
+    pub fn advice(&self) -> Option<String> {
+        let advice = match self {
+            Self::Off => "remove `enabled: false` from its configuration",
+            Self::Unset { names } => {
+                let (all, first) = (names.join(" and "), names.first().map_or("X", String::as_str));
+                return Some(format!(
+                    "set {all} where the client or the gateway starts, or write a default: `${{{first}:-value}}`"
+                ));
+            }
+            Self::EnvFile { .. } => "correct its `envFile`, or create the file",
+            Self::NoCommand => "correct the variables in its `command`",
+            Self::Header { .. } => "remove line breaks and other control characters from the value",
+            Self::TokenFile { .. } => "correct its `bearerTokenFile`, or create the file",
+            Self::Foreign { .. } | Self::Nul | Self::Address(_) | Self::NoStore(_) => return None,
+        };
+        Some(advice.to_owned())
+    }
 }
 
 /// A server in one client's variant.
@@ -156,7 +178,8 @@ fn process(
         engine: launch.engine.into(),
         ..Terms::default()
     };
-    Ok(Resolved { server: Server { terms, ambient, ..Server::new(spec) }, identity })
+    let display = Some(describe::command_line(launch).into());
+    Ok(Resolved { server: Server { terms, ambient, display, ..Server::new(spec) }, identity })
 }
 
 fn spec(
@@ -224,6 +247,14 @@ fn has_nul(spec: &ServerSpec) -> bool {
     let variables = spec.env.iter().flat_map(|(name, value)| [name.as_os_str(), value.as_os_str()]);
     let cwd = spec.cwd.iter().map(|cwd| cwd.as_os_str());
     words.chain(variables).chain(cwd).any(|word: &OsStr| word.as_bytes().contains(&0))
+}
+
+/// The path of an `envFile`, unless the error names it.
+fn unnamed(path: &Path, error: &EnvFileError) -> String {
+    match error {
+        EnvFileError::Unreadable(_) => String::new(),
+        EnvFileError::Line { .. } => format!(" {}", path.display()),
+    }
 }
 
 fn sentence(names: &[String]) -> String {

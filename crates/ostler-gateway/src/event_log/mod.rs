@@ -7,7 +7,6 @@
 //!
 //! If the log falls behind the keeper, it adds a `missed` event and drops instances whose end it may have missed.
 
-mod failure;
 mod lineage;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-pub use self::failure::Failure;
 use self::lineage::Lineage;
+use crate::failure::Failure;
 use crate::mutex::lock;
 use crate::variant;
 
@@ -181,7 +180,7 @@ fn describe(what: &What) -> (&'static str, String) {
     let (name, detail) = match what {
         What::Queued { by, .. } => ("queued", format!("for {by}")),
         What::Starting { key, by } => ("starting", format!("for {by}, shared by {}", key.whose)),
-        What::Running { instance } => ("running", instance.to_string()),
+        What::Running { instance, .. } => ("running", instance.to_string()),
         What::Reached { place } => ("reached", place.clone()),
         What::Ready { after } => ("ready", format!("after {} ms", after.as_millis())),
         What::Draining(cause) => ("draining", cause.to_string()),

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use ostler::keeper::Fingerprint;
 use ostler::{InstanceId, Places};
+use rustix::net::listen;
 
 use crate::file_lock::Lock;
 
@@ -24,6 +25,8 @@ use crate::file_lock::Lock;
 const LONGEST: usize = 100;
 /// Hex digits of the hash of a configuration's path.
 const HASH: usize = 8;
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 128;
 const SUFFIX: &str = "sock";
 const LOG: &str = "log";
 const LOCK: &str = "lock";
@@ -53,6 +56,9 @@ pub enum SocketError {
     /// A running gateway holds the lock.
     #[error("a gateway already runs at {}", .0.display())]
     Taken(PathBuf),
+    /// The service manager passed a socket without a path.
+    #[error("the service manager's socket can't be used")]
+    Unnamed(#[source] io::Error),
     /// The lock or the socket could not be created.
     #[error("the socket {} can't be made", path.display())]
     Failed {
@@ -63,11 +69,13 @@ pub enum SocketError {
     },
 }
 
-/// Listening socket with its lock. The drop removes the socket.
+/// Listening socket with its lock. The drop removes the socket, unless a service manager made it.
 #[derive(Debug)]
 pub struct BoundSocket {
     pub(super) listener: UnixListener,
     socket: GatewaySocket,
+    /// Whether a service manager listens there as well, and removes the socket itself.
+    is_adopted: bool,
     _lock: Lock,
 }
 
@@ -163,11 +171,33 @@ impl GatewaySocket {
 
     /// Listens on the socket. Replaces a socket that a dead gateway left behind; fails if a gateway runs.
     pub fn take(&self) -> Result<BoundSocket, SocketError> {
-        let failed = |source| SocketError::Failed { path: self.path.clone(), source };
-        let lock = Lock::take(&self.lock()).map_err(failed)?;
-        let lock = lock.ok_or_else(|| SocketError::Taken(self.path.clone()))?;
-        let listener = self.listen().map_err(failed)?;
-        Ok(BoundSocket { listener, socket: self.clone(), _lock: lock })
+        let lock = self.only_one()?;
+        let listener = self.listen().map_err(|error| self.failed(error))?;
+        Ok(BoundSocket { listener, socket: self.clone(), is_adopted: false, _lock: lock })
+    }
+
+    /// Uses a socket on which a service manager listens, and starts a gateway when a client connects. Fails if a gateway
+    /// runs there.
+    pub fn adopt(listener: UnixListener) -> Result<BoundSocket, SocketError> {
+        let address = listener.local_addr().map_err(SocketError::Unnamed)?;
+        let unnamed = || SocketError::Unnamed(io::Error::other("it has no path"));
+        let path = address.as_pathname().ok_or_else(unnamed)?;
+        let socket = Self::at(path)?;
+        let lock = socket.only_one()?;
+        // Clients see the process that called `listen` last as their peer, and `ostler down` waits for its exit.
+        let prepared = listen(&listener, BACKLOG).map_err(io::Error::from);
+        prepared.and_then(|()| listener.set_nonblocking(true)).map_err(|e| socket.failed(e))?;
+        Ok(BoundSocket { listener, socket, is_adopted: true, _lock: lock })
+    }
+
+    /// The lock that makes a gateway the only one.
+    fn only_one(&self) -> Result<Lock, SocketError> {
+        let lock = Lock::take(&self.lock()).map_err(|error| self.failed(error))?;
+        lock.ok_or_else(|| SocketError::Taken(self.path.clone()))
+    }
+
+    fn failed(&self, source: io::Error) -> SocketError {
+        SocketError::Failed { path: self.path.clone(), source }
     }
 
     /// Binds a temporary name and renames it when it is ready and private: a client that finds the socket can
@@ -194,6 +224,10 @@ impl BoundSocket {
 
     /// Removes the socket, so that clients no longer find it. The lock stays held.
     pub fn hide(&self) {
+        // Clients that come now wait for the next gateway that the manager starts.
+        if self.is_adopted {
+            return;
+        }
         let _ = fs::remove_file(&self.socket.path);
         if self.socket.instance.is_some() {
             let _ = fs::remove_file(self.socket.path.with_extension(LOG));

@@ -16,12 +16,12 @@ use std::time::Duration;
 use ostler::keeper::{Caps, Changes, Departure, Principal};
 
 use super::credential::Credential;
-use crate::config::{self, Environment, Names, Resolved};
+use crate::config::{self, Disabled, Environment, Names, Resolved};
 use crate::mutex::lock;
 use crate::quota::QuotaLimits;
 use crate::reason::why;
 use crate::router::Router;
-use crate::server_set::{AvailableServer, AvailableServers, ServerSet};
+use crate::server_set::{AvailableServer, AvailableServers, ServerSet, Unavailable};
 
 /// Origin of the servers.
 #[derive(Clone, Debug)]
@@ -237,7 +237,8 @@ impl ServerSource {
             Self::File(file) => {
                 let available_server = |entry: &config::ServerEntry| {
                     let resolved = config::resolve(entry, environment, cwd);
-                    let Resolved { server, identity } = resolved.map_err(|reason| why(&reason))?;
+                    let Resolved { server, identity } =
+                        resolved.map_err(|reason| unavailable(&reason))?;
                     Ok(AvailableServer { server, identity, tools: entry.tools.clone() })
                 };
                 let on = file.servers.iter().filter(|(_, entry)| entry.enabled);
@@ -285,6 +286,10 @@ impl ServerSource {
             Self::File(file) => file.servers.get(name),
         }
     }
+}
+
+fn unavailable(reason: &Disabled) -> Unavailable {
+    Unavailable { reason: why(reason).into(), advice: reason.advice().map(Into::into) }
 }
 
 /// Difference between two configurations, by the names of servers.

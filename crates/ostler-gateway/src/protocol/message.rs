@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::{BufMut, Bytes, BytesMut};
 use ostler::json::{self, Likeness};
 use ostler::{Frame, Kind};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Error codes of JSON-RPC and MCP.
 pub(crate) mod code {
@@ -124,9 +124,14 @@ pub(crate) fn answer(id: &[u8], result: &[u8]) -> Bytes {
 
 /// Error response. `reason` is a code for programs.
 pub(crate) fn error(id: &[u8], code: i32, message: &str, reason: Option<&str>) -> Bytes {
-    let mut error = serde_json::json!({ "code": code, "message": message });
-    if let Some(reason) = reason {
-        error["data"] = serde_json::json!({ "gateway": { "reason": reason } });
+    error_with(id, code, message, reason.map(|reason| json!({ "reason": reason })))
+}
+
+/// Error response with these details in `data.gateway`.
+pub(crate) fn error_with(id: &[u8], code: i32, message: &str, details: Option<Value>) -> Bytes {
+    let mut error = json!({ "code": code, "message": message });
+    if let Some(details) = details {
+        error["data"] = json!({ "gateway": details });
     }
     let id = if id.is_empty() { b"null" } else { id };
     let mut line = BytesMut::from(&br#"{"jsonrpc":"2.0","id":"#[..]);

@@ -6,6 +6,7 @@
 //! set any more, and clients whose set has changed get `list_changed`. The router does its background work while
 //! `tend` is polled.
 
+mod lists;
 mod tend;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,6 +18,7 @@ use ostler::Owner;
 use ostler::keeper::{Caps, Changes, Config, Departure, Keeper, Principal, Server, Who};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub(crate) use self::lists::{ListError, whole_list};
 use crate::agents::{Agent, AgentSession, DetectedAgents, Origin};
 use crate::catalog::{Catalog, Name};
 use crate::client::{Client, Memory};
@@ -419,7 +421,7 @@ fn config_of(
 }
 
 /// A server with the gateway's handshake, listener and log.
-fn attended((upstreams, logs): Attendants<'_>, mut server: Server) -> Server {
+pub(crate) fn attended((upstreams, logs): Attendants<'_>, mut server: Server) -> Server {
     (server.handshake, server.listener) = (Arc::clone(upstreams) as _, Arc::clone(upstreams) as _);
     server.stderr = logs.map(|logs| Arc::clone(logs) as _);
     server

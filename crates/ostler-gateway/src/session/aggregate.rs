@@ -246,7 +246,7 @@ impl Session {
             return self.answer_initialize(&id, server, &result);
         }
         let text = format!("{server}: it was never started");
-        let failure = StartFailure { reason: "upstream_failed", text };
+        let failure = StartFailure::new("upstream_failed", text);
         let failure = self.why_unlisted(server).unwrap_or(failure);
         self.fail(&request, &failure);
     }
@@ -258,8 +258,8 @@ impl Session {
             let failure = self.failure(server).cloned();
             failure.or_else(|| self.why_unlisted(server))
         });
-        if let Some(StartFailure { reason, text }) = failure {
-            self.client.fail(id, code::INTERNAL, &text, Some(reason));
+        if let Some(failure) = failure {
+            self.client.fail_to_start(id, &failure);
         } else if let Some(server) = silent.first() {
             let text = format!("{server} did not list what it offers in time");
             self.client.fail(id, code::INTERNAL, &text, Some("unavailable"));

@@ -160,7 +160,7 @@ mod tests {
     type TestLink = Link<&'static str, &'static str>;
 
     fn failure() -> StartFailure {
-        StartFailure { reason: "unavailable", text: "no room".into() }
+        StartFailure::new("unavailable", "no room".into())
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::request::ClientRequest;
 use crate::client::Location;
 use crate::protocol::message::code;
 use crate::protocol::roots::RootList;
-use crate::server_set::ServerSet;
+use crate::server_set::{ServerSet, Unavailable};
 use crate::upstream::StartFailure;
 
 /// A session's access to one server.
@@ -31,7 +31,7 @@ pub(super) struct Grant {
 /// Reason why a session gets no lease.
 pub(super) enum LeaseError {
     /// The server is unavailable to this client, for this reason.
-    Missing(Arc<str>),
+    Missing(Unavailable),
     Refused(AcquireError),
 }
 
@@ -253,7 +253,7 @@ impl Session {
     }
 
     pub(super) fn fail(&self, request: &ClientRequest, failure: &StartFailure) {
-        self.client.fail(&request.id(), code::INTERNAL, &failure.text, Some(failure.reason));
+        self.client.fail_to_start(&request.id(), failure);
     }
 
     pub(super) fn send_now(
@@ -284,9 +284,7 @@ impl LeaseError {
     /// The error as clients get it.
     pub(super) fn failure(&self, server: &str) -> StartFailure {
         match self {
-            Self::Missing(why) => {
-                StartFailure { reason: "unavailable", text: format!("{server}: {why}") }
-            }
+            Self::Missing(why) => StartFailure::unavailable(server, why),
             Self::Refused(error) => StartFailure::from(error),
         }
     }

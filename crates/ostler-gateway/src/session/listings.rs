@@ -86,7 +86,7 @@ impl Session {
     pub(super) fn why_unlisted(&mut self, server: &str) -> Option<StartFailure> {
         let view = self.servers.now().get(server);
         if let Some(Err(why)) = view.map(|view| &view.availability) {
-            return Some(StartFailure { reason: "unavailable", text: format!("{server}: {why}") });
+            return Some(StartFailure::unavailable(server, why));
         }
         match self.listing_of(server) {
             Some(Attempt::Failed(failure)) => Some(failure),

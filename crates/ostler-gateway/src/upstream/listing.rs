@@ -8,11 +8,14 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use ostler::keeper::{AcquireError, Lease};
+use ostler::keeper::{AcquireError, Ending, Lease};
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::catalog::{Name, Subject};
+use crate::failure;
 use crate::mutex::lock;
+use crate::server_set::Unavailable;
 use crate::variant;
 
 /// Most failures that are remembered. With more, all are forgotten and their servers tried again.
@@ -45,10 +48,10 @@ pub(crate) enum Attempt {
 /// Reason why a server could not be listed.
 #[derive(Clone, Debug)]
 pub(crate) struct StartFailure {
-    /// Machine-readable reason in the JSON-RPC error.
-    pub(crate) reason: &'static str,
     /// Text for people.
     pub(crate) text: String,
+    /// Details for programs: the reason, and how the server failed if it was started.
+    pub(crate) details: Value,
 }
 
 /// A listing that waits for its lease.
@@ -57,14 +60,40 @@ pub(crate) struct Begun {
     pub(crate) lease: Pin<Box<dyn Future<Output = Result<Lease, AcquireError>> + Send>>,
 }
 
+impl StartFailure {
+    pub(crate) fn new(reason: &'static str, text: String) -> Self {
+        Self { text, details: json!({ "reason": reason }) }
+    }
+
+    /// The client can't use the server.
+    pub(crate) fn unavailable(server: &str, why: &Unavailable) -> Self {
+        let (text, details) =
+            failure::explain_unavailable(server, &why.reason, why.advice.as_deref());
+        Self { text, details }
+    }
+
+    /// The server was started and has failed.
+    pub(crate) fn ended(ending: &Ending) -> Self {
+        let (text, details) = failure::explain(ending, "upstream_failed");
+        Self { text, details }
+    }
+}
+
 impl From<&AcquireError> for StartFailure {
     fn from(error: &AcquireError) -> Self {
         let reason = match error {
-            AcquireError::BackingOff { .. } | AcquireError::Failed(_) => "upstream_failed",
+            AcquireError::Failed(ending) => return Self::ended(ending),
+            AcquireError::BackingOff { failures, wait, last, .. } => {
+                let mut failure = Self::ended(last);
+                let wait = wait.as_secs_f64();
+                let next = format!("\n  failures in a row: {failures}, next try in {wait:.1} s");
+                failure.text.push_str(&next);
+                return failure;
+            }
             AcquireError::UnknownServer(_) => "unknown_server",
             _ => "unavailable",
         };
-        Self { reason, text: variant::readable(&error.to_string()).into_owned() }
+        Self::new(reason, variant::readable(&error.to_string()).into_owned())
     }
 }
 

@@ -24,7 +24,6 @@ use crate::protocol::initialize;
 use crate::protocol::lists::LIST_LIMIT;
 use crate::protocol::message;
 use crate::protocol::version;
-use crate::variant;
 
 /// Time limit for the response to the handshake; the server's own start limit is usually shorter.
 const HANDSHAKE_LIMIT: Duration = Duration::from_hours(1);
@@ -140,11 +139,9 @@ impl Upstreams {
         let version = message::find(&result, 0..result.len(), &["protocolVersion"])
             .and_then(|edges| serde_json::from_slice::<String>(&result[edges]).ok());
         match version {
-            None => return Err(format!("it refused: {}", shorten(answer.body()))),
+            None => return Err(refusal(&answer)),
             Some(version) if !version::is_known(&version) => {
-                return Err(format!(
-                    "it speaks version {version} of the protocol, which is unknown"
-                ));
+                return Err(format!("it speaks the unknown protocol version {version:.40}"));
             }
             Some(_) => {}
         }
@@ -177,13 +174,11 @@ impl Upstreams {
     }
 
     async fn hear_lists(&self, lease: &Lease, name: &Name) -> Result<(), StartFailure> {
-        let ended = || StartFailure {
-            reason: "upstream_failed",
-            text: lease.ending().map_or_else(
-                || "it ended before it had listed what it offers".into(),
-                |ending| variant::readable(&ending.to_string()).into_owned(),
-            ),
+        let unknown = || {
+            let text = "it ended before it had listed what it offers";
+            StartFailure::new("upstream_failed", text.into())
         };
+        let ended = || lease.ending().map_or_else(unknown, |ending| StartFailure::ended(&ending));
         let upstream = self.upstream(lease.instance()).ok_or_else(ended)?;
         upstream.describe_as(name, &self.catalog);
         tokio::select! {
@@ -222,6 +217,21 @@ impl Listener for Upstreams {
             }
             None => {}
         }
+    }
+}
+
+/// Why the response to `initialize` is no handshake: the server's error, or the start of the response.
+fn refusal(answer: &Frame) -> String {
+    #[derive(serde::Deserialize)]
+    struct Refusal {
+        code: i64,
+        message: String,
+    }
+    match serde_json::from_slice(answer.body()) {
+        Ok(Refusal { code, message }) if answer.is_error() => {
+            format!("it answered with the error {code}: {}", shorten(message.as_bytes()))
+        }
+        _ => format!("its answer has no protocol version: {}", shorten(answer.body())),
     }
 }
 

@@ -20,6 +20,11 @@ pub(super) fn node() -> PathBuf {
 }
 
 impl Host {
+    /// Its program and its first arguments. Panics with advice if it is not installed.
+    pub fn words(self) -> Vec<String> {
+        self.installed().words
+    }
+
     /// Panics with advice if it is not installed.
     pub(super) fn installed(self) -> Installed {
         let modules = tools().join(format!("hosts/{self}/node_modules"));

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use super::cause::NotStarted;
 use crate::outcome::Refusal;
 use crate::spec::ServerSpec;
 
@@ -45,12 +46,10 @@ impl Ambient {
         spec.env.iter().filter(|(name, _)| self.names.contains(name)).cloned().collect()
     }
 
-    /// The refusal as text, with the directories searched if the program was not found.
-    pub(super) fn explain(&self, refusal: &Refusal) -> String {
-        match (refusal, &self.searched) {
-            (Refusal::NotFound { .. }, Some(searched)) => format!("{refusal}: {searched}"),
-            _ => refusal.to_string(),
-        }
+    /// Adds the directories searched to the refusal of a program that was not found.
+    pub(super) fn explain(&self, refusal: Refusal) -> NotStarted {
+        let is_searched = matches!(refusal, Refusal::NotFound { .. });
+        NotStarted::Refused { refusal, searched: self.searched.clone().filter(|_| is_searched) }
     }
 
     /// Replaces the ambient variables of a spec by these values.

@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::outcome::Refusal;
 
 /// Why an instance stops or has stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +33,37 @@ pub enum Cause {
     KeeperClosed,
     /// Its process exited.
     Exited,
-    /// Its program could not be started.
-    NotStarted(String),
+    /// It could not be started.
+    NotStarted(NotStarted),
     /// It broke a rule for servers.
     Unhealthy(Fault),
+}
+
+/// Why an instance could not be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotStarted {
+    /// It was refused before its program ran.
+    Refused {
+        /// The refusal.
+        refusal: Refusal,
+        /// The directories that were searched for the program, if it was not found in them.
+        searched: Option<String>,
+    },
+    /// The start failed for this reason.
+    Failed(String),
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { refusal, searched: Some(searched) } => {
+                write!(f, "{refusal}: {searched}")
+            }
+            Self::Refused { refusal, searched: None } => refusal.fmt(f),
+            Self::Failed(reason) => f.write_str(reason),
+        }
+    }
 }
 
 /// Fault of a server that makes the keeper stop its instance.
@@ -96,6 +126,15 @@ impl Cause {
     }
 }
 
+/// What an instance runs or reaches, for messages and without secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetView {
+    /// A command.
+    Command(Arc<str>),
+    /// The address of a remote server.
+    Address(Arc<str>),
+}
+
 /// How an instance ended, as its callers are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
@@ -107,6 +146,10 @@ pub struct Ending {
     pub status: Option<ExitStatus>,
     /// Last output on stderr, at most [`ServerLimits::stderr`](super::ServerLimits::stderr) bytes.
     pub stderr: String,
+    /// Start of the first line on stdout that is not a message; `None` if it had become ready.
+    pub stray: Option<String>,
+    /// What was run or reached.
+    pub target: TargetView,
 }
 
 impl fmt::Display for Ending {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::ambient::Ambient;
 use super::backoff::BackoffLimits;
+use super::cause::TargetView;
 use super::key::Sharing;
 use super::line::{Handshake, Listener, NoHandshake, RefuseRequests, StderrSinks};
 use crate::backend::{Remote, Target};
@@ -51,6 +52,8 @@ pub struct Server {
     pub limits: ServerLimits,
     /// Whether the keeper or the host reads and writes its pipes.
     pub speech: Speech,
+    /// Its command for messages, without secrets; `None` shows only the program.
+    pub display: Option<Arc<str>>,
     /// Makes a new instance ready.
     pub handshake: Arc<dyn Handshake>,
     /// Receives its notifications and requests.
@@ -171,6 +174,7 @@ impl Server {
             containers: 0,
             limits: ServerLimits::default(),
             speech: Speech::default(),
+            display: None,
             handshake: Arc::new(NoHandshake),
             listener: Arc::new(RefuseRequests),
             stderr: None,
@@ -201,6 +205,17 @@ impl Server {
         match &self.target {
             Target::Run(spec) | Target::On { spec, .. } => &spec.name,
             Target::Reach(remote) => remote.name(),
+        }
+    }
+
+    /// What it runs or reaches, for messages and without secrets.
+    pub fn target_view(&self) -> TargetView {
+        match (&self.target, &self.display) {
+            (Target::Reach(remote), _) => TargetView::Address(remote.place().into()),
+            (_, Some(command)) => TargetView::Command(Arc::clone(command)),
+            (Target::Run(spec) | Target::On { spec, .. }, None) => {
+                TargetView::Command(spec.program.to_string_lossy().into())
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::Instant;
 use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 
-use super::cause::{Cause, Ending, Fault};
+use super::cause::{Cause, Ending, Fault, NotStarted};
 use super::config::{Server, ServerLimits, Speech};
 use super::event::What;
 use super::key::Key;
@@ -26,6 +26,7 @@ use super::plan::Manner;
 use super::shell::Shell;
 use crate::backend::{Hold, Started};
 use crate::event::Event;
+use crate::fence::StartError;
 use crate::id::InstanceId;
 use crate::ladder::Step;
 use crate::outcome::{Outcome, Proof};
@@ -58,6 +59,7 @@ struct RunningInstance {
     id: Option<InstanceId>,
     phase: Phase,
     status: Option<ExitStatus>,
+    was_ready: bool,
     /// How it ended, as its callers were told; set when it begins to stop.
     ending: Option<Arc<Ending>>,
 }
@@ -80,12 +82,16 @@ impl Driver {
         let phase = Phase::launching(&self.server.limits, now());
         match self.shell.start(&self.server).await {
             Ok(started) => self.running(phase).run(started).await,
+            Err(StartError::Refused(refusal)) => {
+                let reason = self.server.ambient.explain(refusal);
+                self.running(phase).give_up(reason);
+            }
             Err(error) => {
                 let reason = match std::error::Error::source(&error) {
                     Some(source) => format!("{error}: {source}"),
                     None => error.to_string(),
                 };
-                self.running(phase).give_up(reason);
+                self.running(phase).give_up(NotStarted::Failed(reason));
             }
         }
         line.close_stderr();
@@ -93,7 +99,15 @@ impl Driver {
     }
 
     fn running(self, phase: Phase) -> RunningInstance {
-        RunningInstance { driver: self, hold: None, id: None, phase, status: None, ending: None }
+        RunningInstance {
+            driver: self,
+            hold: None,
+            id: None,
+            phase,
+            status: None,
+            was_ready: false,
+            ending: None,
+        }
     }
 }
 
@@ -207,11 +221,11 @@ impl RunningInstance {
 
     async fn on_event(&mut self, event: Event) -> Option<PhaseEvent> {
         match event {
-            Event::Started { whereabouts, .. } => {
+            Event::Started { whereabouts, level } => {
                 let (shell, number) = (&self.driver.shell, self.driver.number);
                 let what = match (whereabouts.place(), self.id) {
                     (Some(place), _) => Some(What::Reached { place: place.to_owned() }),
-                    (None, id) => id.map(|instance| What::Running { instance }),
+                    (None, id) => id.map(|instance| What::Running { instance, level }),
                 };
                 shell.whereabouts(number, whereabouts);
                 if let Some(what) = what {
@@ -221,7 +235,7 @@ impl RunningInstance {
             }
             Event::Refused(refusal) => {
                 self.part().await;
-                self.give_up(self.driver.server.ambient.explain(&refusal));
+                self.give_up(self.driver.server.ambient.explain(refusal));
                 Some(PhaseEvent::Ended)
             }
             Event::Exited(status) => {
@@ -279,6 +293,7 @@ impl RunningInstance {
         let effect = self.phase.on(event, &limits, now())?;
         match effect {
             Effect::Announce => {
+                self.was_ready = true;
                 self.driver.shell.with(|plan, now| plan.ready(self.driver.number, now));
             }
             Effect::Stop => {
@@ -296,12 +311,10 @@ impl RunningInstance {
         if self.ending.is_some() {
             return;
         }
-        let ending = Arc::new(Ending {
-            server: self.driver.server.name().to_owned(),
-            cause,
-            status: self.status,
-            stderr: self.driver.line.stderr(),
-        });
+        let ending = self.driver.line.ending(cause);
+        // Other text on stdout did not keep it from becoming ready, so it explains nothing.
+        let stray = ending.stray.clone().filter(|_| !self.was_ready);
+        let ending = Arc::new(Ending { status: self.status, stray, ..ending });
         self.ending = Some(Arc::clone(&ending));
         self.driver.shell.with(|plan, now| plan.leaving(self.driver.number, &ending, now));
         self.driver.line.end(&ending);
@@ -323,7 +336,7 @@ impl RunningInstance {
         }
     }
 
-    fn give_up(&mut self, reason: String) {
+    fn give_up(&mut self, reason: NotStarted) {
         self.begin_end(Cause::NotStarted(reason));
         self.settle(None);
     }

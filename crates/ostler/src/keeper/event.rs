@@ -8,6 +8,7 @@ use super::key::{Key, Who};
 use super::principal::Principal;
 use crate::containers::RemovedContainer;
 use crate::id::InstanceId;
+use crate::level::Level;
 use crate::outcome::{Proof, Residue};
 use crate::resources::Excess;
 
@@ -44,6 +45,8 @@ pub enum What {
     Running {
         /// Its id in the ledger.
         instance: InstanceId,
+        /// Its containment level, if it is a process.
+        level: Option<Level>,
     },
     /// The connection to a remote server is up.
     Reached {

@@ -52,7 +52,7 @@ impl Lease {
 
     /// How the instance ended; `None` while it runs.
     pub fn ending(&self) -> Option<Arc<Ending>> {
-        self.0.line.ending().cloned()
+        self.0.line.ended().cloned()
     }
 
     /// After [`CallError::Closed`]: waits until the keeper has retired the instance, so that the next

@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 pub use ambient::{Ambient, Surroundings};
 pub use backoff::BackoffLimits;
 pub use books::Books;
-pub use cause::{Cause, Ending, Fault};
+pub use cause::{Cause, Ending, Fault, NotStarted, TargetView};
 pub use config::{Caps, Config, Server, ServerLimits, Speech};
 pub use event::{Event, What};
 pub use key::{Demand, Key, Sharing, Who, Whose};

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, broadcast, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use super::cause::{Cause, Ending};
+use super::cause::Cause;
 use super::config::Server;
 use super::driver::{Driver, Orders};
 use super::event::{Event, What};
@@ -188,16 +188,14 @@ impl Shell {
 
     pub(super) fn lost(self: &Arc<Self>, number: u64) {
         let lost = self.with_state(|state, now| {
-            let server = state.plan.member(number)?.key.server.to_string();
+            state.plan.member(number)?;
             state.plan.lost(number, now);
-            Some((server, state.drivers.remove(&number)?.line))
+            Some(state.drivers.remove(&number)?.line)
         });
         self.changed.notify_waiters();
-        if let Some((server, line)) = lost {
-            let stderr = line.stderr();
-            let ending = Ending { server, cause: Cause::KeeperClosed, status: None, stderr };
+        if let Some(line) = lost {
             // The driver is gone, so its pending calls are failed here.
-            line.end(&Arc::new(ending));
+            line.end(&Arc::new(line.ending(Cause::KeeperClosed)));
             line.close_stderr();
         }
     }

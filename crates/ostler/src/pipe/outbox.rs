@@ -156,6 +156,9 @@ impl Outbox {
     pub async fn flush(&self, limit: impl Fn() -> Duration) -> Stuck {
         loop {
             self.unsent.notified().await;
+            if self.queue().is_broken {
+                return Stuck::Closed;
+            }
             // Lets other tasks queue their lines first, so that one write takes them all.
             yield_now().await;
             loop {

@@ -15,6 +15,7 @@ use ostler_gateway::front::GatewaySocket;
 use serde::Serialize;
 
 use self::table::Cells;
+pub(crate) use self::table::{clients, parent};
 use crate::backends::BlockingBackends;
 use crate::gateways::{AskError, Which};
 use crate::page::Page;
@@ -62,14 +63,14 @@ struct Row {
 
 /// An instance of a remote server: no process, no ledger.
 #[derive(Debug, Serialize)]
-struct Elsewhere {
-    instance: Option<InstanceId>,
-    name: String,
-    state: String,
+pub(crate) struct Elsewhere {
+    pub(crate) instance: Option<InstanceId>,
+    pub(crate) name: String,
+    pub(crate) state: String,
     /// Pid of the gateway.
     #[serde(skip)]
     owner: u32,
-    gateway: InstanceLine,
+    pub(crate) gateway: InstanceLine,
 }
 
 impl Row {
@@ -116,7 +117,7 @@ pub(crate) fn run(arguments: &PsArguments) -> ExitCode {
 }
 
 /// Instances of remote servers.
-fn elsewhere(overviews: &[(GatewaySocket, Overview)]) -> Vec<Elsewhere> {
+pub(crate) fn elsewhere(overviews: &[(GatewaySocket, Overview)]) -> Vec<Elsewhere> {
     let all = overviews.iter().flat_map(|(_, overview)| {
         overview
             .instances
@@ -135,15 +136,24 @@ fn elsewhere(overviews: &[(GatewaySocket, Overview)]) -> Vec<Elsewhere> {
 }
 
 fn rows(backends: &BlockingBackends, overviews: &[(GatewaySocket, Overview)]) -> Vec<Row> {
-    let known = |view: &View| {
-        let mut all = overviews.iter().flat_map(|(_, overview)| &overview.instances);
-        all.find(|line| line.instance == Some(view.instance)).cloned()
-    };
+    let known = |view: &View| known_by(overviews, view).map(|(_, line)| line.clone());
     let places = Places::of_user();
     let views = backends.snapshot(&places);
     let census = Census::take(&books(&places));
     let row = |view: View| Row { holding: census.of(view.instance), gateway: known(&view), view };
     views.into_iter().map(row).collect()
+}
+
+/// The gateway that has an instance, and what it knows of it.
+pub(crate) fn known_by<'o>(
+    overviews: &'o [(GatewaySocket, Overview)],
+    view: &View,
+) -> Option<(&'o GatewaySocket, &'o InstanceLine)> {
+    overviews.iter().find_map(|(socket, overview)| {
+        let mut lines = overview.instances.iter();
+        let line = lines.find(|line| line.instance == Some(view.instance))?;
+        Some((socket, line))
+    })
 }
 
 fn leaf(page: &mut Page, Elsewhere { name, state, gateway, .. }: &Elsewhere) {
@@ -152,7 +162,7 @@ fn leaf(page: &mut Page, Elsewhere { name, state, gateway, .. }: &Elsewhere) {
 }
 
 /// Adds the problems of a server; with `--wide` also its last failure.
-fn trouble(page: &mut Page, server: &ServerLine, is_wide: bool) {
+pub(crate) fn trouble(page: &mut Page, server: &ServerLine, is_wide: bool) {
     let name = &server.name;
     for reason in &server.missing {
         page.line(format_args!("{name}: not available: {reason}"));

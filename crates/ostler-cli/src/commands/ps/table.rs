@@ -1,5 +1,6 @@
 //! Tables of `ostler ps`: one that fits 80 columns, and a wide one with all columns.
 
+use ostler::View;
 use ostler_gateway::admin::InstanceLine;
 
 use super::{Elsewhere, Row};
@@ -108,8 +109,6 @@ impl From<&Row> for Cells {
         let known = |get: &dyn Fn(&InstanceLine) -> String| {
             gateway.as_ref().map_or_else(|| "-".into(), get)
         };
-        let parent = view.owner.client.as_ref();
-        let parent = parent.map(|client| format!("{} ({})", client.name, client.process.pid));
         Self {
             name: view.name.clone(),
             state: row.state(),
@@ -130,7 +129,7 @@ impl From<&Row> for Cells {
             owner: format!("{} ({})", view.owner.program, view.owner.process.pid),
             client: match gateway {
                 Some(line) => clients(line),
-                None => parent.unwrap_or_else(|| "-".into()),
+                None => parent(view),
             },
         }
     }
@@ -159,8 +158,15 @@ impl From<&Elsewhere> for Cells {
     }
 }
 
+/// The process that started `ostler run`.
+pub(crate) fn parent(view: &View) -> String {
+    let client = view.owner.client.as_ref();
+    let parent = client.map(|client| format!("{} ({})", client.name, client.process.pid));
+    parent.unwrap_or_else(|| "-".into())
+}
+
 /// MCP clients that hold an instance.
-fn clients(line: &InstanceLine) -> String {
+pub(crate) fn clients(line: &InstanceLine) -> String {
     if line.clients.is_empty() { "-".into() } else { line.clients.join(", ") }
 }
 

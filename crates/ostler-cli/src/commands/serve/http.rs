@@ -14,7 +14,7 @@ use ostler_gateway::front::http::{
 use crate::out::say;
 
 /// Default address.
-const USUAL: &str = "127.0.0.1:8639";
+pub(crate) const USUAL: &str = "127.0.0.1:8639";
 const PORT: u16 = 8639;
 /// Name of the main token.
 const MAIN: &str = "main";
@@ -45,7 +45,7 @@ pub(super) struct HttpArguments {
 }
 
 /// An address with a port, `localhost` with a port, an address alone, or a port alone.
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     if let Ok(address) = text.parse() {
         return Ok(address);

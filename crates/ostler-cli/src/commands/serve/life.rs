@@ -23,6 +23,7 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::activation;
 use super::http::Http;
 use super::watch;
 use crate::out::{print_line, say};
@@ -57,6 +58,7 @@ pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> 
         gateway.warnings().iter().for_each(say);
     }
     announce(&gateway, &bound, plan.is_detached)?;
+    activation::notify(activation::READY);
     sweep::begin();
     let mut tasks = JoinSet::new();
     let tended = Arc::clone(&gateway);
@@ -77,6 +79,7 @@ pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> 
         () = gateway.closing().cancelled() => {}
         () = idle(&gateway, plan.idle_exit) => {}
     }
+    activation::notify(activation::STOPPING);
     let left = gateway.shut_down(next(&mut asked)).await;
     serving.await.map_err(io::Error::other)??;
     tell_left(left);

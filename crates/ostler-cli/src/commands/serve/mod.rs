@@ -2,8 +2,9 @@
 //!
 //! Clients that find no gateway start it with `--detach=first`. That process leaves the client's session and starts the second step,
 //! which is the gateway: not a child of the client, and not in its process group. `life` runs the gateway, `watch` reloads its
-//! configuration, `http` sets up the listener and the token.
+//! configuration, `http` sets up the listener and the token, `activation` talks to a service manager that started the gateway.
 
+mod activation;
 mod example;
 mod http;
 pub(crate) mod life;
@@ -24,6 +25,7 @@ use ostler_gateway::front::{BoundSocket, GatewaySocket, SocketError, leave_confi
 use rustix::process::setsid;
 
 use self::http::{HttpArguments, HttpError};
+pub(crate) use self::http::{USUAL as USUAL_ADDRESS, parse_address};
 use crate::exit;
 use crate::gateways::{Which, configuration, configuration_or_example};
 use crate::out::{chain, say};
@@ -133,7 +135,10 @@ fn serve(arguments: &ServeArguments) -> Result<ExitCode, ServeError> {
         configuration_or_example(arguments.config.as_deref())?
     };
     let source = source(path.as_deref())?;
-    let bound = bind(arguments, path.as_deref())?;
+    let bound = match activation::inherited()? {
+        Some(listener) => GatewaySocket::adopt(listener)?,
+        None => bind(arguments, path.as_deref())?,
+    };
     if let Some(path) = &path {
         leave_path(arguments, bound.socket(), path);
     }

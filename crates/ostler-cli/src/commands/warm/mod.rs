@@ -93,9 +93,12 @@ fn warm(arguments: &WarmArguments) -> Result<bool, WarmError> {
     let mut is_complete = true;
     for row in rows {
         is_complete &= row.error.is_none();
-        let shown = if arguments.json { screen.json(&row) } else { screen.line(row.describe()) };
         // A closed stdout does not stop the listing.
-        let _ = shown;
+        if arguments.json {
+            let _ = screen.json(&row);
+        } else {
+            row.describe().lines().for_each(|line| drop(screen.line(line)));
+        }
     }
     Ok(is_complete)
 }

@@ -36,8 +36,10 @@ pub(in crate::keeper) async fn drain_stderr(mut stderr: impl AsyncRead + Unpin, 
 }
 
 fn pass_on(line: &[u8], talk: &Talk, listener: &dyn Listener) {
-    // Some servers print other text to stdout; it is dropped.
-    let Ok(frame) = Frame::parse(Bytes::copy_from_slice(line)) else { return };
+    let Ok(frame) = Frame::parse(Bytes::copy_from_slice(line)) else {
+        // Some servers print other text to stdout; it is dropped.
+        return talk.line.note_stray(line);
+    };
     talk.line.usage.suspect(false);
     let mut calls = lock(&talk.line.calls);
     calls.hear();

@@ -28,7 +28,7 @@ pub use listener::{Greeting, Handshake, Listener, NoHandshake, RefuseRequests, T
 pub use stderr::{StderrSink, StderrSinks};
 
 use self::stderr::Stderr;
-use super::cause::{Ending, Fault};
+use super::cause::{Cause, Ending, Fault, TargetView};
 use super::config::{Server, ServerLimits};
 use super::usage::Usage;
 use crate::backend::{Input, Output};
@@ -38,16 +38,23 @@ use crate::pipe::{Outbox, SendError, Stuck};
 
 /// With this many calls in flight, requests are batched: the server is busy and need not be woken for each.
 const BUSY_CALLS: usize = 16;
+/// Longest kept part of a line of stdout that is not a message, in bytes.
+const LONGEST_STRAY: usize = 1024;
 
 /// Callback of a call: receives the response, or why there is none.
 pub(super) type Reply = Box<dyn FnOnce(Result<Frame, Arc<Ending>>) + Send>;
 
 /// Connection state of one instance, shared by its leases and its driver. Owns no process.
 pub(super) struct Line {
+    /// Name of the server.
+    name: String,
+    target: TargetView,
     limits: Mutex<ServerLimits>,
     outbox: Outbox,
     calls: Mutex<Calls>,
     stderr: Mutex<Stderr>,
+    /// Start of the first line of stdout that is not a message.
+    stray: OnceLock<String>,
     turns: Option<Arc<Semaphore>>,
     usage: Arc<Usage>,
     ended: OnceLock<Arc<Ending>>,
@@ -63,10 +70,13 @@ impl Line {
         stderr: Option<Box<dyn StderrSink>>,
     ) -> Self {
         Self {
+            name: server.name().to_owned(),
+            target: server.target_view(),
             limits: Mutex::new(server.limits),
             outbox: Outbox::default(),
             calls: Mutex::default(),
             stderr: Mutex::new(Stderr::new(stderr)),
+            stray: OnceLock::new(),
             turns: server.max_concurrency.map(|most| Arc::new(Semaphore::new(most.get()))),
             usage,
             ended: OnceLock::new(),
@@ -139,12 +149,28 @@ impl Line {
         }
     }
 
-    pub(super) fn ending(&self) -> Option<&Arc<Ending>> {
+    pub(super) fn ended(&self) -> Option<&Arc<Ending>> {
         self.ended.get()
     }
 
-    pub(super) fn stderr(&self) -> String {
-        lock(&self.stderr).text()
+    /// Keeps the start of the first line of stdout that is not a message.
+    fn note_stray(&self, line: &[u8]) {
+        if self.stray.get().is_none() && !line.trim_ascii().is_empty() {
+            let start = &line[..line.len().min(LONGEST_STRAY)];
+            let _ = self.stray.set(String::from_utf8_lossy(start).into_owned());
+        }
+    }
+
+    /// How the instance ends, with its last output and without an exit status.
+    pub(super) fn ending(&self, cause: Cause) -> Ending {
+        Ending {
+            server: self.name.clone(),
+            cause,
+            status: None,
+            stderr: lock(&self.stderr).text(),
+            stray: self.stray.get().cloned(),
+            target: self.target.clone(),
+        }
     }
 
     /// Passes the instance's id to the host's sink of its stderr.

@@ -140,3 +140,14 @@ async fn a_full_pipe_is_flushed_in_order_when_it_is_read() {
     outbox.drained().await;
     assert_eq!(outbox.waiting(), 0);
 }
+
+#[test]
+fn the_flush_task_knows_of_a_broken_pipe_as_soon_as_the_sender_does() {
+    let outbox = Outbox::default();
+    outbox.open(Script(|_: &[u8]| Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))));
+    let mut flush = std::pin::pin!(outbox.flush(|| Duration::from_secs(1)));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert_eq!(flush.as_mut().poll(&mut cx), Poll::Pending);
+    assert_eq!(say(&outbox, "one\n"), Err(SendError::Closed));
+    assert_eq!(flush.as_mut().poll(&mut cx), Poll::Ready(Stuck::Closed));
+}

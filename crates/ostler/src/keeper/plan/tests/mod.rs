@@ -17,7 +17,7 @@ use super::{
     AcquireDecision, AcquireError, AcquireRequest, Action, Changes, Manner, MemberState, Plan,
     Purpose,
 };
-use crate::keeper::cause::{Cause, Ending};
+use crate::keeper::cause::{Cause, Ending, TargetView};
 use crate::keeper::config::{Caps, Config, Server};
 use crate::keeper::dice::Dice;
 use crate::keeper::key::{Caller, Demand, Sharing, Who};
@@ -273,5 +273,12 @@ impl Fixture {
 }
 
 fn ending(cause: Cause) -> Arc<Ending> {
-    Arc::new(Ending { server: "any".into(), cause, status: None, stderr: String::new() })
+    Arc::new(Ending {
+        server: "any".into(),
+        cause,
+        status: None,
+        stderr: String::new(),
+        stray: None,
+        target: TargetView::Command("any".into()),
+    })
 }

@@ -7,7 +7,7 @@ use super::{
     AcquireDecision, AcquireError, Caller, Caps, Cause, Fixture, Principal, Purpose, Sharing, caps,
     few, server,
 };
-use crate::keeper::cause::Fault;
+use crate::keeper::cause::{Fault, NotStarted};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -40,7 +40,8 @@ fn crowd(fixture: &mut Fixture, principal: &Principal, count: usize) -> Vec<Arc<
 
 #[test]
 fn a_failed_start_delays_its_own_principal_and_no_other() {
-    for cause in [refusal(), Cause::Exited, Cause::NotStarted("no such program".into())] {
+    let not_started = Cause::NotStarted(NotStarted::Failed("no such program".into()));
+    for cause in [refusal(), Cause::Exited, not_started] {
         let mut fixture = Fixture::new(caps(8), [("session", server(Sharing::Session))]);
         let (hostile, victim) = (fixture.session_by(&red()), fixture.session_by(&blue()));
         fixture.queue("session", &hostile);

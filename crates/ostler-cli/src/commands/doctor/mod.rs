@@ -1,5 +1,9 @@
-//! `ostler doctor`.
+//! `ostler doctor`: an audit of this machine, or a trial of one server.
 
+mod report;
+mod trial;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -16,13 +20,22 @@ Shows what ostler can do on this machine, and what other hosts left on it: MCP s
 
 Changes nothing: it runs only the programs whose version it shows, and ends none. It never judges processes of other users.
 
-Exit status: 0 if nothing was left behind, 4 if something was.
+With SERVER: starts this server once, as a gateway with this directory and environment would, does the handshake, lists its tools and stops it. Prints each step; at the first one that fails, the reason and what to do. Instances of a running gateway are not touched.
+
+Exit status: 0 if nothing was left behind, 4 if something was. With SERVER: 1 if a step failed, 3 if there is no such server, 130 if stopped by ^C.
 
 Examples:
   ostler doctor
+  ostler doctor github
   ostler doctor --json | jq '.finds[] | select(.kind == \"orphaned_server\")'
   ostler reap p4711-1xk2f --yes    end one find")]
 pub(crate) struct DoctorArguments {
+    /// Try this server instead: start it once, list its tools, stop it
+    #[arg(conflicts_with = "socket")]
+    server: Option<String>,
+    #[arg(help = "Read this configuration [env: OSTLER_CONFIG]")]
+    #[arg(long, value_name = "FILE", requires = "server")]
+    config: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -31,6 +44,13 @@ pub(crate) struct DoctorArguments {
 }
 
 pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
+    match &arguments.server {
+        Some(server) => trial::run(server, arguments.config.as_deref(), arguments.json),
+        None => audit(arguments),
+    }
+}
+
+fn audit(arguments: &DoctorArguments) -> ExitCode {
     let backends = match BlockingBackends::new() {
         Ok(backends) => backends,
         Err(error) => return AskError::Backends(error).report(),

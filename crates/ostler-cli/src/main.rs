@@ -32,6 +32,9 @@ fn main() -> ExitCode {
     ostler::guardian::run_if_asked();
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
     resolver::use_linked_services();
+    if std::env::args_os().len() == 1 && out::is_terminal() {
+        return commands::welcome::run();
+    }
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),

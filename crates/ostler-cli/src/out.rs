@@ -97,6 +97,11 @@ pub(crate) fn handed_over() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((stdout().as_fd().try_clone_to_owned()?, stderr().as_fd().try_clone_to_owned()?))
 }
 
+/// Whether stdout is a terminal.
+pub(crate) fn is_terminal() -> bool {
+    stdout().is_terminal()
+}
+
 /// Whether stderr is a terminal.
 pub(crate) fn is_watched() -> bool {
     stderr().is_terminal()

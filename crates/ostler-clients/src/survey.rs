@@ -1,5 +1,6 @@
 //! Which clients are here, and whether they use ostler.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::clients::{CLIENTS, Client, Machine, Scope};
@@ -97,7 +98,9 @@ fn of_client(machine: &Machine, client: &Client) -> Vec<SurveyedFile> {
         };
         Some(SurveyedFile { path, scope: file.scope, counts })
     };
-    client.files.iter().filter_map(file).collect()
+    // In the home directory, a file of the project is the user's own.
+    let mut seen = BTreeSet::new();
+    client.files.iter().filter(|file| seen.insert(machine.path(file))).filter_map(file).collect()
 }
 
 fn count(listed: &[crate::Listed]) -> Counts {
@@ -110,4 +113,24 @@ fn count(listed: &[crate::Listed]) -> Counts {
         }
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::Os;
+
+    #[test]
+    fn a_file_that_is_the_users_and_the_projects_counts_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().to_owned();
+        std::fs::create_dir(home.join(".cursor")).unwrap();
+        std::fs::write(home.join(".cursor/mcp.json"), r#"{"mcpServers":{"a":{"command":"a"}}}"#)
+            .unwrap();
+        let (project, variables) = (home.clone(), std::collections::BTreeMap::new());
+        let machine = Machine { home, project, os: Os::Linux, variables };
+        let surveys = survey(&machine);
+        let cursor = surveys.iter().find(|survey| survey.client.id == "cursor").unwrap();
+        assert_eq!(cursor.counts().direct, 1);
+    }
 }

@@ -152,24 +152,30 @@ impl Trial {
         let lease = self.start(&mut tell).await?;
         let seconds = began.elapsed().as_secs_f64();
         let upstream = self.upstreams.upstream(lease.instance());
-        let ended = |ending: Option<Arc<Ending>>| self.ended(Step::Tools, ending.as_deref());
-        let upstream = upstream.ok_or_else(|| ended(lease.ending()))?;
+        let upstream =
+            upstream.ok_or_else(|| self.ended(Step::Tools, lease.ending().as_deref()))?;
         tell(greeted(&upstream, seconds));
-        let list = match whole_list(&upstream, TOOLS).await {
-            Ok((list, _)) => list,
-            Err(ListError::NoItems(_)) if !upstream.can(&["tools"]) => NO_TOOLS,
-            Err(ListError::Call(CallError::Ended(ending))) => return Err(ended(Some(ending))),
-            // The keeper reports the end of the instance a moment later.
-            Err(ListError::Call(CallError::Closed)) => {
-                lease.left().await;
-                return Err(ended(lease.ending()));
-            }
-            Err(error) => return Err(self.failed(Step::Tools, &error.to_string())),
-        };
+        let list =
+            if upstream.can(&["tools"]) { self.list(&upstream, &lease).await? } else { NO_TOOLS };
         let all = items(&list, "tools").len();
         let tools = items(&self.tools.filter(TOOLS, list), "tools").len();
         tell(Success::Listed { tools, hidden: all - tools });
         Ok(())
+    }
+
+    /// The list of its tools.
+    async fn list(&self, upstream: &Upstream, lease: &Lease) -> Result<Bytes, TrialError> {
+        let step = Step::Tools;
+        match whole_list(upstream, TOOLS).await {
+            Ok((list, _)) => Ok(list),
+            Err(ListError::Call(CallError::Ended(ending))) => Err(self.ended(step, Some(&ending))),
+            // The keeper reports the end of the instance a moment later.
+            Err(ListError::Call(CallError::Closed)) => {
+                lease.left().await;
+                Err(self.ended(step, lease.ending().as_deref()))
+            }
+            Err(error) => Err(self.failed(step, &error.to_string())),
+        }
     }
 
     /// Stops the server and waits until nothing is left, or until it is known what is. `None` if nothing was started.

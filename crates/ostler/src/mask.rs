@@ -95,7 +95,9 @@ pub fn masked_line(line: &str) -> String {
 
 fn mask_in_prose(before: &str, word: &str) -> String {
     let is_scheme = |word: &str| SCHEMES.contains(&&*word.to_lowercase());
-    let announced = is_scheme(before) || (before.ends_with([':', '=']) && tells(before));
+    // Python's `KeyError: 'NAME'` names a key and holds no value.
+    let names = before.ends_with([':', '=']) && tells(before) && before != "KeyError:";
+    let announced = is_scheme(before) || names;
     if announced && !word.is_empty() && !is_reference(word) && !is_scheme(word) {
         return MASK.to_owned();
     }
@@ -286,6 +288,7 @@ mod tests {
             ("bad password: s3cret", "bad password: …"),
             (r#"{"a":1,"apiKey":"s3cret","b":2}"#, r#"{"a":1,"apiKey":…,"b":2}"#),
             ("token=s3cret", "token=…"),
+            ("KeyError: 'MY_API_KEY'", ""),
             ("postgres://me:s3cret@db/x is down", "postgres://…@db/x is down"),
             ("ghp_0123456789abcdefghijABCDEFGHIJ is expired", "… is expired"),
         ] {

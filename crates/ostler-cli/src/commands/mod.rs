@@ -32,4 +32,5 @@ pub(crate) mod tools;
 pub(crate) mod top;
 pub(crate) mod unlink;
 pub(crate) mod warm;
+pub(crate) mod welcome;
 pub(crate) mod why;

@@ -81,6 +81,9 @@ pub(crate) enum News<'a> {
     Silence,
 }
 
+/// Receiver of news.
+pub(crate) type Hear<'h> = dyn FnMut(News<'_>) + 'h;
+
 /// Parameters of `notifications/progress`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Progress {
@@ -136,6 +139,7 @@ impl Client {
         agent: Option<Agent>,
         name: &str,
         patience: Patience,
+        hear: &mut Hear<'_>,
     ) -> Result<Self, ClientError> {
         let gateway = GatewayConnection::to(socket)?;
         let hello = client_hello(&gateway, Some(server.to_owned()), agent)?;
@@ -151,14 +155,14 @@ impl Client {
         let (input, output) = (File::from(OwnedFd::from(input)), Lines::new(output.into()));
         let mut client =
             Self { input, output, last: 0, gateway, patience, capabilities: Value::Null };
-        client.shake_hands(name)?;
+        client.shake_hands(name, hear)?;
         Ok(client)
     }
 
-    fn shake_hands(&mut self, name: &str) -> Result<(), ClientError> {
+    fn shake_hands(&mut self, name: &str, hear: &mut Hear<'_>) -> Result<(), ClientError> {
         let info = json!({ "name": name, "version": env!("CARGO_PKG_VERSION") });
         let hello = json!({ "protocolVersion": VERSION, "capabilities": {}, "clientInfo": info });
-        let welcome = self.call("initialize", &hello, &mut |_| {})?;
+        let welcome = self.call("initialize", &hello, hear)?;
         let mut welcome: Value = serde_json::from_str(welcome.get())?;
         self.capabilities = welcome["capabilities"].take();
         self.notify("notifications/initialized", json!({}))
@@ -175,7 +179,7 @@ impl Client {
         &mut self,
         method: &str,
         params: &impl Serialize,
-        hear: &mut dyn FnMut(News<'_>),
+        hear: &mut Hear<'_>,
     ) -> Result<Box<RawValue>, ClientError> {
         self.last += 1;
         let id = self.last;
@@ -203,10 +207,14 @@ impl Client {
     }
 
     /// All items of a list, over at most [`MOST_PAGES`] pages.
-    pub(crate) fn list(&mut self, kind: &str) -> Result<Vec<Box<RawValue>>, ClientError> {
+    pub(crate) fn list(
+        &mut self,
+        kind: &str,
+        hear: &mut Hear<'_>,
+    ) -> Result<Vec<Box<RawValue>>, ClientError> {
         let (mut items, mut params) = (Vec::new(), json!({}));
         for _ in 0..MOST_PAGES {
-            let page = self.call(&format!("{kind}/list"), &params, &mut |_| {})?;
+            let page = self.call(&format!("{kind}/list"), &params, hear)?;
             let mut page: BTreeMap<String, &RawValue> = serde_json::from_str(page.get())?;
             if let Some(of_page) = page.remove(kind) {
                 items.extend(serde_json::from_str::<Vec<Box<RawValue>>>(of_page.get())?);

@@ -1,4 +1,4 @@
-//! Broken servers, and what a caller and `ostler doctor SERVER` say about each, compared with `broken_servers/*.txt`.
+//! Broken servers, and what a caller, `ostler doctor SERVER` and `ostler logs SERVER` say about each, compared with `broken_servers/*.txt`.
 //!
 //! `OSTLER_WRITE_BROKEN=1` writes the files instead. Read the diff before you commit it.
 
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+use ostler::visible::Visible;
 use ostler_testkit::{Certificate, FakeHttp, Heard, Launched, Part, Reply, Stage, standard};
 use serde_json::{Value, json};
 
@@ -22,6 +23,14 @@ const ANSWERING: &str = r#"read -r line
 id=$(printf '%s' "$line" | sed 's/.*"id":\([^,}]*\).*/\1/')
 printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"
 eval "$2""#;
+
+/// Answers every request with an error.
+const REFUSING: &str = r#"while read -r line; do
+  case "$line" in *'"id"'*)
+    id=$(printf '%s' "$line" | sed 's/.*"id":\([^,}]*\).*/\1/')
+    printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":"the licence has expired"}}\n' "$id";;
+  esac
+done"#;
 
 fn shell(script: &str) -> Value {
     json!({ "command": "sh", "args": ["-c", script] })
@@ -41,7 +50,7 @@ fn answers(member: &str, then: &str) -> Value {
 
 /// An entry with a limited time to start.
 fn briefly(mut entry: Value) -> Value {
-    entry["startTimeout"] = json!("700ms");
+    entry["startTimeout"] = json!("1500ms");
     entry["grace"] = json!("300ms");
     entry
 }
@@ -89,6 +98,14 @@ fn exiting() -> Vec<Broken> {
             ),
         ),
         ("missing_variable", exits(1, &["Error: GITHUB_PERSONAL_ACCESS_TOKEN is not set"])),
+        ("missing_python_variable", exits(1, &["KeyError: 'MY_API_KEY'"])),
+        (
+            "no_such_python_package",
+            exits(
+                1,
+                &["error: No solution found", "  cause: x was not found in the package registry"],
+            ),
+        ),
         ("missing_python_module", exits(1, &["ModuleNotFoundError: No module named 'mcp'"])),
         ("no_such_package", exits(1, &["npm error code E404", "npm error 404 Not Found"])),
         (
@@ -128,7 +145,11 @@ fn confused(stub: &Value) -> Vec<Broken> {
                 "exec sleep 1000",
             ),
         ),
-        ("dies_after_the_handshake", answers(result, "read -r _; echo 'no luck' >&2; exit 3")),
+        ("error_to_list", answers(result, REFUSING)),
+        (
+            "dies_after_the_handshake",
+            answers(result, "read -r _; read -r _; echo 'no luck' >&2; exit 3"),
+        ),
     ]
 }
 
@@ -178,6 +199,9 @@ fn caller(test_gateway: &TestGateway, server: &str) -> String {
     if error.is_null() {
         return "no error\n".into();
     }
+    if error["data"].is_null() {
+        return format!("{error}, which is the server's own\n");
+    }
     let details = serde_json::to_string_pretty(&error["data"]["gateway"]).unwrap();
     format!("{}\n\n{details}\n", error["message"].as_str().unwrap())
 }
@@ -188,6 +212,21 @@ fn doctor(test_gateway: &TestGateway, server: &str) -> String {
     let output = plainly(&mut command).output().unwrap();
     let code = output.status.code().unwrap();
     format!("{}exit status {code}\n", String::from_utf8_lossy(&output.stdout))
+}
+
+/// The lines of its log, each once: the gateway may have started it more than once.
+fn logs(test_gateway: &TestGateway, server: &str) -> String {
+    let output = test_gateway.try_ostler(&["logs", server, "--json"]);
+    let mut lines: Vec<String> = Vec::new();
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        let (source, text) = (entry["source"].as_str().unwrap(), entry["text"].as_str().unwrap());
+        let line = format!("{source}: {}\n", Visible(text));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.concat() + &String::from_utf8(output.stderr).unwrap()
 }
 
 /// Replaces what differs from run to run: the test's directory, pids, times and ports.
@@ -201,7 +240,10 @@ fn settled(text: &str, test_gateway: &TestGateway) -> String {
         .min()
     {
         let start = at + before.len();
-        let number = rest[start..].find(|c: char| !c.is_ascii_digit() && c != '.');
+        // The unit depends on the number.
+        let is_time = before.starts_with("ready");
+        let is_of_number = |c: char| c.is_ascii_digit() || c == '.' || (is_time && c != '\n');
+        let number = rest[start..].find(|c: char| !is_of_number(c));
         let end = number.map_or(rest.len(), |length| start + length);
         let _ = write!(settled, "{}N", &rest[..start]);
         rest = &rest[end..];
@@ -212,9 +254,15 @@ fn settled(text: &str, test_gateway: &TestGateway) -> String {
 fn compare(test_gateway: &TestGateway, servers: &[Broken]) {
     test_gateway.configure(servers);
     let mut differing = Vec::new();
-    for (name, entry) in servers {
+    let said = |(name, entry): &Broken| {
         let (caller, doctor) = (caller(test_gateway, name), doctor(test_gateway, name));
-        let text = format!("{entry}\n\n== a caller\n{caller}\n== ostler doctor {name}\n{doctor}");
+        format!("{entry}\n\n== a caller\n{caller}\n== ostler doctor {name}\n{doctor}")
+    };
+    let said: Vec<String> = servers.iter().map(said).collect();
+    // A gateway that has ended has written all of its logs.
+    test_gateway.down();
+    for ((name, _), said) in servers.iter().zip(said) {
+        let text = format!("{said}\n== ostler logs {name}\n{}", logs(test_gateway, name));
         let text = settled(&text, test_gateway);
         let (_, said) = text.split_once("== a caller").unwrap();
         assert!(!said.contains("s3cret"), "{name} shows a secret: {said}");
@@ -227,7 +275,6 @@ fn compare(test_gateway: &TestGateway, servers: &[Broken]) {
         }
     }
     assert!(differing.is_empty(), "{}", differing.join("\n"));
-    test_gateway.down();
 }
 
 /// All servers, for a stage.

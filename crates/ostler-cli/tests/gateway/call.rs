@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Output;
+use std::process::{Child, Output};
 
 use ostler_testkit::{Launched, Stage, Terminal, wait_until};
 use rustix::process::Signal;
@@ -211,6 +211,22 @@ fn a_timeout_cancels_the_call() {
     test_gateway.down_with(&mut gateway);
 }
 
+/// A call with a terminal as its stdin, stdout and stderr.
+fn call_on_terminal(test_gateway: &TestGateway, words: &[&str]) -> (Child, Terminal) {
+    let mut command = test_gateway.command("setsid");
+    command.args(["--ctty", "--wait", &test_gateway.program(), "call"]).args(words);
+    let terminal = Terminal::attach(&mut command);
+    terminal.resize(80, 24);
+    (command.spawn().unwrap(), terminal)
+}
+
+fn expect(terminal: &mut Terminal, text: &str) {
+    wait_until(text, PATIENCE, || {
+        terminal.read();
+        terminal.text().contains(text)
+    });
+}
+
 #[test]
 fn progress_is_shown_on_a_terminal_and_removed() {
     let (test_gateway, mut gateway) = test_gateway();
@@ -221,21 +237,26 @@ fn progress_is_shown_on_a_terminal_and_removed() {
     ];
     let result = json!({ "content": [{ "type": "text", "text": "unpacked" }] });
     let arguments = json!({ "progress": progress, "until": file, "result": result }).to_string();
-    let mut command = test_gateway.command("setsid");
-    command.args(["--ctty", "--wait", &test_gateway.program(), "call", "stub", "echo", &arguments]);
-    let mut terminal = Terminal::attach(&mut command);
-    terminal.resize(80, 24);
-    let mut caller = command.spawn().unwrap();
-    drop(command);
-    let mut shows = |text: &str| {
-        wait_until(text, PATIENCE, || {
-            terminal.read();
-            terminal.text().contains(text)
-        });
-    };
+    let (mut caller, mut terminal) = call_on_terminal(&test_gateway, &["stub", "echo", &arguments]);
+    let mut shows = |text: &str| expect(&mut terminal, text);
     shows("\r\u{1b}[Kstub echo: 1/4 un\\u{1b}[2Jpacking");
     fs::write(&file, "").unwrap();
     shows("\r\u{1b}[Kunpacked\r\n");
     assert!(caller.wait().unwrap().success());
+    test_gateway.down_with(&mut gateway);
+}
+
+#[test]
+fn a_slow_start_is_shown_on_a_terminal() {
+    let test_gateway = TestGateway::new(Stage::leaf());
+    let slow = test_gateway.stub("slow", &["--answer", "slow", "--slow-ms", "3000"], &json!({}));
+    test_gateway.configure(&[("slow", slow)]);
+    let mut gateway = test_gateway.serve(&[]);
+    let words = ["slow", "echo", r#"result={"content":[]}"#];
+    let (mut caller, mut terminal) = call_on_terminal(&test_gateway, &words);
+    expect(&mut terminal, "slow echo: waiting, 1s");
+    assert!(caller.wait().unwrap().success());
+    terminal.read();
+    assert!(terminal.text().ends_with("\r\u{1b}[K"), "{:?}", terminal.text());
     test_gateway.down_with(&mut gateway);
 }

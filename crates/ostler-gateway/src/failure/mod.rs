@@ -16,8 +16,10 @@ use self::advice::{Facts, advice};
 use crate::config::masked_line;
 use crate::variant;
 
-/// Number of stderr lines that are kept.
+/// Number of stderr lines that are shown.
 const LINES: usize = 10;
+/// Number of stderr lines that are searched for advice: a stack trace may hide the message above it.
+const SEARCHED_LINES: usize = 40;
 /// Longest kept line of output, in characters.
 const LONGEST_LINE: usize = 300;
 /// Longest kept cause or command, in characters.
@@ -49,14 +51,14 @@ pub struct Failure {
 
 impl Failure {
     /// Returns `None` for an instance that ended for another reason than a failure.
-    pub fn of(ending: &Ending) -> Option<Self> {
+    pub(crate) fn of(ending: &Ending) -> Option<Self> {
         ending.cause.is_failure().then(|| Self::from(ending))
     }
 
     /// Failure of a server that has not ended.
     pub(crate) fn without_end(server: &Server, cause: &str) -> Self {
         let (command, url) = command_or_url(&server.target_view());
-        Self { cause: bounded(cause), command, url, ..Self::default() }
+        Self { cause: bounded(&masked_line(cause)), command, url, ..Self::default() }
     }
 
     /// The cause with the exit status.
@@ -119,12 +121,13 @@ impl Failure {
 impl From<&Ending> for Failure {
     fn from(ending: &Ending) -> Self {
         let (cause, status) = (&ending.cause, ending.status);
-        let stderr = last_lines(&ending.stderr);
+        let searched = last_lines(&ending.stderr, SEARCHED_LINES);
         let stdout = ending.stray.as_deref().map(line);
         let (command, url) = command_or_url(&ending.target);
         let server = variant::name(&ending.server);
-        let facts = Facts { server, cause, status, stdout: stdout.as_deref(), stderr: &stderr };
+        let facts = Facts { server, cause, status, stdout: stdout.as_deref(), stderr: &searched };
         let advice = advice(&facts);
+        let stderr = shown(searched);
         let (cause, status) = (text(cause), status.map(|status| status.to_string()));
         Self { cause, status, command, url, advice, stdout, stderr }
     }
@@ -173,13 +176,25 @@ fn line(line: &str) -> String {
     masked_line(line).chars().take(LONGEST_LINE).collect()
 }
 
-fn last_lines(stderr: &str) -> Vec<String> {
+/// The last lines to show. Of more lines than that, those of a JavaScript stack trace are left out.
+fn shown(mut lines: Vec<String>) -> Vec<String> {
+    if lines.len() > LINES {
+        let is_frame = |line: &str| {
+            line.starts_with(char::is_whitespace) && line.trim_start().starts_with("at ")
+        };
+        lines.retain(|line| !is_frame(line));
+    }
+    lines.split_off(lines.len().saturating_sub(LINES))
+}
+
+/// The last lines that are not blank, at most `count`.
+fn last_lines(stderr: &str, count: usize) -> Vec<String> {
     // A truncated text may begin inside a secret, which could not be recognised, so its first word is dropped.
     let is_cut = stderr.len() >= ServerLimits::default().stderr;
     let whole = stderr.split_once(char::is_whitespace).filter(|_| is_cut);
     let lines = whole.map_or(stderr, |(_, whole)| whole).lines();
     let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].iter().map(|text| line(text)).collect()
+    lines[lines.len().saturating_sub(count)..].iter().map(|text| line(text)).collect()
 }
 
 #[cfg(test)]
@@ -204,14 +219,24 @@ mod tests {
     fn only_the_last_lines_are_kept_and_no_part_of_a_secret() {
         let many: Vec<String> = (0..100).map(|number| format!("line {number}\n")).collect();
         let many = many.join("\n");
-        assert_eq!(last_lines(&many).len(), LINES);
-        assert_eq!(last_lines(&many).last().map(String::as_str), Some("line 99"));
+        let shown_of = |stderr: &str| shown(last_lines(stderr, SEARCHED_LINES));
+        assert_eq!(shown_of(&many).len(), LINES);
+        assert_eq!(shown_of(&many).last().map(String::as_str), Some("line 99"));
         let long = "x".repeat(10 * LONGEST_LINE);
-        assert_eq!(last_lines(&long), ["x".repeat(LONGEST_LINE)]);
+        assert_eq!(shown_of(&long), ["x".repeat(LONGEST_LINE)]);
         let cut = format!("3cret {}\ntoken=s3cret", "x ".repeat(ServerLimits::default().stderr));
-        let lines = last_lines(&cut);
+        let lines = shown_of(&cut);
         assert!(lines.iter().all(|line| !line.contains("3cret")), "{lines:?}");
         assert_eq!(lines.last().map(String::as_str), Some("token=…"));
+    }
+
+    #[test]
+    fn a_message_above_a_long_stack_trace_is_found_and_shown() {
+        let trace = "    at x (node:internal/y:1:2)\n".repeat(30);
+        let stderr = format!("Error: A_KEY is missing\n{trace}Node.js v20.0.0\n");
+        let failure = Failure::from(&ending(Cause::Exited, &stderr));
+        assert_eq!(failure.stderr, ["Error: A_KEY is missing", "Node.js v20.0.0"]);
+        assert_eq!(failure.advice.as_deref(), Some("set A_KEY in its `env`"));
     }
 
     #[test]

@@ -3,14 +3,17 @@
 use super::advice::missing_program;
 
 /// Texts of output, in lower case, with the advice for each. The first match counts.
-const OUTPUT: [(&str, &str); 29] = [
+const OUTPUT: &[(&str, &str)] = &[
     ("npm error code e404", NO_PACKAGE),
     ("npm err! code e404", NO_PACKAGE),
     ("ebadengine", NODE_VERSION),
     ("err_require_esm", NODE_VERSION),
-    ("no such built-in module: node:", NODE_VERSION),
+    ("err_unknown_builtin_module", NODE_VERSION),
+    ("fetch is not defined", NODE_VERSION),
     ("requires node", NODE_VERSION),
     ("unexpected token '?", NODE_VERSION),
+    ("was not found in the package registry", NO_PYTHON_PACKAGE),
+    ("no interpreter found for python", "install the Python version that the package requires"),
     ("no module named", "install the missing Python module, or start the server with `uvx`"),
     ("cannot find module", "install the missing Node module, or correct the path in its `args`"),
     ("eaddrinuse", PORT),
@@ -18,7 +21,9 @@ const OUTPUT: [(&str, &str); 29] = [
     ("port is already allocated", PORT),
     ("cannot connect to the docker daemon", "start the container engine"),
     ("is the docker daemon running", "start the container engine"),
+    ("error during connect", "start the container engine"),
     ("pull access denied", IMAGE),
+    ("initializing source docker://", IMAGE),
     ("requested access to the resource is denied", IMAGE),
     ("manifest unknown", IMAGE),
     ("repository does not exist", IMAGE),
@@ -37,6 +42,8 @@ const OUTPUT: [(&str, &str); 29] = [
 
 const NO_PACKAGE: &str =
     "check the package name in its `args`: the npm registry has no such package";
+const NO_PYTHON_PACKAGE: &str =
+    "check the package name in its `args`: the Python package index has no such package";
 const NODE_VERSION: &str = "install the Node version that the package requires";
 const PORT: &str = "end the program that uses the port, or configure another port";
 const IMAGE: &str = "check the name and the tag of the image, or log in to its registry";
@@ -60,7 +67,7 @@ pub(super) fn from_output<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -
     lines.rev().find_map(|line| {
         missing_variable(line)
             .or_else(|| not_found(line).map(missing_program))
-            .or_else(|| first(&OUTPUT, &line.to_lowercase()))
+            .or_else(|| first(OUTPUT, &line.to_lowercase()))
     })
 }
 
@@ -148,6 +155,9 @@ mod tests {
             ("SyntaxError: Unexpected token '??='\n    at x\nNode.js v14.0.0", "Node version"),
             ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "SSL_CERT_FILE"),
             ("request failed: 401 Unauthorized", "credentials"),
+            ("  code: 'ERR_UNKNOWN_BUILTIN_MODULE'\n}\n\nNode.js v20.20.2", "Node version"),
+            ("  cause: Because x was not found in the package registry", "Python package index"),
+            ("docker: error during connect: Head \"http://x/_ping\"", "container engine"),
             ("A_KEY is missing\nsh: 1: node: not found", "install Node"),
         ] {
             assert!(advice(text).contains(part), "{text}: {}", advice(text));

@@ -9,6 +9,9 @@ use ostler::json::{self, Likeness};
 use ostler::{Frame, Kind};
 use serde_json::{Value, json};
 
+/// Longest error message of a server that is quoted, in characters.
+const LONGEST_MESSAGE: usize = 200;
+
 /// Error codes of JSON-RPC and MCP.
 pub(crate) mod code {
     pub(crate) const INVALID_REQUEST: i32 = -32600;
@@ -140,6 +143,18 @@ pub(crate) fn error_with(id: &[u8], code: i32, message: &str, details: Option<Va
     line.put_slice(error.to_string().as_bytes());
     line.put_slice(b"}\n");
     line.freeze()
+}
+
+/// Text of an error response: its code and the start of its message.
+pub(crate) fn error_text(answer: &Frame) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Error {
+        code: i64,
+        message: String,
+    }
+    let error = answer.is_error().then(|| serde_json::from_slice(answer.body()).ok());
+    let Error { code, message } = error.flatten()?;
+    Some(format!("it answered with the error {code}: {message:.LONGEST_MESSAGE$}"))
 }
 
 /// Notification; `params` is JSON already.

@@ -17,7 +17,8 @@ const MOST_PAGES: usize = 1000;
 pub(crate) enum ListError {
     #[error(transparent)]
     Call(#[from] CallError),
-    /// An error response, or one without items.
+    #[error("{0}")]
+    Refused(String),
     #[error("its answer to {0} has no items")]
     NoItems(String),
     #[error("its list has more than {LARGEST} bytes")]
@@ -69,6 +70,9 @@ async fn page(
     // A cursor that makes the request invalid is no page.
     let request = Frame::parse(request).map_err(|_| no_items())?;
     let answer = upstream.talk().call(&request, LIST_LIMIT).await?;
+    if let Some(error) = message::error_text(&answer) {
+        return Err(ListError::Refused(error));
+    }
     let page = answer.bytes().slice(answer.body_edges());
     message::find(&page, 0..page.len(), &[field_of(method)]).ok_or_else(no_items)?;
     Ok(page)

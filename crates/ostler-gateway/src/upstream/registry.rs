@@ -222,19 +222,8 @@ impl Listener for Upstreams {
 
 /// Why the response to `initialize` is no handshake: the server's error, or the start of the response.
 fn refusal(answer: &Frame) -> String {
-    #[derive(serde::Deserialize)]
-    struct Refusal {
-        code: i64,
-        message: String,
-    }
-    match serde_json::from_slice(answer.body()) {
-        Ok(Refusal { code, message }) if answer.is_error() => {
-            format!("it answered with the error {code}: {}", shorten(message.as_bytes()))
-        }
-        _ => format!("its answer has no protocol version: {}", shorten(answer.body())),
-    }
-}
-
-fn shorten(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned()
+    let shorten =
+        |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+    let other = || format!("its answer has no protocol version: {}", shorten(answer.body()));
+    message::error_text(answer).unwrap_or_else(other)
 }

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler::{Ignored, duration};
-use ostler_gateway::Agent;
 use ostler_gateway::admin::{Offer, Offering, Reply, Request};
 use ostler_gateway::front::{DialError, GatewayConnection, GatewaySocket};
 use serde::Serialize;
@@ -28,7 +27,7 @@ use self::save::{SaveError, Saver};
 use self::watch::Watch;
 use crate::commands::connect::{ReachError, agent, reach};
 use crate::gateways::{AskError, Which, ask, no_such};
-use crate::mcp::{Client, ClientError, PROGRESS_TOKEN, Patience};
+use crate::mcp::{Client, ClientError, News, PROGRESS_TOKEN, Patience};
 use crate::offers::{OffersError, Tool, find_tool, of_gateway};
 use crate::out::{chain, say};
 use crate::requests::Requests;
@@ -137,9 +136,11 @@ fn call(arguments: &CallArguments) -> Result<ExitCode, CallError> {
     let given = Given::read(&arguments.arguments)?;
     let gateway = gateway_of(arguments)?;
     let offering = offering(&gateway, &arguments.server)?;
-    let mut client = open(gateway.socket(), arguments)?;
-    let called = tool(&mut client, offering, arguments)
-        .and_then(|tool| Ok((make(&mut client, &tool, &given, arguments)?, tool)));
+    let mut watch = Watch::new(&arguments.server, &arguments.tool);
+    let mut client = open(gateway.socket(), arguments, &mut watch)?;
+    let called = tool(&mut client, offering, arguments, &mut watch)
+        .and_then(|tool| Ok((make(&mut client, &tool, &given, &mut watch)?, tool)));
+    drop(watch);
     match called {
         Ok((result, _)) if arguments.json => Ok(print_json(&result)),
         Ok((result, tool)) => print(&result, &tool, &given, arguments),
@@ -183,15 +184,17 @@ fn unknown_server(socket: &GatewaySocket, server: &str) -> Result<CallError, Cal
     Ok(CallError::NotFound(no_such("server", server, &known, "ostler status")))
 }
 
-fn open(socket: &GatewaySocket, arguments: &CallArguments) -> Result<Client, CallError> {
+fn open(
+    socket: &GatewaySocket,
+    arguments: &CallArguments,
+    watch: &mut Watch,
+) -> Result<Client, CallError> {
     let deadline = arguments.timeout.map(|limit| Instant::now() + limit);
     let signals = Ignored::now().and_then(Requests::listen).map_err(CallError::Prepare)?;
-    let agent = match &arguments.agent {
-        Some(name) => Some(Agent::named(name.clone())),
-        None => agent::of_process().map_err(CallError::Prepare)?,
-    };
+    let agent = agent::named_or_own(arguments.agent.as_ref()).map_err(CallError::Prepare)?;
     let patience = Patience { deadline, signals: Some(signals) };
-    Client::open(socket, &arguments.server, agent, "ostler-call", patience)
+    let hear = &mut |news: News<'_>| watch.hear(&news);
+    Client::open(socket, &arguments.server, agent, "ostler-call", patience, hear)
         .map_err(|error| ended(error, arguments))
 }
 
@@ -200,10 +203,13 @@ fn tool(
     client: &mut Client,
     offering: Offering,
     CallArguments { server, tool, .. }: &CallArguments,
+    watch: &mut Watch,
 ) -> Result<Tool, CallError> {
+    let hear = &mut |news: News<'_>| watch.hear(&news);
     let listed = match offering {
         Offering::Listed(listed) => listed.tools,
-        _ => client.list("tools").map_err(CallError::Client)?,
+        _ if client.has("tools") => client.list("tools", hear).map_err(CallError::Client)?,
+        _ => Vec::new(),
     };
     let found = find_tool(&listed, server, tool).map_err(CallError::NotFound)?;
     Ok(found.1)
@@ -214,12 +220,11 @@ fn make(
     client: &mut Client,
     tool: &Tool,
     given: &Given,
-    CallArguments { server, .. }: &CallArguments,
+    watch: &mut Watch,
 ) -> Result<Box<RawValue>, CallError> {
     let arguments = given.to_json(tool).map_err(|error| CallError::Client(error.into()))?;
     let meta = json!({ "progressToken": PROGRESS_TOKEN });
     let params = Params { name: &tool.name, arguments: &arguments, meta };
-    let mut watch = Watch::new(server, &tool.name);
     let result = client.call("tools/call", &params, &mut |news| watch.hear(&news));
     result.map_err(|error| match error {
         ClientError::Refused(reason) => CallError::Refused { reason, doubts: given.doubts(tool) },

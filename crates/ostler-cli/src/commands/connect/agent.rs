@@ -17,9 +17,12 @@ const PROJECTS: [&str; 3] =
 /// Set by clients that start their servers in the project directory.
 const STARTED_IN_PROJECT: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "CLAUDECODE"];
 
-/// The agent of this process.
-pub(crate) fn of_process() -> io::Result<Option<Agent>> {
-    Ok(of(&Environment::of_process(), &std::env::current_dir()?))
+/// The agent that the user named, or else the one of this process.
+pub(crate) fn named_or_own(name: Option<&String>) -> io::Result<Option<Agent>> {
+    match name {
+        Some(name) => Ok(Some(Agent::named(name.clone()))),
+        None => Ok(of(&Environment::of_process(), &std::env::current_dir()?)),
+    }
 }
 
 /// The agent of a client with this environment and directory.

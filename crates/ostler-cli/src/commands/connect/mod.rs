@@ -16,7 +16,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler::Ignored;
-use ostler_gateway::Agent;
 use ostler_gateway::config::{Asker, NotFound};
 use ostler_gateway::front::{
     Admission, ClientHello, GatewayConnection, Hello, LineError, SocketError, is_usable,
@@ -120,11 +119,7 @@ fn connect(arguments: &ConnectArguments) -> Result<End, ConnectError> {
 }
 
 fn hello(arguments: &ConnectArguments, gateway: &GatewayConnection) -> io::Result<ClientHello> {
-    let named = arguments.agent.clone().map(Agent::named);
-    let agent = match named {
-        Some(agent) => Some(agent),
-        None => agent::of_process()?,
-    };
+    let agent = agent::named_or_own(arguments.agent.as_ref())?;
     client_hello(gateway, arguments.server.clone(), agent)
 }
 

@@ -7,6 +7,7 @@ mod feed;
 mod instance;
 mod keys;
 mod screen;
+mod sort;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -1,25 +1,12 @@
 //! What `ostler top` shows, and how keys change it. Nothing here touches the terminal or the system.
 
-use std::cmp::Ordering;
-
 use super::feed::{Action, Snapshot, Update};
 use super::instance::{Home, Instance};
 use super::keys::Key;
+use super::sort::Sort;
 
 /// Longest filter, in characters.
 const LONGEST_FILTER: usize = 64;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Sort {
-    #[default]
-    Server,
-    State,
-    Sessions,
-    Calls,
-    Memory,
-    Cpu,
-    Age,
-}
 
 /// What fills the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -264,48 +251,6 @@ impl State {
                 self.message = Some("nothing was done".into());
                 Effect::None
             }
-        }
-    }
-}
-
-impl Sort {
-    const ALL: [Self; 7] = [
-        Self::Server,
-        Self::State,
-        Self::Sessions,
-        Self::Calls,
-        Self::Memory,
-        Self::Cpu,
-        Self::Age,
-    ];
-
-    fn next(self) -> Self {
-        let after = Self::ALL.iter().skip_while(|one| **one != self).nth(1);
-        after.copied().unwrap_or_default()
-    }
-
-    /// Texts in their order, numbers from the largest down.
-    fn compare(self, one: &Instance, other: &Instance) -> Ordering {
-        match self {
-            Self::Server => one.server.cmp(&other.server),
-            Self::State => one.state.cmp(&other.state),
-            Self::Sessions => other.sessions.cmp(&one.sessions),
-            Self::Calls => other.calls.cmp(&one.calls),
-            Self::Memory => other.memory.cmp(&one.memory),
-            Self::Cpu => other.cpu.unwrap_or(-1.0).total_cmp(&one.cpu.unwrap_or(-1.0)),
-            Self::Age => other.age.cmp(&one.age),
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::State => "state",
-            Self::Sessions => "sessions",
-            Self::Calls => "calls",
-            Self::Memory => "memory",
-            Self::Cpu => "cpu",
-            Self::Age => "age",
         }
     }
 }

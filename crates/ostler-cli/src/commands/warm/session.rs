@@ -3,7 +3,7 @@
 use ostler_gateway::front::GatewaySocket;
 use serde::Serialize;
 
-use crate::mcp::{Client, ClientError, Patience};
+use crate::mcp::{Client, ClientError, News, Patience};
 use crate::offers::wait_until_kept;
 
 /// Number of items that a server lists.
@@ -16,9 +16,11 @@ pub(super) struct Offered {
 
 /// Lists a server. Only `startTimeout` limits how long its start takes.
 pub(super) fn list(socket: &GatewaySocket, server: &str) -> Result<Offered, ClientError> {
-    let mut client = Client::open(socket, server, None, "ostler-warm", Patience::default())?;
+    let ignore = &mut |_: News<'_>| {};
+    let patience = Patience::default();
+    let mut client = Client::open(socket, server, None, "ostler-warm", patience, ignore)?;
     let mut count = |kind: &str| {
-        if client.has(kind) { client.list(kind).map(|items| items.len()) } else { Ok(0) }
+        if client.has(kind) { client.list(kind, ignore).map(|items| items.len()) } else { Ok(0) }
     };
     let offered = Offered {
         tools: count("tools")?,

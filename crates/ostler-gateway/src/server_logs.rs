@@ -132,8 +132,10 @@ impl StderrSink for InstanceSink {
     }
 
     fn end(&mut self, ending: &Ending) {
-        if let Some(failure) = Failure::of(ending) {
-            let text = failure.summary();
+        let Some(failure) = Failure::of(ending) else { return };
+        // The log has its stderr already.
+        let failure = Failure { stderr: Vec::new(), ..failure };
+        for text in std::iter::once(failure.summary()).chain(failure.lines()) {
             self.record(|recorder, block| recorder.note(SystemTime::now(), &text, block));
         }
     }

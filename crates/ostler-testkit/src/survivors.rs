@@ -31,7 +31,7 @@ pub struct Survivors {
     pub zombies: Vec<Process>,
     /// The cgroups below the test's, in every hierarchy where it has one.
     pub cgroups: Vec<PathBuf>,
-    /// The files in the state and runtime directories.
+    /// The files in the state and runtime directories, except for logs, which outlive their servers.
     pub files: Vec<PathBuf>,
     /// The kernel counts a living process in the test's cgroup, also when its pid changed while the list was read.
     pub is_populated: bool,
@@ -40,6 +40,7 @@ pub struct Survivors {
 impl Survivors {
     pub(crate) fn find(sandbox: &Sandbox) -> Self {
         let mut files = files_below(&sandbox.state());
+        files.retain(|file| !file.starts_with(sandbox.state().join("ostler/logs")));
         files.extend(files_below(&sandbox.runtime()));
         Self {
             processes: processes(sandbox),

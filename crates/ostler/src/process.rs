@@ -64,7 +64,7 @@ impl Post {
         // First, because the guardian's start takes the longest and runs in parallel with the rest.
         let guardian = Fence::spawn(instance, &spec.name, terms)?;
         let mut post = Self {
-            intent: Intent::new(instance, spec, PROCESS),
+            intent: Intent { log: terms.log.clone(), ..Intent::new(instance, spec, PROCESS) },
             controls: Vec::new(),
             terms: terms.clone(),
             found: Found::default(),
@@ -132,6 +132,7 @@ impl Post {
             hidden: hidden(containment.minimum(), Some(&order.book)),
             book: Some(order.book),
             engine,
+            log: self.intent.log.clone(),
         };
         guardian.remark(self.found.unfollowed.take());
         let told = guardian.tell(launch, &self.intent, order.stdio);

@@ -24,6 +24,9 @@ pub struct Terms {
     pub resources: Resources,
     /// The container engine whose containers belong to it.
     pub engine: Engine,
+    /// Path of a [log](crate::logs) that its guardian writes its stderr to. The stderr that it was started with is not used
+    /// then.
+    pub log: Option<PathBuf>,
 }
 
 /// Which of the host's descriptors without close-on-exec the server inherits.

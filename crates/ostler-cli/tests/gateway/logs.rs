@@ -77,6 +77,7 @@ fn the_stderr_of_a_server_that_fails_to_start_is_in_its_log() {
             "0000-00-00 00:00:00.000 | using token=…",
             "0000-00-00 00:00:00.000 | bye",
             "0000-00-00 00:00:00.000 * it has exited (exit status: 7)",
+            r"0000-00-00 00:00:00.000 * command: sh -c 'printf '\''cannot open \033[31mthe database\nusing token=…'",
         ]
     );
     let lines = test_gateway.ostler(&["logs", "a", "--json"]);
@@ -94,7 +95,12 @@ fn the_stderr_of_a_server_that_fails_to_start_is_in_its_log() {
     });
     assert_eq!(first, expected);
     let why = test_gateway.ostler(&["logs", "b"]);
-    assert!(why.ends_with("* it could not be started: /no/such: command not found\n"), "{why}");
+    let why: Vec<String> = why.lines().map(|line| shape(line)[24..].to_owned()).collect();
+    assert_eq!(
+        why[..2],
+        ["* it could not be started: /no/such: command not found", "* command: /no/such"]
+    );
+    assert!(why[2].starts_with("* what to do: "), "{why:?}");
 
     let logs = directory(&test_gateway);
     assert_eq!(fs::metadata(&logs).unwrap().permissions().mode() & 0o777, 0o700);
@@ -242,7 +248,9 @@ fn the_stderr_of_a_wrapped_server_goes_to_its_client_and_logs_says_so() {
     server.initialize();
     let (code, text) = failure(&test_gateway.try_ostler(&["logs", "ostler-stub"]));
     assert_eq!(code, Some(3));
-    assert!(text.contains("it runs under `ostler run` (pid "), "{text}");
+    let pid = test_gateway.sandbox.pids()[0];
+    let why = format!("pid {pid} runs under `ostler run` without --log, so its stderr goes to ");
+    assert!(text.starts_with(&format!("ostler: ostler-stub: no log: {why}")), "{text}");
     assert!(text.contains(&format!("({})", std::process::id())), "{text}");
     server.close_stdin();
     server.wait_exit(PATIENCE);

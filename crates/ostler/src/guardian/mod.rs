@@ -25,9 +25,10 @@
 //! the guardian, but the guardian does not kill it with the server's tree. The guardian gives no proof before the
 //! porter has reported that neither engines nor podman hold anything of the instance.
 //!
-//! While it watches, the guardian is single-threaded, has no runtime and never prints: its own standard streams are
-//! /dev/null. Only the sweep at the very end uses a runtime, and only if a dead owner has left containers. The
-//! guardian stays outside the leaf, because `cgroup.kill` must not hit it.
+//! While it watches, the guardian is single-threaded, except for the log of `ostler run --log` (see `stderr_log`). It has
+//! no runtime and never prints: its own standard streams are /dev/null. Only the sweep at the very end uses a runtime,
+//! and only if a dead owner has left containers. The guardian stays outside the leaf, because `cgroup.kill` must not
+//! hit it.
 
 mod doors;
 mod fork;
@@ -38,6 +39,7 @@ mod launch;
 mod namespace;
 mod role;
 mod root;
+mod stderr_log;
 mod tree;
 mod watch;
 

@@ -19,6 +19,7 @@ use super::doors::{Doors, DoorsError};
 use super::init;
 use super::launch::{InheritedFds, ServerStart, Stdio};
 use super::root::Root;
+use super::stderr_log::StderrLog;
 use super::tree::ProcessTree;
 use super::watch::{GuardedServer, Guardian};
 use crate::cgroup::{Control, Leaf, Watch};
@@ -64,21 +65,17 @@ fn begin(
     let Some(orders) = await_start(conn, &owner).map_err(Refusal::guardian)? else {
         return Ok(None);
     };
-    let stdio = stdio_from(conn).ok_or_else(|| Refusal::guardian(Errno::BADF.into()))?;
-    let leaf = make_leaf(&orders)?;
-    let entrance = leaf.as_ref().map(|(leaf, _)| leaf);
-    let start = ServerStart { orders: &orders, leaf: entrance, stdio, inherited, ignored };
-    make_controls(&orders).inspect_err(|_| remove_cgroups(leaf.as_ref(), &orders.controls))?;
-    let doors =
-        make_doors(&orders).inspect_err(|_| remove_cgroups(leaf.as_ref(), &orders.controls))?;
-    let launched = match orders.minimum {
-        Level::Tree | Level::Leaf => start.launch().map(Root::Server),
-        Level::Strict => init::launch(start).map(Root::Init),
+    let mut stdio = stdio_from(conn).ok_or_else(|| Refusal::guardian(Errno::BADF.into()))?;
+    let log = begin_log(&orders, &mut stdio).map_err(Refusal::guardian)?;
+    let Launched { root, leaf, doors } = match launch(&orders, (stdio, inherited, ignored)) {
+        Ok(launched) => launched,
+        Err(refusal) => {
+            if let Some(log) = log {
+                log.refused(&refusal.to_string());
+            }
+            return Err(refusal);
+        }
     };
-    let root = launched.inspect_err(|_| {
-        remove_cgroups(leaf.as_ref(), &orders.controls);
-        doors.iter().for_each(Doors::remove_files);
-    })?;
     // Keeps no file system of the owner busy.
     let _ = chdir("/");
     let level = match (&root, &leaf) {
@@ -90,7 +87,44 @@ fn begin(
     // If the owner has died meanwhile, the watch notices its pidfd.
     let _ = conn.send(&started, root.init().as_slice());
     let tree = ProcessTree::new(root, leaf, orders.controls.clone());
-    Ok(Some(GuardedServer { owner, signals, tree, doors, orders }))
+    Ok(Some(GuardedServer { owner, signals, tree, doors, log, orders }))
+}
+
+/// A server that runs, and what was created for it.
+struct Launched {
+    root: Root,
+    leaf: Option<(Leaf, Watch)>,
+    doors: Option<Doors>,
+}
+
+/// Creates what the server needs and starts it. Removes everything again if that fails.
+fn launch(
+    orders: &Launch,
+    (stdio, inherited, ignored): (Stdio, InheritedFds, Ignored),
+) -> Result<Launched, Refusal> {
+    let leaf = make_leaf(orders)?;
+    let entrance = leaf.as_ref().map(|(leaf, _)| leaf);
+    let start = ServerStart { orders, leaf: entrance, stdio, inherited, ignored };
+    make_controls(orders).inspect_err(|_| remove_cgroups(leaf.as_ref(), &orders.controls))?;
+    let doors =
+        make_doors(orders).inspect_err(|_| remove_cgroups(leaf.as_ref(), &orders.controls))?;
+    let launched = match orders.minimum {
+        Level::Tree | Level::Leaf => start.launch().map(Root::Server),
+        Level::Strict => init::launch(start).map(Root::Init),
+    };
+    let root = launched.inspect_err(|_| {
+        remove_cgroups(leaf.as_ref(), &orders.controls);
+        doors.iter().for_each(Doors::remove_files);
+    })?;
+    Ok(Launched { root, leaf, doors })
+}
+
+/// Puts the write end of a pipe in place of the server's stderr, if its stderr goes to a log.
+fn begin_log(orders: &Launch, stdio: &mut Stdio) -> io::Result<Option<StderrLog>> {
+    let Some(path) = &orders.log else { return Ok(None) };
+    let (log, stderr) = StderrLog::begin(path.clone(), orders.id)?;
+    stdio.stderr = stderr;
+    Ok(Some(log))
 }
 
 /// Other threads could take our signals, and a fork would not copy them.

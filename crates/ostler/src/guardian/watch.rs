@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::doors::Doors;
+use super::stderr_log::StderrLog;
 use super::tree::ProcessTree;
 use crate::containers::EngineState;
 use crate::ladder::{Climb, Ladder, Step};
@@ -57,6 +58,8 @@ pub(super) struct GuardedServer {
     pub(super) tree: ProcessTree,
     /// `None`: the server may not use container engines.
     pub(super) doors: Option<Doors>,
+    /// `None`: the server has a stderr of its own, or nothing is left of it.
+    pub(super) log: Option<StderrLog>,
     pub(super) orders: Box<Launch>,
 }
 
@@ -162,6 +165,9 @@ impl Guardian {
         self.server.signals.clear();
         let Some(status) = self.server.tree.reap() else { return };
         self.report(&GuardianReport::Exited(status));
+        if let (Some(log), Phase::Watching) = (&mut self.server.log, &self.phase) {
+            log.exited(status);
+        }
         // Descendants that outlive the server are stopped too, with SIGTERM first: they have no stdin of ours to close.
         self.stop(self.server.orders.ladder, Step::Asking, now);
     }
@@ -284,6 +290,8 @@ impl Guardian {
             && self.server.doors.as_mut().is_none_or(Doors::close_if_clear)
         {
             let proof = proof.clone();
+            // The owner may look into the log as soon as it has the proof.
+            self.server.log.take().into_iter().for_each(StderrLog::finish);
             self.report(&GuardianReport::Empty(proof.clone()));
             self.phase = Phase::Proven(proof);
         }

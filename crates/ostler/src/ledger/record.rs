@@ -82,6 +82,9 @@ pub struct Intent {
     /// Container engines that it may reach.
     #[serde(default, skip_serializing_if = "Ways::is_none")]
     pub ways: Ways,
+    /// Path of the log that its stderr goes to, if its guardian keeps one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<PathBuf>,
     /// Time of the intent, in milliseconds since 1970.
     pub at: u64,
 }
@@ -99,6 +102,7 @@ impl Intent {
             leaf: None,
             cgroups: Vec::new(),
             ways: Ways::default(),
+            log: None,
             at: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
         }
     }

@@ -67,6 +67,7 @@ impl Scene {
                 leaf: None,
                 cgroups: Vec::new(),
                 ways: Ways::default(),
+                log: None,
                 at: 0,
             })
             .unwrap();
@@ -221,6 +222,7 @@ fn without_a_place_every_intent_is_refused() {
         leaf: None,
         cgroups: Vec::new(),
         ways: Ways::default(),
+        log: None,
         at: 0,
     };
     let refusal = ledger.intend(intent).unwrap_err().to_string();

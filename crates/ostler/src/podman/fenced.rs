@@ -82,6 +82,7 @@ fn run(order: FencedCommand<'_>, limit: Duration) -> Result<Option<ExitStatus>, 
         proof_limit: limits.proof,
         book: None,
         engine: None,
+        log: None,
         hidden: hidden(minimum, None),
     };
     fence.tell(launch, &intent, stdio)?;

@@ -47,6 +47,8 @@ pub(crate) struct Launch {
     pub(crate) book: Option<PathBuf>,
     /// `None`: the server may not use container engines.
     pub(crate) engine: Option<PorterConfig>,
+    /// Path of the log that the guardian writes the server's stderr to, in place of the descriptor it gets.
+    pub(crate) log: Option<PathBuf>,
     /// ostler's own directories, hidden from the server at `strict`.
     pub(crate) hidden: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Why a server has no log.
+//! Why a server, or one of its instances, has no log.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,6 +10,7 @@ use ostler::{Places, View};
 use ostler_gateway::config::{self, Reach};
 
 use crate::backends::BlockingBackends;
+use crate::commands::{run, serve};
 use crate::exit;
 use crate::gateways::{Which, followed_configuration, no_such};
 
@@ -23,8 +24,8 @@ enum Why {
     Silent,
     /// A remote server that has not failed.
     Remote,
-    /// `ostler run` started it for this client.
-    Wrapped { pid: String, client: Option<String> },
+    /// It runs, and its owner has its stderr.
+    Unlogged(Unlogged),
     /// No server has this name, but these.
     Unknown { known: Vec<String> },
 }
@@ -32,19 +33,21 @@ enum Why {
 impl Absence {
     /// Looks for the server in the ledgers, in running gateways and in the configuration.
     pub(super) fn of(server: &str) -> Self {
-        let places = Places::of_user();
-        let views = BlockingBackends::new().map_or_else(|_| Vec::new(), |it| it.snapshot(&places));
-        let configured = configured();
-        let wrapped = || views.iter().find(|view| view.name == server).map(Why::wrapped);
-        let why = match configured.get(server) {
+        let mut views = views();
+        if let Some(unlogged) = Unlogged::among(&views, server) {
+            return Self { server: server.to_owned(), why: Why::Unlogged(unlogged) };
+        }
+        // One that runs has a log as soon as it writes.
+        let mut servers = configured();
+        servers.extend(views.drain(..).map(|view| (view.name, false)));
+        let why = match servers.get(server) {
             Some(true) => Why::Remote,
             Some(false) => Why::Silent,
-            None => wrapped().unwrap_or_else(|| {
-                let logs = Logs::all(&places);
-                let mut known: Vec<String> = logs.iter().flat_map(Logs::servers).collect();
-                known.extend(configured.into_keys().chain(views.into_iter().map(|it| it.name)));
-                Why::Unknown { known }
-            }),
+            None => {
+                let logs = Logs::all(&Places::of_user());
+                let known = logs.iter().flat_map(Logs::servers).chain(servers.into_keys());
+                Why::Unknown { known: known.collect() }
+            }
         };
         Self { server: server.to_owned(), why }
     }
@@ -59,14 +62,40 @@ impl Absence {
     }
 }
 
-impl Why {
-    fn wrapped(view: &View) -> Self {
-        let client = view.owner.client.as_ref();
-        Self::Wrapped {
-            pid: view.handle.clone().unwrap_or_else(|| "-".into()),
-            client: client.map(|client| format!("{} ({})", client.name, client.process.pid)),
-        }
+/// A running instance whose stderr goes to its owner or to the client of `ostler run`, and to no log.
+pub(super) struct Unlogged {
+    pid: String,
+    owner: String,
+    client: Option<String>,
+}
+
+impl Unlogged {
+    /// The first such instance of the server, if there is one.
+    pub(super) fn of(server: &str) -> Option<Self> {
+        Self::among(&views(), server)
     }
+
+    fn among(views: &[View], server: &str) -> Option<Self> {
+        let is_unlogged = |view: &&View| {
+            view.name == server
+                && view.entry.intent.log.is_none()
+                && view.owner.program != serve::life::OWNER
+        };
+        views.iter().find(is_unlogged).map(|view| {
+            let client = view.owner.client.as_ref();
+            Self {
+                pid: view.handle.clone().unwrap_or_else(|| "-".into()),
+                owner: view.owner.program.clone(),
+                client: client.map(|client| format!("{} ({})", client.name, client.process.pid)),
+            }
+        })
+    }
+}
+
+/// Running instances, according to the ledgers.
+fn views() -> Vec<View> {
+    // The log needs no ledger.
+    BlockingBackends::new().map_or_else(|_| Vec::new(), |all| all.snapshot(&Places::of_user()))
 }
 
 /// Configured servers, and whether each is remote: of all running gateways, else of the next one.
@@ -101,15 +130,22 @@ impl fmt::Display for Absence {
                 f,
                 "{server}: no log yet: a remote server has no stderr, and no connection to it has failed"
             ),
-            Why::Wrapped { pid, client } => {
-                let client = client.as_deref().unwrap_or("its client");
-                write!(f, "{server}: no log: it runs under `ostler run` (pid {pid}), ")?;
-                write!(f, "so its stderr goes to {client}")
-            }
+            Why::Unlogged(unlogged) => write!(f, "{server}: no log: {unlogged}"),
             Why::Unknown { known } => {
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
                 f.write_str(&no_such("server", server, &known, "ostler status"))
             }
         }
+    }
+}
+
+impl fmt::Display for Unlogged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, owner, client } = self;
+        if owner != run::OWNER {
+            return write!(f, "pid {pid} runs under {owner}, which gets its stderr");
+        }
+        let client = client.as_deref().unwrap_or("the client");
+        write!(f, "pid {pid} runs under `{owner}` without --log, so its stderr goes to {client}")
     }
 }

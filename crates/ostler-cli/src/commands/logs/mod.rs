@@ -1,6 +1,6 @@
 //! `ostler logs`: prints what a server wrote to stderr.
 //!
-//! The lines come from the files that gateways write, so this needs no gateway. `filter` decides which of them are
+//! The lines come from the files that gateways and `ostler run --log` write, so this needs no gateway. `filter` decides which of them are
 //! wanted, `since` reads the option of that name, and `absent` explains why a server has no log.
 
 mod absent;
@@ -16,7 +16,7 @@ use ostler::logs::{Entry, LogReader, Logs, ReadError, Source};
 use ostler::{InstanceId, Places};
 use serde::Serialize;
 
-use self::absent::Absence;
+use self::absent::{Absence, Unlogged};
 use self::filter::{Filter, InstanceName};
 use self::since::Since;
 use crate::out::{Screen, chain, say};
@@ -27,11 +27,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Needs no gateway: it reads the files that gateways write. For each server the last 5 MiB are kept, also of instances that failed to start, with secrets masked. A server may write 256 KiB per second and instance; the log says how many lines beyond that were dropped.
+Needs no gateway: it reads the files that gateways and `ostler run --log` write. For each server the last 5 MiB are kept, also of instances that failed to start, with secrets masked. A server may write 256 KiB per second and instance; the log says how many lines beyond that were dropped.
 
-Each line has its time, its instance and a mark: | for stderr, * for ostler itself. Times are local; with --json they are UTC (RFC 3339). Instances of a gateway have numbers, as in `ostler events`.
+Each line has its time, its instance and a mark: | for stderr, * for ostler itself. Times are local; with --json they are UTC (RFC 3339). Instances of a gateway have numbers, as in `ostler events`, others the start of their id.
 
-The stderr of a server under `ostler run` goes to the client that started it, and to no log.
+Without --log, the stderr of a server under `ostler run` goes to the client that started it, and to no log.
 
 Exit status: 3 if there is no such server, or if its stderr goes to its client.
 
@@ -92,6 +92,8 @@ pub(crate) fn run(arguments: &LogsArguments) -> ExitCode {
         if !(arguments.follow && absence.may_end()) {
             return absence.code();
         }
+    } else if let Some(unlogged) = Unlogged::of(&arguments.server) {
+        say(format_args!("{}: {unlogged}", arguments.server));
     }
     let LogsArguments { since, instance, .. } = arguments;
     let filter = Filter { since: *since, instance: instance.clone() };

@@ -1,7 +1,7 @@
 //! `ostler run`: one server in a fence, in place of its own command.
 //!
 //! The client starts this process, which is the owner. The owner starts a guardian, and the guardian starts the server. The server
-//! inherits the client's descriptors, so no traffic passes through here. `watch` waits for the end of stdin, the death of the
+//! inherits the client's descriptors, so no traffic passes through here; with `--log` its stderr is a pipe to the guardian. `watch` waits for the end of stdin, the death of the
 //! client, signals, and events of the guardian; it turns each into an order to the guardian. `ending` exits as the server did. As
 //! process 1 of a container, `init` runs this command again as a child and reaps orphans.
 
@@ -19,6 +19,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use ostler::logs::Logs;
 use ostler::{
     Bytes, Containment, Cpus, Descriptors, Engine, GuardianProgram, Ignored, Limits, Owner, Places,
     Refusal, Resources, ServerSpec, ServerStdio, StartError, Terms, duration,
@@ -31,12 +32,17 @@ use crate::requests::Requests;
 use input::Input;
 use watch::{End, Wrapper};
 
+/// Name of this owner in ledgers.
+pub(crate) const OWNER: &str = "ostler run";
+
 const NOTES: &str = "\
 When the client closes stdin or dies, the server may exit by itself; SIGTERM follows after a third of the grace, SIGKILL after the grace. Signals to `ostler run` do the same, beginning with SIGTERM. Containers that the server created are removed.
 
 Levels: tree (a guardian process), leaf (also a cgroup), strict (also a PID namespace: nothing is left even if ostler is killed too). By default the best of tree and leaf.
 
 Engines: auto (both), docker, podman, off (for a server that manages your own containers). Below strict, containers that a server creates past its environment are not followed.
+
+Logs: with --log the server's stderr goes to a log instead of the client, to its last line even if `ostler run` is killed. `ostler logs NAME` shows it, with secrets masked.
 
 Exit status: that of the server. 127: command not found; 126: it cannot be executed.
 
@@ -45,6 +51,7 @@ Examples:
   ostler run --grace 3s -- docker run -i --rm ghcr.io/github/github-mcp-server
   ostler run --memory 512m --pids 100 -- uvx some-server
   ostler run --engine off -- npx -y manages-my-own-containers
+  ostler run --log --name search -- uvx some-server
 
 In a client's configuration, put it in front of the server's command:
   \"command\": \"ostler\", \"args\": [\"run\", \"--\", \"npx\", \"-y\", \"some-server\"]";
@@ -79,6 +86,9 @@ pub(crate) struct RunArguments {
     /// Start it in this directory [default: this one]
     #[arg(long, value_name = "DIRECTORY")]
     cwd: Option<PathBuf>,
+    /// Keep its stderr in a log; the client does not get it
+    #[arg(long)]
+    log: bool,
     /// Print what was started, and at which level
     #[arg(short, long, action = ArgAction::SetTrue)]
     verbose: bool,
@@ -100,6 +110,8 @@ fn count<T: FromStr>(text: &str) -> Result<T, &'static str> {
 enum RunError {
     #[error("cannot prepare the start")]
     Prepare(#[from] io::Error),
+    #[error("cannot keep a log")]
+    Log(#[source] io::Error),
     #[error(transparent)]
     Start(#[from] StartError),
 }
@@ -108,10 +120,10 @@ pub(crate) fn run(arguments: RunArguments) -> ExitCode {
     if init::is_needed() {
         return init::run();
     }
-    let verbose = arguments.verbose;
+    let (verbose, is_logged) = (arguments.verbose, arguments.log);
     let (spec, terms) = plan(arguments);
     let name = spec.name.clone();
-    match start(spec, &terms) {
+    match start(spec, terms, is_logged) {
         Ok(wrapper) => match wrapper.watch(verbose) {
             End::Status(status) => ending::like(status),
             End::Refused(refusal) => {
@@ -150,20 +162,24 @@ fn plan(arguments: RunArguments) -> (ServerSpec, Terms) {
             containers: arguments.containers,
         },
         engine: arguments.engine,
+        log: None,
     };
     (spec, terms)
 }
 
-fn start(spec: ServerSpec, terms: &Terms) -> Result<Wrapper, RunError> {
-    let name = spec.name.clone();
+fn start(spec: ServerSpec, mut terms: Terms, is_logged: bool) -> Result<Wrapper, RunError> {
+    let (name, places) = (spec.name.clone(), Places::of_user());
+    if is_logged {
+        terms.log = Some(Logs::create(&places).map_err(RunError::Log)?.path(&name));
+    }
     let ignored = Ignored::now()?;
     let requests = Requests::listen(ignored)?;
     let parents = Parents::watch(ignored)?;
     let input = Input::watch()?;
     let (stdout, stderr) = handed_over()?;
     let stdio = ServerStdio { stdin: input.for_server()?, stdout, stderr };
-    let owner = Owner::new(Places::of_user(), "ostler run")?;
-    let instance = owner.start(spec, stdio, terms)?;
+    let owner = Owner::new(places, OWNER)?;
+    let instance = owner.start(spec, stdio, &terms)?;
     input::let_go_of_stdout()?;
     Ok(Wrapper::new(name, instance, input, parents, requests, terms.limits.grace))
 }

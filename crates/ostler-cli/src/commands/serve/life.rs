@@ -30,6 +30,8 @@ use crate::out::{print_line, say};
 use crate::requests::Requests;
 use crate::{render, sweep};
 
+/// Name of this owner in ledgers.
+pub(crate) const OWNER: &str = "ostler serve";
 /// Number of idle checks per idle timeout.
 const LOOKS: u32 = 10;
 /// Bound on servers whose last failure is remembered, to shorten repeats.
@@ -47,7 +49,7 @@ pub(super) struct Plan {
 
 /// Serves until a signal, a request or the idle timeout. Returns the number of instances that are left.
 pub(super) async fn live(plan: Plan, bound: BoundSocket, requests: Requests) -> io::Result<usize> {
-    let owner = Owner::new(Places::of_user(), "ostler serve")?;
+    let owner = Owner::new(Places::of_user(), OWNER)?;
     let gateway = Gateway::new(owner, plan.source, plan.configuration, storage());
     let mut asked = UnixStream::from_std(requests.into_stream())?;
     let _watcher = watch::begin(&gateway);
